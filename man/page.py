@@ -1,0 +1,33 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""page.py VERSION FAILURES.PY FAILURES.DEF DIAGNOSTICS.MDOC PAGE.IN PAGE: fills in what a manual page has from elsewhere."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def messages(failures_py, failures_def):
+    """Codes and identifiers, events included."""
+    spec = importlib.util.spec_from_file_location("failures", failures_py)
+    failures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(failures)
+    yield ".Bl -tag -width Ds -compact"
+    for row in failures.read(failures_def):
+        yield f".It Sy {row['code']} Pq Li {row['message-id']}".replace("-", "\\-")
+        yield from failures.roff(row["subject"] + ".")
+    yield ".El"
+
+
+def main():
+    version, failures_py, failures_def, diagnostics, page, output = sys.argv[1:]
+    text = Path(page).read_text(encoding="ascii")
+    text = text.replace("@VERSION@", version)
+    text = text.replace("@DIAGNOSTICS@\n", Path(diagnostics).read_text(encoding="ascii"))
+    text = text.replace("@MESSAGES@", "\n".join(messages(failures_py, failures_def)))
+    Path(output).write_text(text, encoding="ascii")
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Base64 (RFC 4648 section 4), base64url without padding (section 5, as JWS uses it) and hex. Decoders are strict:
+ * no white space, canonical trailing bits, exact padding.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+/* Append to `ret`; 0, -E2BIG, -ENOMEM. */
+int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
+int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
+
+/* Append the decoded bytes to `ret`; 0, -EINVAL for anything that is not exactly the encoding, -E2BIG, -ENOMEM. */
+int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
+int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret);
+
+/* Lower case; `ret` holds 2 * len + 1 bytes. */
+void nb_hex_encode(const uint8_t *data, size_t len, char *ret);
+
+/* Either case, exactly 2 * len digits; 0 or -EINVAL. */
+int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len);

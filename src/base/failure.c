@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "base/text.h"
+
+static const struct nb_failure_info table[_NB_CODE_N] = {
+        [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "" },
+#include "base/failure-table.h"
+};
+
+const struct nb_failure_info *nb_failure_info(enum nb_code code) {
+        assert((unsigned)code < _NB_CODE_N);
+        return &table[code];
+}
+
+enum nb_code nb_failure_find(const char *slug) {
+        for (unsigned i = NB_NONE + 1; i < _NB_CODE_N; i++)
+                if (strcmp(table[i].slug, slug) == 0)
+                        return (enum nb_code)i;
+        return NB_NONE;
+}
+
+/* Text from outside ends up in a terminal: no control sequences, and no bytes that a reader may refuse. */
+static void make_printable(char *text) {
+        size_t len = strlen(text);
+
+        for (size_t i = 0; i < len;) {
+                uint32_t code_point;
+                size_t n = nb_utf8_decode(text + i, len - i, &code_point), step = n > 0 ? n : 1;
+
+                if (n == 0 || nb_code_point_is_control(code_point))
+                        memset(text + i, '?', step);
+                i += step;
+        }
+}
+
+__attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *f, enum nb_code code, int errnum, long http_status, const char *format,
+                                                             va_list arguments) {
+        assert(code > NB_NONE && code < _NB_CODE_N);
+        assert(errnum >= 0);
+
+        if (f->code == NB_NONE) {
+                f->code = code;
+                f->errnum = errnum;
+                f->http_status = http_status;
+                (void)vsnprintf(f->detail, sizeof(f->detail), format, arguments);
+                make_printable(f->detail);
+        }
+        return errnum > 0 ? -errnum : -EPROTO;
+}
+
+int nb_failure_set(struct nb_failure *f, enum nb_code code, int errnum, const char *format, ...) {
+        va_list arguments;
+        int r;
+
+        va_start(arguments, format);
+        r = failure_set(f, code, errnum, 0, format, arguments);
+        va_end(arguments);
+        return r;
+}
+
+int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status, const char *format, ...) {
+        va_list arguments;
+        int r;
+
+        va_start(arguments, format);
+        r = failure_set(f, code, 0, http_status, format, arguments);
+        va_end(arguments);
+        return r;
+}
+
+int nb_failure_set_memory(struct nb_failure *f) {
+        return nb_failure_set(f, NB_INTERNAL, ENOMEM, "memory ran out");
+}
+
+void nb_failure_clear(struct nb_failure *f) {
+        *f = (struct nb_failure){ 0 };
+}

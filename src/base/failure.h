@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Why something failed, as one struct that lives on main's stack.
+ *
+ * The first function that understands a failure fills it; those above pass the negative errno up and leave the
+ * struct alone: the first cause wins. Nothing is allocated. What is constant about a code (class, exit status,
+ * MESSAGE_ID, texts) is a row of failures.def, from which failure-codes.h and the table are generated.
+ */
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#include "base/failure-codes.h"
+
+#define NB_FAILURE_DETAIL_MAX 384
+
+enum nb_class {
+        NB_CLASS_WAIT,    /* retried until the deadline */
+        NB_CLASS_CONFIRM, /* retried for 30 s, since a race can cause it */
+        NB_CLASS_FATAL,   /* fails at once */
+        NB_CLASS_EVENT,   /* no failure: something worth a MESSAGE_ID happened */
+};
+
+struct nb_failure_info {
+        const char *slug;
+        const char *message_id; /* 32 hex digits */
+        int exit_status;
+        enum nb_class class;
+        const char *subject; /* one line */
+        const char *remedy;  /* what to look at next */
+};
+
+struct nb_failure {
+        enum nb_code code;                  /* a row of failures.def; NB_NONE while nothing failed */
+        int errnum;                         /* positive errno, 0 when none applies */
+        long http_status;                   /* 0 when no answer arrived */
+        uint32_t retry_after_ms;            /* what the server asked for; 0 when nothing */
+        char detail[NB_FAILURE_DETAIL_MAX]; /* one sentence; no secret, no newline */
+};
+
+const struct nb_failure_info *nb_failure_info(enum nb_code code);
+
+/* The row of this name; NB_NONE when there is none. */
+enum nb_code nb_failure_find(const char *slug);
+
+/* Returns -errnum, or -EPROTO when errnum is 0. A struct that holds a code already keeps it. Control characters
+ * and invalid UTF-8 that a format argument brings in are replaced by '?'. */
+int nb_failure_set(struct nb_failure *f, enum nb_code code, int errnum, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+/* As nb_failure_set(), for an answer that arrived with an HTTP status. */
+int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+int nb_failure_set_memory(struct nb_failure *f);
+
+void nb_failure_clear(struct nb_failure *f);

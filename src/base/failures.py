@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes of failures.def what the build needs: failures.py {enum|table|catalog|mdoc} failures.def OUTPUT"""
+
+import re
+import sys
+
+KEYS = ("message-id", "exit", "class", "subject", "what", "unchanged", "remedy")
+CLASSES = ("wait", "confirm", "fatal", "event")
+
+
+def read(path):
+    rows = []
+    with open(path, encoding="ascii") as lines:
+        for number, line in enumerate(lines, 1):
+            line = line.rstrip("\n")
+            if not line or line.startswith("#"):
+                continue
+            section = re.fullmatch(r"\[([a-z][a-z-]*)\]", line)
+            if section:
+                rows.append({"code": section[1], "line": number})
+                continue
+            key, separator, value = line.partition(": ")
+            if not separator or key not in KEYS or not rows or key in rows[-1] or not value:
+                sys.exit(f"{path}:{number}: expected [code] or one of {', '.join(KEYS)}, once each: {line}")
+            rows[-1][key] = value
+    check(path, rows)
+    return rows
+
+
+def check(path, rows):
+    for row in rows:
+        where = f"{path}:{row['line']}: [{row['code']}]"
+        missing = [key for key in KEYS if key not in row]
+        if missing:
+            sys.exit(f"{where} lacks {', '.join(missing)}")
+        if not re.fullmatch(r"[0-9a-f]{32}", row["message-id"]):
+            sys.exit(f"{where} message-id: expected 32 hex digits")
+        if row["class"] not in CLASSES:
+            sys.exit(f"{where} class: expected one of {', '.join(CLASSES)}")
+        if (row["exit"] == "0") != (row["class"] == "event") and row["code"] != "stopped":
+            sys.exit(f"{where} exit: 0 is for events, and only for them")
+    for key in ("code", "message-id"):
+        values = [row[key] for row in rows]
+        for value in values:
+            if values.count(value) > 1:
+                sys.exit(f"{path}: {key} {value} stands twice")
+
+
+def identifier(row):
+    return "NB_" + row["code"].upper().replace("-", "_")
+
+
+def quote(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def enum(rows):
+    yield "/* Made from failures.def. */"
+    yield "#pragma once"
+    yield ""
+    yield "enum nb_code {"
+    yield "        NB_NONE,"
+    for row in rows:
+        yield f"        {identifier(row)},"
+    yield "        _NB_CODE_N,"
+    yield "};"
+
+
+def table(rows):
+    yield "/* Made from failures.def. */"
+    for row in rows:
+        values = ", ".join((quote(row["code"]), quote(row["message-id"]), row["exit"], f"NB_CLASS_{row['class'].upper()}",
+                            quote(row["subject"]), quote(row["remedy"])))
+        yield f"[{identifier(row)}] = {{ {values} }},"
+
+
+def catalog(rows):
+    for row in rows:
+        yield f"-- {row['message-id']}"
+        yield f"Subject: {row['subject']}"
+        yield "Defined-By: node-bootstrap"
+        yield "Documentation: man:node-bootstrap(8)"
+        for key in ("what", "unchanged", "remedy"):
+            yield ""
+            yield row[key]
+        yield ""
+
+
+def roff(text):
+    """A paragraph as mdoc: one sentence a line, nothing that begins like a request."""
+    text = re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"\1", text)
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    for sentence in re.split(r"(?<=[.:;]) ", text):
+        yield "\\&" + sentence if sentence.startswith((".", "'")) else sentence
+
+
+def mdoc(rows):
+    yield ".Bl -tag -width Ds"
+    for row in rows:
+        if row["class"] == "event":
+            continue
+        yield f".It Sy {row['code']} Pq Li {row['class']} , No exit status {row['exit']}"
+        yield row["subject"].replace("'", "\\(aq") + "."
+        for key in ("what", "unchanged", "remedy"):
+            yield from roff(row[key])
+    yield ".El"
+
+
+def main():
+    if len(sys.argv) != 4 or sys.argv[1] not in ("enum", "table", "catalog", "mdoc"):
+        sys.exit(__doc__)
+    make = {"enum": enum, "table": table, "catalog": catalog, "mdoc": mdoc}[sys.argv[1]]
+    text = "\n".join(make(read(sys.argv[2]))) + "\n"
+    with open(sys.argv[3], "w", encoding="ascii") as output:
+        output.write(text)
+
+
+if __name__ == "__main__":
+    main()

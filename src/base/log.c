@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-journal.h>
+
+#include "base/journal.h"
+#include "base/log.h"
+#include "base/macro.h"
+
+#define FIELD_SIZE 256
+#define MESSAGE_SIZE 1024
+#define PREFIX "NODE_BOOTSTRAP_"
+
+static const char *const field_names[_NB_FIELD_N] = {
+        [NB_FIELD_STAGE] = "STAGE",
+        [NB_FIELD_ATTEMPT] = "ATTEMPT",
+        [NB_FIELD_ENDPOINT] = "ENDPOINT",
+        [NB_FIELD_CSR] = "CSR",
+        [NB_FIELD_NODE] = "NODE",
+        [NB_FIELD_TOKEN_ID] = "TOKEN_ID",
+        [NB_FIELD_TOKEN_SOURCE] = "TOKEN_SOURCE",
+        [NB_FIELD_HTTP_STATUS] = "HTTP_STATUS",
+        [NB_FIELD_REASON] = "REASON",
+        [NB_FIELD_CA_SHA256] = "CA_SHA256",
+        [NB_FIELD_DURATION_USEC] = "DURATION_USEC",
+};
+
+static char values[_NB_FIELD_N][FIELD_SIZE];
+static const char *program = "node-bootstrap";
+static bool is_journal;
+
+const char *nb_field_name(enum nb_field field) {
+        return field_names[field];
+}
+
+static void drain(void) {
+        nb_journal_drain(NB_JOURNAL_SOCKET);
+}
+
+/* systemd.exec(5): $JOURNAL_STREAM holds device and inode of the stream, to be compared with those of stderr. */
+void nb_log_init(const char *identifier) {
+        const char *stream = getenv("JOURNAL_STREAM");
+        unsigned long long device, inode;
+        struct stat st;
+
+        program = identifier;
+        is_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+                     device == st.st_dev && inode == st.st_ino;
+        if (is_journal)
+                (void)atexit(drain);
+}
+
+void nb_log_field(enum nb_field field, const char *format, ...) {
+        va_list arguments;
+
+        if (!format) {
+                values[field][0] = '\0';
+                return;
+        }
+        va_start(arguments, format);
+        (void)vsnprintf(values[field], FIELD_SIZE, format, arguments);
+        va_end(arguments);
+}
+
+/* The fields of one entry, each "NAME=value", in memory of the caller's stack. */
+struct entry {
+        char text[8 + _NB_FIELD_N][FIELD_SIZE + 64];
+        char message[MESSAGE_SIZE + 16];
+        struct iovec vectors[9 + _NB_FIELD_N];
+        int n;
+};
+
+__attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry, const char *format, ...) {
+        char *text = entry->text[entry->n];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(entry->text[0]), format, arguments);
+        va_end(arguments);
+        entry->vectors[entry->n] = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
+        entry->n++;
+}
+
+static void entry_send(struct entry *entry, int priority, enum nb_code code, const char *message) {
+        (void)snprintf(entry->message, sizeof(entry->message), "MESSAGE=%s", message);
+        entry_add(entry, "PRIORITY=%d", priority);
+        entry_add(entry, "SYSLOG_IDENTIFIER=%s", program);
+        if (code != NB_NONE)
+                entry_add(entry, "MESSAGE_ID=%s", nb_failure_info(code)->message_id);
+        for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                if (values[i][0])
+                        entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
+        entry->vectors[entry->n] = (struct iovec){ .iov_base = entry->message, .iov_len = strlen(entry->message) };
+        (void)sd_journal_sendv(entry->vectors, entry->n + 1);
+}
+
+void nb_log(int priority, enum nb_code code, const char *format, ...) {
+        char message[MESSAGE_SIZE];
+        struct entry entry = { 0 };
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(message, sizeof(message), format, arguments);
+        va_end(arguments);
+        if (is_journal)
+                entry_send(&entry, priority, code, message);
+        else if (priority < LOG_DEBUG)
+                (void)fprintf(stderr, "%s: %s\n", program, message);
+}
+
+/* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value; one without stays a word. */
+static void print_remedy(const char *remedy) {
+        const char *at, *end;
+
+        (void)fputs("  ", stderr);
+        while ((at = strstr(remedy, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
+                const char *name = at + 1 + strlen(PREFIX);
+                size_t len = (size_t)(end - name);
+                const char *value = NULL;
+
+                (void)fwrite(remedy, 1, (size_t)(at - remedy), stderr);
+                for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                        if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) && values[i][0])
+                                value = values[i];
+                if (value)
+                        (void)fputs(value, stderr);
+                else
+                        (void)fwrite(name, 1, len, stderr);
+                remedy = end + 1;
+        }
+        (void)fprintf(stderr, "%s\n", remedy);
+}
+
+void nb_log_failure(int priority, const struct nb_failure *f) {
+        const struct nb_failure_info *info = nb_failure_info(f->code);
+        struct entry entry = { 0 };
+
+        if (!is_journal) {
+                (void)fprintf(stderr, "%s: %s: %s\n", program, info->slug, f->detail);
+                print_remedy(info->remedy);
+                return;
+        }
+        if (f->http_status > 0)
+                nb_log_field(NB_FIELD_HTTP_STATUS, "%ld", f->http_status);
+        entry_add(&entry, PREFIX "ERROR=%s", info->slug);
+        if (f->errnum > 0)
+                entry_add(&entry, "ERRNO=%d", f->errnum);
+        entry_send(&entry, priority, f->code, f->detail);
+        nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
+}
+
+void nb_log_status(const char *format, ...) {
+        char status[MESSAGE_SIZE];
+        va_list arguments;
+        int n;
+
+        n = snprintf(status, sizeof(status), "STATUS=");
+        va_start(arguments, format);
+        (void)vsnprintf(status + n, sizeof(status) - (size_t)n, format, arguments);
+        va_end(arguments);
+        (void)sd_notify(0, status);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the journal gets. When stderr is the journal's stream, entries go there by its native protocol with MESSAGE_ID
+ * and the fields set so far; otherwise one line on stderr. No secret is ever passed in here.
+ */
+
+#include <syslog.h>
+
+#include "base/failure.h"
+
+enum nb_field {
+        NB_FIELD_STAGE,
+        NB_FIELD_ATTEMPT,
+        NB_FIELD_ENDPOINT,
+        NB_FIELD_CSR,
+        NB_FIELD_NODE,
+        NB_FIELD_TOKEN_ID,
+        NB_FIELD_TOKEN_SOURCE,
+        NB_FIELD_HTTP_STATUS,
+        NB_FIELD_REASON,
+        NB_FIELD_CA_SHA256,
+        NB_FIELD_DURATION_USEC,
+        _NB_FIELD_N,
+};
+
+/* Looks at $JOURNAL_STREAM once. Where that is the journal, exit() waits until it has what was logged. `identifier` is
+ * the SYSLOG_IDENTIFIER of all entries, and stands before each line on stderr. */
+void nb_log_init(const char *identifier);
+
+/* Sets a NODE_BOOTSTRAP_ field for all entries that follow; an empty or NULL value takes it away. Longer than 255
+ * bytes: cut. */
+void nb_log_field(enum nb_field field, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What stands behind NODE_BOOTSTRAP_ in the journal: "STAGE". */
+const char *nb_field_name(enum nb_field field);
+
+/* An entry with the MESSAGE_ID of `code`; NB_NONE for one without. LOG_DEBUG entries go to the journal only. */
+void nb_log(int priority, enum nb_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* An entry for a failure: "<detail>", NODE_BOOTSTRAP_ERROR, ERRNO and NODE_BOOTSTRAP_HTTP_STATUS beside the fields.
+ * On stderr the slug stands before it and the remedy on a line below. */
+void nb_log_failure(int priority, const struct nb_failure *f);
+
+/* sd_notify STATUS=; nothing outside a unit. */
+void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include "base/clock.h"
+#include "base/stop.h"
+
+static int stop_fd = -1;
+
+int nb_stop_init(void) {
+        sigset_t signals;
+
+        if (stop_fd >= 0)
+                return 0;
+        (void)sigemptyset(&signals);
+        (void)sigaddset(&signals, SIGTERM);
+        (void)sigaddset(&signals, SIGINT);
+        if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+                return -errno;
+        stop_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+        return stop_fd < 0 ? -errno : 0;
+}
+
+int nb_stop_fd(void) {
+        return stop_fd;
+}
+
+/* The signal is left in the descriptor, so that whoever asks later is told as well. */
+static int wait_ms(uint64_t ms) {
+        struct pollfd p = { .fd = stop_fd, .events = POLLIN };
+
+        return poll(&p, 1, ms > INT_MAX ? INT_MAX : (int)ms) > 0;
+}
+
+bool nb_stop_is_requested(void) {
+        return wait_ms(0);
+}
+
+int nb_stop_wait(uint64_t ms) {
+        uint64_t end = nb_now_ms() + ms;
+
+        for (;;) {
+                uint64_t now = nb_now_ms();
+
+                if (wait_ms(now < end ? end - now : 0))
+                        return -ECANCELED;
+                if (nb_now_ms() >= end)
+                        return 0;
+        }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The wish to stop: SIGTERM or SIGINT, turned into a descriptor that everything that waits also waits for.
+ * `systemctl stop` during a wait so ends at once and in order.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NB_EXIT_STOPPED 143 /* 128 + SIGTERM; SuccessExitStatus= in the unit */
+
+/* Blocks the signals and makes the descriptor. 0, -errno. */
+int nb_stop_init(void);
+
+/* Readable once a signal came; -1 before nb_stop_init(). */
+int nb_stop_fd(void);
+
+bool nb_stop_is_requested(void);
+
+/* Waits; 0 when the time is over, -ECANCELED when stopping was asked for. The one place where the program sleeps. */
+int nb_stop_wait(uint64_t ms);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/text.h"
+
+size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point) {
+        static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+        const unsigned char *s = (const unsigned char *)text;
+        uint32_t code_point;
+        size_t n;
+
+        if (len == 0)
+                return 0;
+        if (s[0] < 0x80) {
+                *ret_code_point = s[0];
+                return 1;
+        }
+        n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3
+                                            : 2;
+        if (s[0] < 0xc2 || s[0] > 0xf4 || n > len)
+                return 0;
+        code_point = s[0] & (0x7fU >> n);
+        for (size_t i = 1; i < n; i++) {
+                if ((s[i] & 0xc0) != 0x80)
+                        return 0;
+                code_point = code_point << 6 | (s[i] & 0x3f);
+        }
+        if (code_point < least[n] || code_point > 0x10ffff || (code_point >= 0xd800 && code_point <= 0xdfff))
+                return 0;
+        *ret_code_point = code_point;
+        return n;
+}
+
+bool nb_code_point_is_control(uint32_t code_point) {
+        return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || code_point == 0x2028 ||
+               code_point == 0x2029 || code_point == 0xfeff;
+}
+
+bool nb_text_is_printable(const char *text, size_t len) {
+        uint32_t code_point;
+        size_t n;
+
+        for (size_t i = 0; i < len; i += n) {
+                n = nb_utf8_decode(text + i, len - i, &code_point);
+                if (n == 0 || nb_code_point_is_control(code_point))
+                        return false;
+        }
+        return true;
+}
+
+void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {
+        size_t used = 0;
+
+        for (size_t i = 0; i < len;) {
+                uint32_t code_point;
+                size_t n = nb_utf8_decode(text + i, len - i, &code_point), step = n > 0 ? n : 1;
+                bool is_copied = n > 0 && !nb_code_point_is_control(code_point);
+
+                if (used + (is_copied ? n : 1) >= size)
+                        break;
+                if (is_copied) {
+                        memcpy(ret + used, text + i, n);
+                        used += n;
+                } else
+                        ret[used++] = n > 0 ? ' ' : '?';
+                i += step;
+        }
+        ret[used] = '\0';
+}

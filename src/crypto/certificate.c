@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+#include "base/macro.h"
+#include "crypto/certificate.h"
+#include "crypto/certificate_internal.h"
+#include "crypto/key_internal.h"
+#include "crypto/pem.h"
+
+#define DER_INTEGER 0x02
+#define DER_SEQUENCE 0x30
+#define DER_VERSION 0xa0 /* [0], constructed */
+
+struct der {
+        const uint8_t *data;
+        size_t len;
+};
+
+static int der_length(struct der *in, size_t *ret_len) {
+        size_t len, n_bytes;
+
+        if (in->len < 1)
+                return -EINVAL;
+        len = *in->data++;
+        in->len--;
+        if (len >= 0x80) {
+                n_bytes = len & 0x7f;
+                if (n_bytes < 1 || n_bytes > 3 || n_bytes > in->len)
+                        return -EINVAL;
+                len = 0;
+                for (size_t i = 0; i < n_bytes; i++)
+                        len = len << 8 | in->data[i];
+                in->data += n_bytes;
+                in->len -= n_bytes;
+        }
+        if (len > in->len)
+                return -EINVAL;
+        *ret_len = len;
+        return 0;
+}
+
+/* Takes the element that `in` begins with: all of it, and what is in it. */
+static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct der *ret_content) {
+        struct der rest = *in;
+        size_t len;
+
+        if (rest.len < 1 || rest.data[0] != tag)
+                return -EINVAL;
+        rest.data++;
+        rest.len--;
+        if (der_length(&rest, &len) < 0)
+                return -EINVAL;
+        *ret_content = (struct der){ rest.data, len };
+        *ret_whole = (struct der){ in->data, (size_t)(rest.data - in->data) + len };
+        *in = (struct der){ rest.data + len, rest.len - len };
+        return 0;
+}
+
+/*
+ * SubjectPublicKeyInfo as it stands in the certificate: GnuTLS would give it written anew, and for no algorithm that it
+ * does not know; pins are over these bytes (Go's RawSubjectPublicKeyInfo). RFC 5280, section 4.1.
+ */
+static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
+        struct der in = { certificate->data, certificate->size }, tbs, whole, content;
+        static const uint8_t before[] = {
+                DER_INTEGER,  /* serial */
+                DER_SEQUENCE, /* algorithm */
+                DER_SEQUENCE, /* issuer */
+                DER_SEQUENCE, /* validity */
+                DER_SEQUENCE, /* subject */
+        };
+
+        if (der_take(&in, DER_SEQUENCE, &whole, &content) < 0 || in.len > 0)
+                return -EINVAL;
+        in = content;
+        if (der_take(&in, DER_SEQUENCE, &whole, &tbs) < 0)
+                return -EINVAL;
+        if (tbs.len > 0 && tbs.data[0] == DER_VERSION && der_take(&tbs, DER_VERSION, &whole, &content) < 0)
+                return -EINVAL;
+        for (size_t i = 0; i < N_ELEMENTS(before); i++)
+                if (der_take(&tbs, before[i], &whole, &content) < 0)
+                        return -EINVAL;
+        return der_take(&tbs, DER_SEQUENCE, ret_spki, &content);
+}
+
+/* What was begun stays in the entry for nb_certificates_free(). */
+static int entry_init(struct nb_certificate_entry *entry, const struct nb_pem_block *block) {
+        gnutls_datum_t pem = nb_datum_const(block->text, block->len);
+        struct der spki;
+        int r;
+
+        if (gnutls_x509_crt_init(&entry->crt) < 0)
+                return -ENOMEM;
+        r = gnutls_x509_crt_import(entry->crt, &pem, GNUTLS_X509_FMT_PEM);
+        if (r >= 0)
+                r = gnutls_x509_crt_export2(entry->crt, GNUTLS_X509_FMT_DER, &entry->der);
+        if (r < 0)
+                return r == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -EINVAL;
+        r = find_spki(&entry->der, &spki);
+        if (r < 0)
+                return r;
+        return nb_sha256(spki.data, spki.len, entry->pin);
+}
+
+int nb_certificates_parse(const char *pem, size_t len, bool is_mixed, struct nb_certificates **ret) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = calloc(1, sizeof(*certificates));
+        struct nb_pem_block block;
+        size_t offset = 0;
+        int r;
+
+        if (!certificates)
+                return -ENOMEM;
+        while ((r = nb_pem_next(pem, len, &offset, &block)) > 0) {
+                if (!nb_pem_block_is(&block, NB_PEM_CERTIFICATE)) {
+                        if (is_mixed)
+                                continue;
+                        return -EINVAL;
+                }
+                if (certificates->n == NB_CERTIFICATES_MAX)
+                        return -E2BIG;
+                r = entry_init(&certificates->entries[certificates->n++], &block);
+                if (r < 0)
+                        return r;
+        }
+        if (r < 0)
+                return r;
+        if (certificates->n == 0)
+                return -EINVAL;
+        *ret = TAKE(certificates);
+        return 0;
+}
+
+void nb_certificates_free(struct nb_certificates *certificates) {
+        if (!certificates)
+                return;
+        for (size_t i = 0; i < certificates->n; i++) {
+                if (certificates->entries[i].crt)
+                        gnutls_x509_crt_deinit(certificates->entries[i].crt);
+                nb_datum_done(&certificates->entries[i].der);
+        }
+        free(certificates);
+}
+
+void nb_certificates_freep(struct nb_certificates **certificates) {
+        nb_certificates_free(*certificates);
+}
+
+size_t nb_certificates_count(const struct nb_certificates *certificates) {
+        return certificates->n;
+}
+
+int nb_certificate_export(const struct nb_certificates *certificates, size_t i, struct nb_buffer *ret_pem) {
+        _cleanup_(nb_datum_done) gnutls_datum_t pem = { 0 };
+        int r;
+
+        assert(i < certificates->n);
+        r = gnutls_pem_base64_encode2(NB_PEM_CERTIFICATE, &certificates->entries[i].der, &pem);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        return nb_buffer_append(ret_pem, pem.data, pem.size);
+}
+
+/* A name is text from outside, on its way to a terminal or the journal. */
+static void copy_name(int r, const gnutls_datum_t *name, char ret[static NB_SUBJECT_SIZE]) {
+        size_t len = r < 0 ? 0 : name->size;
+
+        if (len >= NB_SUBJECT_SIZE)
+                len = NB_SUBJECT_SIZE - 1;
+        for (size_t i = 0; i < len; i++)
+                ret[i] = name->data[i] < 0x20 || name->data[i] == 0x7f ? '?' : (char)name->data[i];
+        ret[len] = '\0';
+}
+
+void nb_certificate_subject(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]) {
+        _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
+
+        assert(i < certificates->n);
+        copy_name(gnutls_x509_crt_get_dn3(certificates->entries[i].crt, &name, 0), &name, ret);
+}
+
+void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]) {
+        _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
+
+        assert(i < certificates->n);
+        copy_name(gnutls_x509_crt_get_issuer_dn3(certificates->entries[i].crt, &name, 0), &name, ret);
+}
+
+time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i) {
+        assert(i < certificates->n);
+        return gnutls_x509_crt_get_activation_time(certificates->entries[i].crt);
+}
+
+time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i) {
+        assert(i < certificates->n);
+        return gnutls_x509_crt_get_expiration_time(certificates->entries[i].crt);
+}
+
+int nb_certificate_pin(const struct nb_certificates *certificates, size_t i, uint8_t ret[static NB_SHA256_SIZE]) {
+        assert(i < certificates->n);
+        memcpy(ret, certificates->entries[i].pin, NB_SHA256_SIZE);
+        return 0;
+}
+
+bool nb_crt_is_ca(gnutls_x509_crt_t crt) {
+        unsigned critical, is_ca = 0;
+
+        return gnutls_x509_crt_get_basic_constraints(crt, &critical, &is_ca, NULL) >= 0 && is_ca;
+}
+
+bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) {
+        assert(i < certificates->n);
+        return nb_crt_is_ca(certificates->entries[i].crt);
+}
+
+bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i) {
+        assert(i < certificates->n);
+        return gnutls_x509_crt_check_key_purpose(certificates->entries[i].crt, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
+}
+
+bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+        unsigned status = 0;
+
+        /* Names first: a signature costs far more, and a bundle has many pairs. */
+        if (!gnutls_x509_crt_check_issuer(crt, issuer) || !nb_crt_is_ca(issuer))
+                return false;
+        if (gnutls_x509_crt_verify(crt, &issuer, 1,
+                                   GNUTLS_VERIFY_DISABLE_TIME_CHECKS | GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
+                                   &status) < 0)
+                return false;
+        return status == 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside crypto/ only, since it shows GnuTLS. */
+
+#include <gnutls/x509.h>
+
+#include "crypto/certificate.h"
+
+struct nb_certificate_entry {
+        gnutls_x509_crt_t crt;
+        gnutls_datum_t der;
+        uint8_t pin[NB_SHA256_SIZE];
+};
+
+struct nb_certificates {
+        size_t n;
+        struct nb_certificate_entry entries[NB_CERTIFICATES_MAX];
+};
+
+/* Whether `issuer` signed `crt` and may issue; time is not looked at. */
+bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer);
+
+bool nb_crt_is_ca(gnutls_x509_crt_t crt);

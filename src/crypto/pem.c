@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "crypto/pem.h"
+
+#define BEGIN "-----BEGIN "
+#define END "-----END "
+#define DASHES "-----"
+
+/* `needle` where a line begins; NULL when there is none. */
+static const char *find_line(const char *at, const char *start, const char *end, const char *needle) {
+        size_t len = strlen(needle);
+
+        while ((at = memmem(at, (size_t)(end - at), needle, len))) {
+                if (at == start || at[-1] == '\n')
+                        return at;
+                at += len;
+        }
+        return NULL;
+}
+
+/* The label between `at` and the hyphens that end the line. */
+static int parse_label(const char *at, const char *end, const char **ret_label, size_t *ret_len) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *line_end = newline ? newline : end;
+        const char *dashes = memmem(at, (size_t)(line_end - at), DASHES, strlen(DASHES));
+
+        if (!dashes || dashes == at)
+                return -EINVAL;
+        *ret_label = at;
+        *ret_len = (size_t)(dashes - at);
+        return 0;
+}
+
+/* The hyphens that end the block whose label this is; what lies between is no line of hyphens. */
+static const char *find_end(const char *label, size_t label_len, const char *start, const char *end) {
+        const char *stop = find_line(label + label_len, start, end, DASHES), *end_label;
+        size_t end_label_len;
+
+        if (!stop || (size_t)(end - stop) < strlen(END) || memcmp(stop, END, strlen(END)) != 0)
+                return NULL;
+        if (parse_label(stop + strlen(END), end, &end_label, &end_label_len) < 0)
+                return NULL;
+        if (label_len != end_label_len || memcmp(label, end_label, label_len) != 0)
+                return NULL;
+        return end_label + end_label_len + strlen(DASHES);
+}
+
+int nb_pem_next(const char *pem, size_t len, size_t *offset, struct nb_pem_block *ret_block) {
+        const char *at, *end, *begin, *stop, *label;
+        size_t label_len;
+
+        if (*offset >= len)
+                return 0;
+        at = pem + *offset;
+        end = pem + len;
+        begin = find_line(at, pem, end, BEGIN);
+        if (!begin)
+                return memchr(at, '\0', (size_t)(end - at)) ? -EINVAL : 0;
+        if (parse_label(begin + strlen(BEGIN), end, &label, &label_len) < 0)
+                return -EINVAL;
+        stop = find_end(label, label_len, pem, end);
+        if (!stop || memchr(at, '\0', (size_t)(stop - at)))
+                return -EINVAL;
+        *ret_block = (struct nb_pem_block){ label, label_len, begin, (size_t)(stop - begin) };
+        *offset = (size_t)(stop - pem);
+        return 1;
+}
+
+bool nb_pem_block_is(const struct nb_pem_block *block, const char *label) {
+        return block->label_len == strlen(label) && memcmp(block->label, label, block->label_len) == 0;
+}
+
+bool nb_pem_block_is_private_key(const struct nb_pem_block *block) {
+        static const char plain[] = "PRIVATE KEY", suffix[] = " PRIVATE KEY";
+        size_t len = strlen(suffix);
+
+        if (nb_pem_block_is(block, plain))
+                return true;
+        return block->label_len > len && memcmp(block->label + block->label_len - len, suffix, len) == 0;
+}

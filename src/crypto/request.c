@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+#include "base/encoding.h"
+#include "base/macro.h"
+#include "crypto/digest.h"
+#include "crypto/key_internal.h"
+#include "crypto/pem.h"
+#include "crypto/request.h"
+
+#define COMMON_NAME_SIZE 512
+#define STREAM_MAX 4096
+
+static void crq_deinitp(gnutls_x509_crq_t *crq) {
+        if (*crq)
+                gnutls_x509_crq_deinit(*crq);
+}
+
+static int format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
+        int n = snprintf(ret, COMMON_NAME_SIZE, NB_NODE_COMMON_NAME_PREFIX "%s", node_name);
+
+        return n < 0 || n >= COMMON_NAME_SIZE ? -EINVAL : 0;
+}
+
+/* The order of the attributes is part of what Kubernetes compares. */
+static int set_subject(gnutls_x509_crq_t crq, const char *common_name) {
+        int r;
+
+        r = gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, 0, NB_NODE_ORGANIZATION,
+                                          (unsigned)strlen(NB_NODE_ORGANIZATION));
+        if (r < 0)
+                return r;
+        return gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_COMMON_NAME, 0, common_name,
+                                             (unsigned)strlen(common_name));
+}
+
+static int make_request(const struct nb_key *key, const char *node_name, gnutls_datum_t *ret_der) {
+        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+        char common_name[COMMON_NAME_SIZE];
+        int r;
+
+        r = format_common_name(node_name, common_name);
+        if (r < 0)
+                return r;
+        r = gnutls_x509_crq_init(&crq);
+        if (r >= 0)
+                r = gnutls_x509_crq_set_version(crq, 1);
+        if (r >= 0)
+                r = set_subject(crq, common_name);
+        if (r >= 0)
+                r = gnutls_x509_crq_set_key(crq, key->key);
+        if (r >= 0)
+                r = gnutls_x509_crq_sign2(crq, key->key, GNUTLS_DIG_SHA256, 0);
+        if (r >= 0)
+                r = gnutls_x509_crq_export2(crq, GNUTLS_X509_FMT_DER, ret_der);
+        return r < 0 ? nb_gnutls_to_errno(r) : 0;
+}
+
+int nb_request_create(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_pem) {
+        _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 }, pem = { 0 };
+        int r;
+
+        r = make_request(key, node_name, &der);
+        if (r < 0)
+                return r;
+        r = gnutls_pem_base64_encode2(NB_PEM_REQUEST, &der, &pem);
+        return r < 0 ? nb_gnutls_to_errno(r) : nb_buffer_append(ret_pem, pem.data, pem.size);
+}
+
+int nb_request_create_der(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_der) {
+        _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 };
+        int r;
+
+        r = make_request(key, node_name, &der);
+        return r < 0 ? r : nb_buffer_append(ret_der, der.data, der.size);
+}
+
+static int append_item(struct nb_buffer *stream, const void *item, size_t len) {
+        int r = nb_base64url_encode(item, len, stream);
+
+        return r < 0 ? r : nb_buffer_append(stream, "|", 1);
+}
+
+static int append_items(struct nb_buffer *stream, const struct nb_key *key, const char *common_name) {
+        const char *const texts[] = { common_name, NB_NODE_ORGANIZATION, "digital signature", "key encipherment",
+                                      "client auth" };
+        int r;
+
+        r = append_item(stream, key->spki.data, key->spki.size);
+        for (size_t i = 0; i < N_ELEMENTS(texts) && r >= 0; i++)
+                r = append_item(stream, texts[i], strlen(texts[i]));
+        return r;
+}
+
+int nb_request_name(const struct nb_key *key, const char *node_name, char ret[static NB_REQUEST_NAME_SIZE]) {
+        _cleanup_(nb_buffer_done) struct nb_buffer stream = NB_BUFFER_INIT(STREAM_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_REQUEST_NAME_SIZE - 1);
+        char common_name[COMMON_NAME_SIZE];
+        uint8_t digest[NB_SHA256_SIZE];
+        int r;
+
+        r = format_common_name(node_name, common_name);
+        if (r >= 0)
+                r = append_items(&stream, key, common_name);
+        if (r >= 0)
+                r = nb_sha256(stream.data, stream.len, digest);
+        if (r >= 0)
+                r = nb_buffer_append_string(&text, "node-csr-");
+        if (r >= 0)
+                r = nb_base64url_encode(digest, sizeof(digest), &text);
+        if (r < 0)
+                return r;
+        memcpy(ret, text.data, text.len + 1);
+        return 0;
+}
+
+static int import_request(const char *pem, size_t len, gnutls_x509_crq_t *ret) {
+        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+        struct nb_pem_block block;
+        gnutls_datum_t datum;
+        size_t offset = 0;
+
+        if (nb_pem_next(pem, len, &offset, &block) <= 0 || !nb_pem_block_is(&block, NB_PEM_REQUEST))
+                return -EINVAL;
+        datum = nb_datum_const(block.text, block.len);
+        if (gnutls_x509_crq_init(&crq) < 0)
+                return -ENOMEM;
+        if (gnutls_x509_crq_import(crq, &datum, GNUTLS_X509_FMT_PEM) < 0 || gnutls_x509_crq_verify(crq, 0) < 0)
+                return -EINVAL;
+        *ret = TAKE(crq);
+        return 0;
+}
+
+static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t pubkey = NULL;
+        _cleanup_(nb_datum_done) gnutls_datum_t spki = { 0 };
+
+        if (gnutls_pubkey_init(&pubkey) < 0)
+                return -ENOMEM;
+        if (gnutls_pubkey_import_x509_crq(pubkey, crq, 0) < 0 ||
+            gnutls_pubkey_export2(pubkey, GNUTLS_X509_FMT_DER, &spki) < 0)
+                return -EKEYREJECTED;
+        if (spki.size != key->spki.size || memcmp(spki.data, key->spki.data, spki.size) != 0)
+                return -EKEYREJECTED;
+        return 0;
+}
+
+/* Attribute `i` of the subject is this one. */
+static int verify_attribute(gnutls_x509_crq_t crq, unsigned i, const char *oid, const char *value) {
+        char found_oid[64], found[COMMON_NAME_SIZE];
+        size_t oid_size = sizeof(found_oid), size = sizeof(found);
+
+        if (gnutls_x509_crq_get_dn_oid(crq, i, found_oid, &oid_size) < 0 || strcmp(found_oid, oid) != 0)
+                return -EPERM;
+        if (gnutls_x509_crq_get_dn_by_oid(crq, oid, 0, 0, found, &size) < 0)
+                return -EPERM;
+        return size == strlen(value) && memcmp(found, value, size) == 0 ? 0 : -EPERM;
+}
+
+static int verify_request_subject(gnutls_x509_crq_t crq, const char *common_name) {
+        char oid[64];
+        size_t size = sizeof(oid);
+        int r;
+
+        r = verify_attribute(crq, 0, GNUTLS_OID_X520_ORGANIZATION_NAME, NB_NODE_ORGANIZATION);
+        if (r >= 0)
+                r = verify_attribute(crq, 1, GNUTLS_OID_X520_COMMON_NAME, common_name);
+        if (r < 0)
+                return r;
+        return gnutls_x509_crq_get_dn_oid(crq, 2, oid, &size) == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? 0 : -EPERM;
+}
+
+int nb_request_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name) {
+        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+        char common_name[COMMON_NAME_SIZE];
+        int r;
+
+        r = format_common_name(node_name, common_name);
+        if (r < 0)
+                return r;
+        r = import_request(pem, len, &crq);
+        if (r < 0)
+                return r;
+        r = verify_request_key(crq, key);
+        if (r < 0)
+                return r;
+        return verify_request_subject(crq, common_name);
+}

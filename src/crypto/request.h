@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The PKCS #10 request (RFC 2986) of a node: subject O=system:nodes, CN=system:node:<name> in this order, no
+ * extensions, signed with SHA-256. Armoured as CERTIFICATE REQUEST; GnuTLS's own armour, NEW CERTIFICATE REQUEST, is
+ * refused by kube-apiserver (422).
+ */
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "crypto/key.h"
+
+#define NB_NODE_ORGANIZATION "system:nodes"
+#define NB_NODE_COMMON_NAME_PREFIX "system:node:"
+#define NB_REQUEST_PEM_MAX 4096
+
+/* "node-csr-" and 43 characters of base64url. */
+#define NB_REQUEST_NAME_SIZE 64
+
+/* Appends PEM. 0, -EIO, -ENOMEM, -E2BIG. */
+int nb_request_create(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_pem);
+
+/* The same without the armour, as the supervisor of k3s takes it. */
+int nb_request_create_der(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_der);
+
+/*
+ * The name of the CSR object: "node-csr-" base64url(SHA-256(stream)), the stream being for each item base64url(item)
+ * "|". Items, as in kubelet's digestedName (pkg/kubelet/certificate/bootstrap): SubjectPublicKeyInfo in DER, common
+ * name, organization, usages. kubelet takes SHA-512/256, which GnuTLS lacks; nobody but us computes our name.
+ */
+int nb_request_name(const struct nb_key *key, const char *node_name, char ret[static NB_REQUEST_NAME_SIZE]);
+
+/* Whether `pem` asks for exactly this key and this node's subject: 0; -EKEYREJECTED for another key; -EPERM for another
+ * subject; -EINVAL when it is no request or its signature is wrong. */
+int nb_request_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name);

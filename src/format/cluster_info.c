@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "format/cluster_info.h"
+#include "format/json.h"
+
+#define SIGNATURE_PREFIX "jws-kubeconfig-"
+
+static int count_signature(void *userdata, const char *key, struct nb_failure *f _unused_) {
+        unsigned *n = userdata;
+
+        *n += strncmp(key, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) == 0;
+        return 0;
+}
+
+static int copy_kubeconfig(const struct nb_json *json, struct nb_cluster_info *info, struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_string(json, "data.kubeconfig", &text, &len, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, json->code, 0, "%s: data.kubeconfig: expected a string, found nothing",
+                                      json->what);
+        info->kubeconfig = strndup(text, len);
+        info->kubeconfig_len = len;
+        return info->kubeconfig ? 0 : nb_failure_set_memory(f);
+}
+
+static int copy_signature(const struct nb_json *json, const char *token_id, struct nb_cluster_info *info,
+                          struct nb_failure *f) {
+        char path[64];
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_each_key(json, "data", count_signature, &info->n_signatures, f);
+        if (r < 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r <= 0)
+                return r;
+        info->signature = strndup(text, len);
+        return info->signature ? 0 : nb_failure_set_memory(f);
+}
+
+int nb_cluster_info_parse(const char *json_text, size_t len, const char *token_id, struct nb_cluster_info *ret_info,
+                          struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = {};
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = {};
+        int r;
+
+        if (len > NB_CLUSTER_INFO_MAX)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0, "cluster-info: expected at most %d bytes, found %zu",
+                                      NB_CLUSTER_INFO_MAX, len);
+        r = nb_json_parse(json_text, len, "cluster-info", NB_ANSWER_MALFORMED, &json, f);
+        if (r >= 0)
+                r = nb_json_expect(&json, "kind", "ConfigMap", f);
+        if (r >= 0)
+                r = nb_json_expect(&json, "apiVersion", "v1", f);
+        if (r >= 0)
+                r = copy_kubeconfig(&json, &info, f);
+        if (r >= 0)
+                r = copy_signature(&json, token_id, &info, f);
+        if (r < 0)
+                return r;
+
+        *ret_info = info;
+        info = (struct nb_cluster_info){};
+        return 0;
+}
+
+void nb_cluster_info_done(struct nb_cluster_info *info) {
+        free(info->kubeconfig);
+        free(info->signature);
+        *info = (struct nb_cluster_info){};
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "format/json.h"
+#include "format/node_object.h"
+
+#define LIST_MAX 64
+#define PATH_SIZE 64
+
+/* Copies a string for people, cut and made printable; "" when there is none. */
+static int copy_line(const struct nb_json *json, const char *path, char *ret, size_t size, struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        ret[0] = '\0';
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r > 0)
+                nb_text_copy_line(text, len, ret, size);
+        return r;
+}
+
+static int copy_name(const struct nb_json *json, char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_string(json, "metadata.name", &text, &len, f);
+        if (r < 0)
+                return r;
+        if (r == 0 || len == 0 || len > NB_NODE_NAME_MAX || !nb_text_is_printable(text, len))
+                return nb_failure_set(f, json->code, 0, "%s: metadata.name: expected the name of a Node, found something else", json->what);
+        memcpy(ret_name, text, len + 1);
+        return 0;
+}
+
+/* The entry of the list at `list` whose type is `type`: 1 and its index, 0 for none. */
+static int find_type(const struct nb_json *json, const char *list, const char *type, size_t *ret_i, struct nb_failure *f) {
+        char path[PATH_SIZE];
+        const char *text;
+        size_t n = 0, len;
+        int r;
+
+        r = nb_json_array(json, list, &n, f);
+        if (r <= 0)
+                return r;
+        for (size_t i = 0; i < n && i < LIST_MAX; i++) {
+                (void)snprintf(path, sizeof(path), "%s[%zu].type", list, i);
+                r = nb_json_string(json, path, &text, &len, f);
+                if (r < 0)
+                        return r;
+                if (r > 0 && strcmp(text, type) == 0) {
+                        *ret_i = i;
+                        return 1;
+                }
+        }
+        return 0;
+}
+
+static int take_ready(const struct nb_json *json, struct nb_node_object *node, struct nb_failure *f) {
+        char path[PATH_SIZE], status[16];
+        size_t i;
+        int r;
+
+        r = find_type(json, "status.conditions", "Ready", &i, f);
+        if (r <= 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "status.conditions[%zu].status", i);
+        r = copy_line(json, path, status, sizeof(status), f);
+        if (r < 0)
+                return r;
+        node->is_ready = strcmp(status, "True") == 0;
+        (void)snprintf(path, sizeof(path), "status.conditions[%zu].lastTransitionTime", i);
+        return copy_line(json, path, node->ready_since, sizeof(node->ready_since), f);
+}
+
+static int take_address(const struct nb_json *json, struct nb_node_object *node, struct nb_failure *f) {
+        char path[PATH_SIZE];
+        size_t i;
+        int r;
+
+        r = find_type(json, "status.addresses", "InternalIP", &i, f);
+        if (r <= 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "status.addresses[%zu].address", i);
+        return copy_line(json, path, node->address, sizeof(node->address), f);
+}
+
+int nb_node_object_parse(const char *text, size_t len, struct nb_node_object *ret_node, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        struct nb_node_object node = { 0 };
+        int r;
+
+        r = nb_json_parse(text, len, "the Node", NB_ANSWER_MALFORMED, &json, f);
+        if (r >= 0)
+                r = nb_json_expect(&json, "kind", "Node", f);
+        if (r >= 0)
+                r = nb_json_expect(&json, "apiVersion", "v1", f);
+        if (r >= 0)
+                r = copy_name(&json, node.name, f);
+        if (r >= 0)
+                r = take_ready(&json, &node, f);
+        if (r >= 0)
+                r = take_address(&json, &node, f);
+        if (r < 0)
+                return r;
+        *ret_node = node;
+        return 0;
+}

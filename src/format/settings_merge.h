@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What settings.c, settings_values.c, settings_messages.c and join_configuration.c share: the one table of settings, and
+ * how a value out of a document gets into them. Private to these files.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/failure.h"
+#include "format/settings.h"
+#include "format/yaml.h"
+
+#define NB_SETTING_KEY_MAX 128 /* bytes of "discovery.caCertHashes[1]", longer ones are cut in messages */
+
+enum nb_setting_type {
+        NB_SETTING_TYPE_LIST, /* of strings */
+        NB_SETTING_TYPE_STRING,
+        NB_SETTING_TYPE_BOOLEAN,
+        NB_SETTING_TYPE_NUMBER,
+};
+
+/* A key: what it takes, and where that goes. */
+struct nb_setting_row {
+        const char *key;
+        enum nb_setting_type type;
+        /* Gets the scalar, or each one of a list; 0, -EINVAL, -E2BIG for one more than a list holds, -EEXIST for the same
+         * once more. */
+        int (*store)(struct nb_settings *settings, size_t offset, const char *value, size_t len);
+        size_t offset; /* of the member, for what several rows share */
+        const char *expected;
+        size_t n_offset; /* a list: of the number of its entries, and */
+        unsigned max;    /* how many it holds */
+        /* What a person should know of this value that was refused: "; ..."; or NULL. */
+        const char *(*hint)(const char *value);
+};
+
+extern const struct nb_setting_row nb_setting_rows[_NB_SETTING_N];
+
+/* Takes "90m", "1h30m"; each unit once, the larger one first. 0 or -EINVAL. */
+int nb_setting_duration_parse(const char *text, uint64_t *ret_seconds);
+#define NB_SETTING_TIMEOUT_MAX_SECONDS (3650ULL * 24 * 3600)
+
+/* A document that is being merged. */
+struct nb_settings_merge {
+        struct nb_settings *settings;
+        const char *origin;
+        bool is_exposed;
+        struct nb_failure *f;
+};
+
+/* --- Messages (settings_messages.c); all NB_SETTINGS_INVALID --- */
+
+/* `wanted` is the type that is expected, "a string"; NULL when the type is right. `hint` may be NULL. */
+int nb_settings_refuse(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,
+                       const char *expected, const char *wanted, const char *hint);
+
+/* A text that was put together of several values. */
+int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path, const char *expected,
+                            const char *text, const char *hint);
+
+/* `meant` may be NULL. */
+int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,
+                               const char *meant);
+
+/* Before any message has the key in it: a token that stands where a key belongs. */
+int nb_settings_check_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node);
+
+/* Takes `candidate` for what was probably meant when it is nearer than what *ret_meant holds; *least begins with
+ * NB_SETTINGS_FAR. */
+#define NB_SETTINGS_FAR 3
+void nb_settings_nearer(const char *path, const char *candidate, const char **ret_meant, unsigned *least);
+
+/* --- Storing (settings.c) --- */
+
+/* A node under the key `path`, which is another than the row's in a JoinConfiguration. */
+int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting, const struct nb_yaml_node *node,
+                      const char *path);
+
+/* Empties a list, and enters where it is from now on from. */
+void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting);
+
+/* One more entry of a list, in the words of its row. */
+int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setting setting, unsigned line,
+                            const char *text, const char *path);
+
+void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the installer goes by. All of it comes from the settings and the machine, nothing from `join`.
+ */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/failure.h"
+#include "bootstrap/bootstrap.h"
+#include "format/node_name.h"
+#include "format/settings.h"
+#include "install/anchors.h"
+
+/* kubelet's default --root-dir; both environment files are at home there, wherever the rest is. */
+#define NB_KUBELET_DIRECTORY "/var/lib/kubelet"
+
+struct nb_context {
+        int root_fd; /* of --root; -1 without */
+        struct nb_settings settings;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        bool is_override_needed; /* kubelet would take another name by itself */
+        bool is_name_lowered;    /* it stands in capitals in the settings, or as the host name */
+        char host_name[HOST_NAME_MAX + 1];
+        time_t now;
+
+        const char *config_directory; /* borrowed */
+        struct nb_bootstrap bootstrap;
+        struct nb_failure bootstrap_failure; /* why there is none, for those who need it; a machine that has joined does not */
+        struct nb_anchors anchors;
+};
+
+/* `root` may be NULL. NB_USAGE, NB_SETTINGS_*, NB_NODE_NAME_INVALID. Whether there is enough to join with is left to where
+ * a join is wanted: a machine that has joined goes on without endpoints, token and discovery file. */
+int nb_context_load(struct nb_context *ret_context, const char *root, const char *config_directory,
+                    struct nb_failure *f);
+
+/* What nb_bootstrap_load() said. */
+int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f);
+void nb_context_done(struct nb_context *context);

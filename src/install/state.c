@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "format/handoff.h"
+#include "format/kubelet_config.h"
+#include "install/state.h"
+
+int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = -1;
+        struct stat st;
+        int r;
+
+        r = nb_sources_folder("STATE_DIRECTORY", &fd, f);
+        if (r < 0)
+                return r;
+        if (fstat(fd, &st) < 0)
+                return nb_failure_set(f, NB_INTERNAL, errno, "the state directory cannot be looked at: %m");
+        *ret_state = (struct nb_state){ .fd = TAKE_FD(fd), .owner = st.st_uid };
+        return 0;
+}
+
+int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
+                  struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct stat st;
+        int r;
+
+        r = nb_file_read_secret(state->fd, name, max, &text, &st);
+        if (r == -ENOENT)
+                return r;
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r == -ELOOP || r == -EBADF)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r, "'%s' in the state directory is no regular file",
+                                      name);
+        if (r == -EFBIG)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
+                                      "'%s' in the state directory is larger than %zu bytes", name, max);
+        if (r < 0) {
+                errno = -r;
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r, "'%s' in the state directory cannot be read: %m",
+                                      name);
+        }
+        if (st.st_uid != state->owner || st.st_nlink != 1)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
+                                      "'%s' in the state directory belongs to user %u and has %lu names; expected user "
+                                      "%u and one name",
+                                      name, (unsigned)st.st_uid, (unsigned long)st.st_nlink, (unsigned)state->owner);
+        *ret = text;
+        text = (struct nb_secret)NB_SECRET_INIT;
+        return 0;
+}
+
+/* The note first: without it a key is a join that goes on; a note without its key is nothing. */
+int nb_state_clear(const struct nb_state *state) {
+        static const char *const names[] = {
+                NB_HANDOFF_FILE,
+                "." NB_HANDOFF_FILE ".tmp",
+                NB_PENDING_KEY_FILE,
+                "." NB_PENDING_KEY_FILE ".tmp",
+                NB_KUBELET_CONFIG_FILE,
+                "." NB_KUBELET_CONFIG_FILE ".tmp",
+        };
+        int first = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                int r = nb_file_remove(state->fd, names[i]);
+
+                if (r < 0 && first == 0)
+                        first = r;
+        }
+        return first;
+}
+
+void nb_state_done(struct nb_state *state) {
+        if (state->fd >= 0)
+                (void)close(state->fd);
+        state->fd = -1;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * $STATE_DIRECTORY, which belongs to the network side and is taken for hostile: what is in it is opened once, without
+ * following links, and has to be a regular file of the folder's own owner with no other name, since a capability makes
+ * the installer able to read any file that a link could name.
+ */
+
+#include <sys/types.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+
+struct nb_state {
+        int fd;
+        uid_t owner;
+};
+
+/* NB_USAGE when systemd did not set it. */
+int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
+
+/* 0; -ENOENT, and nothing set; NB_HANDOFF_MALFORMED. */
+int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
+                  struct nb_failure *f);
+
+/* Removes key, note, kubelet's configuration and their temporary names, and nothing else. 0, -errno of what could not be removed. */
+int nb_state_clear(const struct nb_state *state);
+
+void nb_state_done(struct nb_state *state);

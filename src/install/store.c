@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "install/aside.h"
+#include "install/store.h"
+#include "install/target.h"
+
+#define TRIES_MAX 60
+
+/* What a crash left of a file that was being made: it would stay for ever, since the next one has another name, and it
+ * has a key in it. */
+static int sweep(int folder_fd) {
+        _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
+        struct dirent *entry;
+
+        if (!folder)
+                return -errno;
+        while ((entry = readdir(folder)))
+                if (fnmatch(".kubelet-client-*.pem.tmp", entry->d_name, 0) == 0 &&
+                    unlinkat(folder_fd, entry->d_name, 0) < 0)
+                        return -errno;
+        return 0;
+}
+
+int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem, char ret_name[static NB_STORE_NAME_SIZE]) {
+        int r;
+
+        r = sweep(folder_fd);
+        if (r < 0)
+                return r;
+        tzset();
+        r = -EEXIST;
+        for (time_t at = now; r == -EEXIST && at < now + TRIES_MAX; at++) {
+                struct tm local;
+
+                if (!localtime_r(&at, &local) ||
+                    strftime(ret_name, NB_STORE_NAME_SIZE, "kubelet-client-%Y-%m-%d-%H-%M-%S.pem", &local) == 0)
+                        return -EOVERFLOW;
+                r = nb_file_create(folder_fd, ret_name, 0600, pem->data, pem->len);
+        }
+        return r;
+}
+
+static bool is_file(int folder_fd, const char *name) {
+        struct stat st;
+
+        return fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+bool nb_store_has_file(int folder_fd) {
+        return is_file(folder_fd, NB_STORE_CURRENT);
+}
+
+int nb_store_link(struct nb_swap *swap, int folder_fd, const char *target) {
+        struct nb_aside aside;
+        int r = 0;
+
+        if (is_file(folder_fd, NB_STORE_UPDATED))
+                r = nb_aside_move(&aside, folder_fd, NB_STORE_UPDATED);
+        return r < 0 ? r : nb_swap_link(swap, folder_fd, NB_STORE_CURRENT, NB_STORE_UPDATED, target);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/answer.h"
+#include "format/csr.h"
+
+static enum nb_code code_of(long status, const struct nb_answer_codes *codes) {
+        if (status == 401)
+                return codes->unauthorized;
+        if (status == 403)
+                return codes->forbidden;
+        if (status == 429 || status >= 500)
+                return NB_SERVER_ERROR;
+        if (status == 400 || status == 409 || status == 422)
+                return codes->invalid;
+        return NB_ANSWER_MALFORMED;
+}
+
+int nb_answer_failure(const struct nb_http_answer *answer, const char *what, const struct nb_answer_codes *codes,
+                      struct nb_failure *f) {
+        struct nb_status status = { 0 };
+        enum nb_code code = code_of(answer->status, codes);
+
+        if (f->code == NB_NONE)
+                f->retry_after_ms = answer->retry_after_ms;
+        (void)nb_status_parse(answer->body.data ? answer->body.data : "", answer->body.len, &status);
+        if (answer->status >= 300 && answer->status < 400)
+                return nb_failure_set_http(f, code, answer->status, "%s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
+                                           what, answer->status, answer->location);
+        if (status.code == 0)
+                return nb_failure_set_http(f, code, answer->status,
+                                           "%s: the answer has the status %ld and is not of an API server (no Status object): something on the way may have sent it",
+                                           what, answer->status);
+        return nb_failure_set_http(f, code, answer->status, "%s: %ld %s: '%s'", what, answer->status, status.reason,
+                                   status.message);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/encoding.h"
+#include "base/macro.h"
+#include "crypto/certificate.h"
+#include "kube/api.h"
+
+#define BASIC_MAX 4096
+
+static bool is_server(const char *pem, size_t len) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+
+        return nb_certificates_parse(pem, len, false, &chain) >= 0 && nb_certificate_may_serve(chain, 0);
+}
+
+/* "Authorization: <scheme> <value>". */
+static int make_authorization(const char *scheme, const char *value, size_t len, struct nb_secret *ret_line) {
+        static const char header[] = "Authorization: ";
+        int r;
+
+        r = nb_secret_init(ret_line, strlen(header) + strlen(scheme) + len);
+        if (r >= 0)
+                r = nb_secret_append(ret_line, header, strlen(header));
+        if (r >= 0)
+                r = nb_secret_append(ret_line, scheme, strlen(scheme));
+        return r < 0 ? r : nb_secret_append(ret_line, value, len);
+}
+
+static int authorize(struct nb_secret *ret_line, const struct nb_identity *identity) {
+        _cleanup_(nb_buffer_done) struct nb_buffer basic = NB_BUFFER_INIT(BASIC_MAX);
+        int r;
+
+        if (identity->kind == NB_IDENTITY_TOKEN)
+                return make_authorization("Bearer ", identity->secret.data, identity->secret.len, ret_line);
+        if (identity->kind != NB_IDENTITY_PASSWORD)
+                return 0;
+        r = nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
+        if (r >= 0)
+                r = make_authorization("Basic ", basic.data, basic.len, ret_line);
+        if (basic.data)
+                explicit_bzero(basic.data, basic.allocated);
+        return r;
+}
+
+int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const char *ca, size_t ca_len,
+                const struct nb_identity *identity, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { .authorization = NB_SECRET_INIT };
+        struct nb_http_trust trust = {
+                .ca = ca_len > 0 ? ca : NULL,
+                .ca_len = ca_len,
+                .is_server = is_server,
+                .tls_server_name = cluster->tls_server_name,
+                .proxy_url = cluster->proxy_url,
+        };
+        int r;
+
+        if (identity && identity->kind == NB_IDENTITY_CERTIFICATE) {
+                trust.client_certificate = identity->certificate;
+                trust.client_certificate_len = identity->certificate_len;
+                trust.client_key = &identity->secret;
+        }
+        r = nb_http_new(&trust, &api.http, f);
+        if (r < 0)
+                return r;
+        if (identity && authorize(&api.authorization, identity) < 0)
+                return nb_failure_set_memory(f);
+        nb_url_format(&cluster->server, api.base);
+        nb_endpoint_format(&cluster->server, api.name);
+        *ret_api = api;
+        api.http = NULL;
+        api.authorization = (struct nb_secret)NB_SECRET_INIT;
+        return 0;
+}
+
+void nb_api_done(struct nb_api *api) {
+        nb_http_free(api->http);
+        nb_secret_done(&api->authorization);
+        *api = (struct nb_api){ 0 };
+}

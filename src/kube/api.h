@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The proven API server and the identity that is shown to it: what every call with a credential needs. There is one connection for
+ * all of them, verified by the proven CA.
+ */
+
+#include "base/failure.h"
+#include "base/secret.h"
+#include "format/identity.h"
+#include "format/kubeconfig.h"
+#include "net/http.h"
+
+struct nb_api {
+        struct nb_http *http;
+        char base[NB_URL_MAX];          /* "https://host:port/prefix" */
+        char name[NB_URL_MAX];          /* "host:port", for people */
+        struct nb_secret authorization; /* the whole header line; empty for none */
+};
+
+/*
+ * `cluster` says where; `ca` (PEM) who must answer: only what was proven, not what cluster->ca holds besides. ca_len 0:
+ * who the system's CAs vouch for. `identity` is what requests show; NULL or NB_IDENTITY_NONE for none.
+ */
+int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const char *ca, size_t ca_len,
+                const struct nb_identity *identity, struct nb_failure *f);
+
+void nb_api_done(struct nb_api *api);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * HTTPS requests through libcurl: https only, TLS 1.2 or newer, no redirect followed, no netrc, named time limits, ceilings for
+ * headers and bodies, status looked at before bytes are accepted. Proxies come from the environment, as for kubelet.
+ *
+ * A struct nb_http is a set of connections under one trust. Without trust nothing is verified and no credential can be sent:
+ * what such a request returns is a struct nb_unverified, and only who has proven it may look inside. Several transfers can be under
+ * way at once; everything runs in nb_http_wait(), which also ends when stopping is asked for (base/stop.h).
+ *
+ * Status codes are not judged here: an answer with 500 is an answer.
+ */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "base/secret.h"
+
+#define NB_HTTP_CONNECT_TIMEOUT_MS 5000  /* name resolution, TCP and TLS together */
+#define NB_HTTP_REQUEST_TIMEOUT_MS 10000 /* kubeadm's for cluster-info */
+#define NB_HTTP_HEADERS_MAX (64 * 1024)
+#define NB_HTTP_ERROR_BODY_MAX (64 * 1024) /* a Status object is some hundred bytes */
+#define NB_HTTP_RETRY_AFTER_MAX_MS 60000
+#define NB_HTTP_HEADERS_EXTRA 3
+#define NB_HTTP_CUT_SHORT ETIME /* errnum of the failure of a request that `until_ms` ended */
+
+struct nb_http;
+struct nb_http_transfer;
+
+/* What the server must prove, and how it is reached. */
+struct nb_http_trust {
+        const char *ca; /* PEM; copied. NULL: the CAs of the system */
+        size_t ca_len;
+        const char *client_certificate; /* PEM chain; copied. NULL for none */
+        size_t client_certificate_len;
+        const struct nb_secret *client_key;             /* PEM; copied into a sealed memory file */
+        bool (*is_server)(const char *pem, size_t len); /* asked of the server's own certificate before anything is sent:
+                                                         * libcurl's GnuTLS build does not look at its extended key usage */
+        const char *tls_server_name;                    /* "" for the name in the URL */
+        const char *proxy_url;                          /* "" for the environment's */
+};
+
+struct nb_http_request {
+        const char *what; /* for messages: "cluster-info from 10.0.0.10:6443" */
+        const char *url;
+        const struct nb_secret *authorization;                  /* a whole "Authorization: Bearer ..." line; NULL or empty for none; never without trust */
+        const struct nb_secret *headers[NB_HTTP_HEADERS_EXTRA]; /* more whole lines; NULL for none; never without trust */
+        const char *body;                                       /* to POST; NULL for a GET. Must stay until the transfer is over */
+        const char *body_type;                                  /* its media type; NULL: application/json */
+        size_t body_len;
+        size_t max_body;      /* ceiling for the body of a 2xx answer; of all of it, for a stream in one piece */
+        uint32_t timeout_ms;  /* for the whole request; 0 for none, then silence_sec */
+        uint32_t silence_sec; /* ends the transfer when no byte arrived for so long; 0 for no such limit */
+        bool is_stream;       /* the body is taken piece by piece with nb_http_received() */
+};
+
+struct nb_http_answer {
+        long status;
+        struct nb_buffer body;
+        time_t date;             /* the Date header; 0 when there is none */
+        uint32_t retry_after_ms; /* at most NB_HTTP_RETRY_AFTER_MAX_MS; 0 when the server names none */
+        char location[128];      /* of a redirect, which is never followed; "" for none */
+};
+
+/* An answer of a server that has proven nothing. */
+struct nb_unverified {
+        struct nb_http_answer answer;
+};
+
+void nb_http_answer_done(struct nb_http_answer *answer);
+void nb_unverified_done(struct nb_unverified *unverified);
+
+/* trust NULL: nothing is verified. NB_INTERNAL. */
+int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
+
+/* Ends what is under way, and closes the connections. */
+void nb_http_free(struct nb_http *http);
+void nb_http_freep(struct nb_http **http);
+
+int nb_http_start(struct nb_http *http, const struct nb_http_request *request, struct nb_http_transfer **ret_transfer,
+                  struct nb_failure *f);
+
+/*
+ * Runs all transfers until one is over (1, in *ret_done), something arrived on a stream (1, NULL in *ret_done), or `until_ms`
+ * (nb_now_ms(); NB_TIME_INFINITE) has passed (0). -ECANCELED when stopping was asked for.
+ */
+int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfer **ret_done, struct nb_failure *f);
+
+/* What arrived on a stream and was not consumed yet; status is 0 before the first byte of a body. */
+struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_status);
+
+/*
+ * The outcome of a transfer that is over; the transfer is gone then. NB_ENDPOINT_UNREACHABLE (transient), NB_TLS_UNTRUSTED,
+ * NB_ANSWER_MALFORMED (a ceiling, or no HTTP at all), NB_INTERNAL.
+ */
+int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f);
+int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unverified *ret_unverified, struct nb_failure *f);
+
+/* Ends a transfer that is under way. NULL is fine. */
+void nb_http_cancel(struct nb_http_transfer *transfer);
+
+/* start, wait and finish in one; -ECANCELED, or NB_ENDPOINT_UNREACHABLE when `until_ms` came first. */
+int nb_http_perform(struct nb_http *http, const struct nb_http_request *request, uint64_t until_ms,
+                    struct nb_http_answer *ret_answer, struct nb_failure *f);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of net/ share; the only place where libcurl's types show. */
+
+#include <curl/curl.h>
+
+#include "net/http.h"
+
+struct nb_http {
+        CURLM *multi;
+        bool is_verified;          /* there is trust */
+        int ca_fd;                 /* sealed memfd with the CAs; -1 for those of the system */
+        char ca_path[32];          /* "/proc/self/fd/N": CURLOPT_CAINFO_BLOB is not in Debian 12's GnuTLS build */
+        int certificate_fd;        /* the same for a client certificate and its key; -1 for none: the blobs of that build */
+        char certificate_path[32]; /* are taken and then ignored */
+        int key_fd;
+        char key_path[32];
+        char tls_server_name[256];
+        char proxy_url[256];
+        bool (*is_server)(const char *pem, size_t len);
+        struct nb_http_transfer *first;
+};
+
+struct nb_http_transfer {
+        struct nb_http *http;
+        struct nb_http_transfer *next;
+        CURL *easy;
+        struct curl_slist accept;       /* header lines: nodes of our own, since curl_slist_append() would copy */
+        struct curl_slist content_type; /* the secret to a place that nobody wipes */
+        struct curl_slist authorization;
+        struct curl_slist extra[NB_HTTP_HEADERS_EXTRA];
+        struct curl_slist *connect_to;
+        char type_line[80];
+        char what[320];
+        char error[CURL_ERROR_SIZE];
+        struct nb_http_answer answer;
+        size_t max_body;
+        size_t headers_len;
+        uint32_t timeout_ms;
+        uint32_t silence_sec;
+        bool is_stream;
+        bool has_news; /* a stream got bytes since the last look */
+        bool is_too_large;
+        bool is_no_server; /* its certificate is good, but not for servers */
+        bool is_done;
+        CURLcode result;
+};
+
+/* Sets every option of a transfer. NB_INTERNAL when libcurl refuses one: a build problem. */
+int nb_http_transfer_setup(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f);
+
+/* Name, TCP and TLS are behind it, now or on an earlier request. */
+bool nb_http_is_connected(const struct nb_http_transfer *transfer);
+
+/* Sorts the outcome of a transfer that did not end with an answer. */
+int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "net/http_internal.h"
+
+static const char *curl_text(const struct nb_http_transfer *transfer) {
+        return transfer->error[0] ? transfer->error : curl_easy_strerror(transfer->result);
+}
+
+/* libcurl's GnuTLS build says of a chain that does not verify only which file it looked at, here one in memory. */
+static const char *trust_text(const struct nb_http_transfer *transfer) {
+        static const char chain[] = "server certificate verification failed";
+
+        if (!strncmp(transfer->error, chain, strlen(chain)))
+                return "the server's certificate was not issued by the proven CA, or is not valid now";
+        return curl_text(transfer);
+}
+
+bool nb_http_is_connected(const struct nb_http_transfer *transfer) {
+        curl_off_t connected_us = 0;
+
+        (void)curl_easy_getinfo(transfer->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+        return connected_us > 0;
+}
+
+static int outcome_timeout(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        if (!nb_http_is_connected(transfer))
+                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: no connection within %d s", transfer->what,
+                                      NB_HTTP_CONNECT_TIMEOUT_MS / 1000);
+        if (transfer->silence_sec > 0)
+                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: not a byte for %u s", transfer->what,
+                                      transfer->silence_sec);
+        return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: no whole answer within %u s", transfer->what,
+                              transfer->timeout_ms / 1000);
+}
+
+static int outcome_unreachable(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        long errnum = 0;
+
+        (void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &errnum);
+        if (errnum > 0) {
+                errno = (int)errnum;
+                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, (int)errnum, "%s: %m", transfer->what);
+        }
+        return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
+}
+
+int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f) {
+        if (transfer->is_too_large)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, EMSGSIZE,
+                                      "%s: the answer is larger than %zu KiB, or its headers than %d KiB", transfer->what,
+                                      transfer->answer.body.max / 1024, NB_HTTP_HEADERS_MAX / 1024);
+        if (transfer->is_no_server)
+                return nb_failure_set(f, NB_TLS_UNTRUSTED, EKEYREJECTED,
+                                      "%s: the server's certificate is not for TLS servers (extended key usage)", transfer->what);
+        switch ((int)transfer->result) {
+        case CURLE_PEER_FAILED_VERIFICATION:
+                return nb_failure_set(f, NB_TLS_UNTRUSTED, EKEYREJECTED, "%s: %s", transfer->what, trust_text(transfer));
+        case CURLE_OPERATION_TIMEDOUT:
+                return outcome_timeout(transfer, f);
+        case CURLE_COULDNT_RESOLVE_PROXY:
+        case CURLE_COULDNT_RESOLVE_HOST:
+        case CURLE_COULDNT_CONNECT:
+        case CURLE_GOT_NOTHING:
+        case CURLE_SEND_ERROR:
+        case CURLE_RECV_ERROR:
+        case CURLE_PARTIAL_FILE:
+        case CURLE_SSL_CONNECT_ERROR:
+        case CURLE_PROXY:
+                return outcome_unreachable(transfer, f);
+        case CURLE_OUT_OF_MEMORY:
+                return nb_failure_set_memory(f);
+        case CURLE_SSL_CACERT_BADFILE:
+        case CURLE_FAILED_INIT:
+        case CURLE_BAD_FUNCTION_ARGUMENT:
+                return nb_failure_set(f, NB_INTERNAL, EIO, "%s: %s", transfer->what, curl_text(transfer));
+        default:
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, EBADMSG, "%s: %s", transfer->what, curl_text(transfer));
+        }
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/macro.h"
+#include "net/http_internal.h"
+
+#define KEEPALIVE_IDLE_SEC 20L
+#define KEEPALIVE_INTERVAL_SEC 10L
+
+static size_t body_ceiling(const struct nb_http_transfer *transfer, long status) {
+        if (status >= 200 && status < 300)
+                return transfer->max_body;
+        return NB_HTTP_ERROR_BODY_MAX;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
+        struct nb_http_transfer *transfer = userdata;
+        struct nb_http_answer *answer = &transfer->answer;
+        size_t len = size * count;
+
+        if (answer->status == 0) {
+                (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &answer->status);
+                answer->body.max = body_ceiling(transfer, answer->status);
+        }
+        if (nb_buffer_append(&answer->body, data, len) < 0) {
+                transfer->is_too_large = true;
+                return 0;
+        }
+        transfer->has_news = transfer->is_stream;
+        return len;
+}
+
+/* The value of a header line when it is the one called `name`, without the white space around it. */
+static bool header_value(const char *line, size_t len, const char *name, char *ret, size_t size) {
+        size_t name_len = strlen(name);
+
+        if (len <= name_len || strncasecmp(line, name, name_len) != 0 || line[name_len] != ':')
+                return false;
+        line += name_len + 1;
+        len -= name_len + 1;
+        while (len > 0 && (line[0] == ' ' || line[0] == '\t')) {
+                line++;
+                len--;
+        }
+        while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
+                len--;
+        if (len >= size)
+                len = size - 1;
+        memcpy(ret, line, len);
+        ret[len] = '\0';
+        return true;
+}
+
+static uint32_t retry_after(const char *value) {
+        char *end;
+        unsigned long seconds;
+
+        errno = 0;
+        seconds = strtoul(value, &end, 10);
+        if (value[0] < '0' || value[0] > '9' || *end || errno)
+                return 0;
+        if (seconds > NB_HTTP_RETRY_AFTER_MAX_MS / 1000)
+                return NB_HTTP_RETRY_AFTER_MAX_MS;
+        return (uint32_t)seconds * 1000;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *userdata) {
+        struct nb_http_transfer *transfer = userdata;
+        size_t len = size * count;
+        char value[128];
+
+        transfer->headers_len += len;
+        if (transfer->headers_len > NB_HTTP_HEADERS_MAX) {
+                transfer->is_too_large = true;
+                return 0;
+        }
+        if (header_value(line, len, "Date", value, sizeof(value))) {
+                time_t date = curl_getdate(value, NULL);
+
+                transfer->answer.date = date > 0 ? date : 0;
+        } else if (header_value(line, len, "Retry-After", value, sizeof(value)))
+                transfer->answer.retry_after_ms = retry_after(value);
+        else if (header_value(line, len, "Location", value, sizeof(value)))
+                memcpy(transfer->answer.location, value, sizeof(value));
+        return len;
+}
+
+/* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the address goes into CONNECT_TO. */
+static int set_url(struct nb_http_transfer *transfer, const char *url) {
+        const char *name = transfer->http->tls_server_name;
+        _cleanup_(nb_freep) char *renamed = NULL, *connect_to = NULL;
+        const char *host = url + strlen("https://"), *path = strchr(host, '/');
+        const char *port;
+
+        assert(!strncmp(url, "https://", strlen("https://")) && path);
+        if (!name[0])
+                return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
+        port = memrchr(host, ':', (size_t)(path - host));
+        assert(port);
+        if (asprintf(&renamed, "https://%s%s", name, port) < 0)
+                return -ENOMEM;
+        if (asprintf(&connect_to, "::%.*s", (int)(path - host), host) < 0)
+                return -ENOMEM;
+        transfer->connect_to = curl_slist_append(NULL, connect_to);
+        if (!transfer->connect_to)
+                return -ENOMEM;
+        if (curl_easy_setopt(transfer->easy, CURLOPT_CONNECT_TO, transfer->connect_to) != CURLE_OK)
+                return -EIO;
+        return curl_easy_setopt(transfer->easy, CURLOPT_URL, renamed) == CURLE_OK ? 0 : -EIO;
+}
+
+/* The leaf's PEM among what CURLOPT_CERTINFO collects; NULL when there is none. */
+static const char *leaf_of(CURL *easy) {
+        static const char name[] = "Cert:";
+        const struct curl_certinfo *chain = NULL;
+
+        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain || chain->num_of_certs < 1)
+                return NULL;
+        for (const struct curl_slist *line = chain->certinfo[0]; line; line = line->next)
+                if (!strncmp(line->data, name, strlen(name)))
+                        return line->data + strlen(name);
+        return NULL;
+}
+
+/*
+ * Any client certificate of the cluster that carries the right name or address would do otherwise. A connection that is used again was
+ * looked at when it was made.
+ */
+static int before_request(void *userdata, _unused_ char *ip, _unused_ char *local_ip, _unused_ int port, _unused_ int local_port) {
+        struct nb_http_transfer *transfer = userdata;
+        const char *leaf;
+        long n_connects = 1;
+
+        (void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &n_connects);
+        if (n_connects == 0)
+                return CURL_PREREQFUNC_OK;
+        leaf = leaf_of(transfer->easy);
+        transfer->is_no_server = !leaf || !transfer->http->is_server(leaf, strlen(leaf));
+        return transfer->is_no_server ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+#define SET(option, value) \
+        do { \
+                if (curl_easy_setopt(transfer->easy, option, value) != CURLE_OK) \
+                        return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl refuses " #option); \
+        } while (0)
+
+static int set_tls(struct nb_http_transfer *transfer, struct nb_failure *f) {
+        const struct nb_http *http = transfer->http;
+
+        SET(CURLOPT_PROTOCOLS_STR, "https");
+        SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        SET(CURLOPT_SSL_VERIFYPEER, http->is_verified ? 1L : 0L);
+        SET(CURLOPT_SSL_VERIFYHOST, http->is_verified ? 2L : 0L);
+        /* Unset, libcurl's GnuTLS build parses the system's whole bundle on every connection: 25 ms and 11 MiB. */
+        if (!http->is_verified || http->ca_fd >= 0) {
+                SET(CURLOPT_CAINFO, http->is_verified ? http->ca_path : NULL);
+                SET(CURLOPT_CAPATH, NULL);
+        }
+        if (http->certificate_fd >= 0) {
+                SET(CURLOPT_SSLCERT, http->certificate_path);
+                SET(CURLOPT_SSLKEY, http->key_path);
+        }
+        if (http->is_verified) {
+                SET(CURLOPT_CERTINFO, 1L);
+                SET(CURLOPT_PREREQFUNCTION, before_request);
+                SET(CURLOPT_PREREQDATA, transfer);
+        }
+        return 0;
+}
+
+static int set_limits(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
+        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)NB_HTTP_CONNECT_TIMEOUT_MS);
+        SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+        if (request->silence_sec > 0) {
+                SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+                SET(CURLOPT_LOW_SPEED_TIME, (long)request->silence_sec);
+        }
+        SET(CURLOPT_TCP_KEEPALIVE, 1L);
+        SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
+        SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
+        return 0;
+}
+
+static int set_content(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
+        static char accept[] = "Accept: application/json";
+        const char *type = request->body_type ? request->body_type : "application/json";
+
+        (void)snprintf(transfer->type_line, sizeof(transfer->type_line), "Content-Type: %s", type);
+        transfer->accept = (struct curl_slist){ .data = accept };
+        if (request->body) {
+                SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
+                SET(CURLOPT_POSTFIELDS, request->body);
+                transfer->content_type = (struct curl_slist){ .data = transfer->type_line, .next = transfer->accept.next };
+                transfer->accept.next = &transfer->content_type;
+        }
+        if (request->authorization && request->authorization->data) {
+                transfer->authorization =
+                        (struct curl_slist){ .data = request->authorization->data, .next = transfer->accept.next };
+                transfer->accept.next = &transfer->authorization;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(transfer->extra) && request->headers[i]; i++) {
+                transfer->extra[i] = (struct curl_slist){ .data = request->headers[i]->data, .next = transfer->accept.next };
+                transfer->accept.next = &transfer->extra[i];
+        }
+        SET(CURLOPT_HTTPHEADER, &transfer->accept);
+        return 0;
+}
+
+static int set_behaviour(struct nb_http_transfer *transfer, struct nb_failure *f) {
+        SET(CURLOPT_NOSIGNAL, 1L);
+        /* A resolver that hears nothing from its name servers is left behind, not waited for: it would hold up every endpoint and the
+         * wish to stop. */
+        SET(CURLOPT_QUICK_EXIT, 1L);
+        /* What a proxy says of itself is not the server's Date or Retry-After. */
+        SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+        SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        SET(CURLOPT_USERAGENT, "node-bootstrap/" NB_VERSION);
+        SET(CURLOPT_ERRORBUFFER, transfer->error);
+        SET(CURLOPT_PRIVATE, transfer);
+        SET(CURLOPT_WRITEFUNCTION, on_body);
+        SET(CURLOPT_WRITEDATA, transfer);
+        SET(CURLOPT_HEADERFUNCTION, on_header);
+        SET(CURLOPT_HEADERDATA, transfer);
+        if (transfer->http->proxy_url[0]) {
+                SET(CURLOPT_PROXY, transfer->http->proxy_url);
+                /* As in client-go: NO_PROXY makes exceptions of HTTPS_PROXY alone, not of what a kubeconfig says. */
+                SET(CURLOPT_NOPROXY, "");
+        }
+        return 0;
+}
+
+int nb_http_transfer_setup(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
+        int r;
+
+        /* The one rule that must hold whatever else goes wrong: who has proven nothing gets no credential. */
+        assert((!request->authorization && !request->headers[0]) || transfer->http->is_verified);
+        r = set_url(transfer, request->url);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, -r, "libcurl does not take the URL of %s", request->what);
+        r = set_tls(transfer, f);
+        if (r >= 0)
+                r = set_limits(transfer, request, f);
+        if (r >= 0)
+                r = set_content(transfer, request, f);
+        return r < 0 ? r : set_behaviour(transfer, f);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/stop.h"
+#include "format/handoff.h"
+#include "stage/access.h"
+#include "stage/join.h"
+#include "verb/load.h"
+#include "verb/options.h"
+#include "verb/verb.h"
+
+/* kubelet waits meanwhile, and has a certificate that is still good: a new cluster that does not answer must not keep it down. */
+#define FALLBACK_TIMEOUT_MS 60000
+
+/* What there is to join with. */
+struct given {
+        struct nb_settings_tokens tokens;
+        struct nb_settings settings;
+        struct nb_bootstrap bootstrap;
+        struct nb_access access; /* of a machine that has joined */
+        struct nb_failure why;   /* then: why there is no bootstrap */
+};
+
+#define GIVEN_INIT \
+        { .tokens = NB_SETTINGS_TOKENS_INIT, .access = NB_ACCESS_INIT }
+
+static void given_done(struct given *given) {
+        nb_settings_tokens_done(&given->tokens);
+        nb_bootstrap_done(&given->bootstrap);
+        nb_access_done(&given->access);
+}
+
+static int read_inspection(struct nb_inspection *ret_inspection, struct nb_failure *f) {
+        _cleanup_(nb_closep) int folder_fd = -1;
+        _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        int r;
+
+        r = nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_file_read(folder_fd, NB_INSPECTION_FILE, &note, NULL);
+        if (r == -ENOENT) {
+                /* Run by hand, without the installer before it: join. */
+                *ret_inspection = (struct nb_inspection){ .verdict = NB_VERDICT_ABSENT };
+                return 0;
+        }
+        if (r < 0) {
+                errno = -r;
+                return nb_failure_set(f, NB_INTERNAL, -r, "'%s' in the runtime directory: %m", NB_INSPECTION_FILE);
+        }
+        return nb_inspection_parse(note.data ? note.data : "", note.len, ret_inspection, f);
+}
+
+/* True when the installer found this machine joined: nothing is left to do, and nothing is asked of the network. */
+static bool is_joined(const struct nb_inspection *inspection) {
+        if (inspection->verdict == NB_VERDICT_USABLE) {
+                nb_log(LOG_INFO, NB_ALREADY_JOINED, "node '%s' had joined before; its certificate is good until %s", inspection->node,
+                       inspection->not_after);
+                nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
+                return true;
+        }
+        if (inspection->verdict == NB_VERDICT_NOT_YET_VALID) {
+                nb_log(LOG_WARNING, NB_NOT_YET_VALID, "node '%s' had joined before, but this machine's clock is wrong: %s", inspection->node,
+                       inspection->detail);
+                nb_log_status("Joined before; this machine's clock is wrong");
+                return true;
+        }
+        return false;
+}
+
+/* A note from a run before this one would speak for a certificate that this run did not check. */
+static int forget_handoff(int *ret_state_fd, struct nb_failure *f) {
+        _cleanup_(nb_closep) int state_fd = -1;
+        int r;
+
+        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_file_remove(state_fd, NB_HANDOFF_FILE);
+        if (r < 0) {
+                errno = -r;
+                return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'%s' in the state directory: %m", NB_HANDOFF_FILE);
+        }
+        *ret_state_fd = TAKE_FD(state_fd);
+        return 0;
+}
+
+static int run_stages(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap, const char *node_name, bool is_name_own,
+                      struct nb_failure *f) {
+        _cleanup_(nb_closep) int state_fd = -1;
+        _cleanup_(nb_join_done) struct nb_join join = {
+                .settings = settings,
+                .bootstrap = bootstrap,
+                .node_name = node_name,
+                .is_name_own = is_name_own,
+        };
+        uint64_t started_ms = nb_now_ms(), duration_ms;
+        int r;
+
+        r = forget_handoff(&state_fd, f);
+        if (r < 0)
+                return r;
+        join.state_fd = state_fd;
+        join.deadline_ms = settings->timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : started_ms + settings->timeout_ms;
+        r = nb_join_run(&join, f);
+        if (r < 0)
+                return r;
+        duration_ms = nb_now_ms() - started_ms;
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
+        nb_log(LOG_INFO, NB_JOINED, "node '%s' has its certificate from the cluster at %s, %" PRIu64 " ms after the start", node_name,
+               join.endpoint, duration_ms);
+        nb_log_status("Certificate issued; installing it");
+        return 0;
+}
+
+static int join_cluster(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap, const char *node_name, bool is_name_own,
+                        struct nb_failure *f) {
+        const struct nb_identity *identity = &bootstrap->identity;
+        int r;
+
+        r = nb_settings_verify(settings, f);
+        if (r >= 0)
+                r = nb_bootstrap_verify(bootstrap, settings, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s", identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
+        nb_log_status("Looking for the cluster");
+        return run_stages(settings, bootstrap, node_name, is_name_own, f);
+}
+
+/* Settings and everything that they name, and kubelet's kubeconfig where `access` is not NULL. */
+static int read_given(const char *config_directory, struct given *given, bool is_joined, struct nb_failure *f) {
+        struct nb_failure *why = is_joined ? &given->why : f;
+        int r;
+
+        r = nb_load_settings(config_directory, &given->tokens, &given->settings, f);
+        if (r < 0)
+                return r;
+        if (is_joined) {
+                r = nb_access_load(&given->settings, &given->access, f);
+                if (r < 0)
+                        return r;
+        }
+        r = nb_bootstrap_load(&given->settings, &given->bootstrap, why);
+        given->settings.tokens = NULL;
+        return r < 0 && !is_joined ? r : 0;
+}
+
+/* The installer's copies first; those are gone after this. */
+static int load(const char *config_directory, struct given *given, bool is_joined, struct nb_failure *f) {
+        _cleanup_(nb_closep) int runtime_fd = -1;
+        int r;
+
+        r = nb_sources_folder("RUNTIME_DIRECTORY", &runtime_fd, f);
+        if (r < 0)
+                return r;
+        nb_sources_use_given(runtime_fd);
+        r = read_given(config_directory, given, is_joined, f);
+        nb_sources_use_given(-1);
+        if (nb_sources_forget_given(runtime_fd) < 0)
+                nb_log(LOG_WARNING, NB_NONE, "what the installer left in the runtime directory cannot be removed");
+        return r;
+}
+
+/* 1: it stays, and that is said; 0: it does not count any more. */
+static int keep_unknown(const struct nb_inspection *inspection, const struct nb_failure *why) {
+        nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN, "whether the certificate of node '%s' still counts cannot be told; it stays: %s", inspection->node,
+               why->detail);
+        nb_log_status("Joined before; whether the certificate still counts cannot be told");
+        return 1;
+}
+
+static int verify_access(struct given *given, const struct nb_inspection *inspection, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        int r;
+
+        nb_log_field(NB_FIELD_STAGE, "access");
+        nb_log_status("Asking the API server whether the certificate still counts");
+        r = nb_access_verify(&given->access, inspection->node, &why);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        if (r > 0)
+                return is_joined(inspection);
+        if (r == -ECANCELED)
+                return r;
+        if (r < 0)
+                return keep_unknown(inspection, &why);
+        nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining anew", why.detail);
+        /* What there is to join with did not matter before. */
+        if (given->why.code == NB_NONE)
+                return 0;
+        *f = given->why;
+        return given->why.errnum > 0 ? -given->why.errnum : -EPROTO;
+}
+
+static int join_given(struct given *given, const struct nb_inspection *inspection, struct nb_failure *f) {
+        struct nb_settings *settings = &given->settings;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r;
+
+        r = nb_load_node_name(settings, node_name, f);
+        if (r < 0)
+                return r;
+        if (settings->ignored[0])
+                nb_log(LOG_NOTICE, NB_KEYS_IGNORED, "keys that are for other phases of kubeadm join are ignored: %s", settings->ignored);
+        nb_log_field(NB_FIELD_NODE, "%s", node_name);
+        if (inspection->fallback && settings->timeout_ms > FALLBACK_TIMEOUT_MS)
+                settings->timeout_ms = FALLBACK_TIMEOUT_MS;
+        return join_cluster(settings, &given->bootstrap, node_name, inspection->verdict == NB_VERDICT_NOT_ROTATABLE, f);
+}
+
+static int join_unless_access(const char *config_directory, const struct nb_inspection *inspection, struct nb_failure *f) {
+        _cleanup_(given_done) struct given given = GIVEN_INIT;
+        _cleanup_(nb_closep) int state_fd = -1;
+        struct nb_failure why = { 0 };
+        int r;
+
+        /* The installer would take one for the outcome of what follows. */
+        r = forget_handoff(&state_fd, f);
+        if (r < 0)
+                return r;
+        r = load(config_directory, &given, true, &why);
+        if (r < 0)
+                return keep_unknown(inspection, &why);
+        r = verify_access(&given, inspection, f);
+        return r != 0 ? r : join_given(&given, inspection, f);
+}
+
+static int join(const char *config_directory, struct nb_inspection *ret_inspection, struct nb_failure *f) {
+        _cleanup_(given_done) struct given given = GIVEN_INIT;
+        int r;
+
+        r = read_inspection(ret_inspection, f);
+        if (r < 0)
+                return r;
+        if (ret_inspection->verify_access)
+                return join_unless_access(config_directory, ret_inspection, f);
+        if (is_joined(ret_inspection))
+                return 0;
+        r = load(config_directory, &given, false, f);
+        return r < 0 ? r : join_given(&given, ret_inspection, f);
+}
+
+int nb_verb_join(int argc, char **argv) {
+        struct nb_options options = {
+                .verb = "join",
+                .summary = "Joins the cluster, and leaves what the installer needs in $STATE_DIRECTORY. Run by node-bootstrap.service.",
+                .argc = argc,
+                .argv = argv,
+        };
+        struct nb_inspection inspection = { .verdict = NB_VERDICT_ABSENT };
+        struct nb_failure f = { 0 };
+        int r;
+
+        if (nb_options_none(&options) == NB_OPTIONS_STOP)
+                return options.status;
+        /* The token and the key must not be read out of a core dump or by a debugger of the same user. */
+        if (prctl(PR_SET_DUMPABLE, 0) < 0 || nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        r = join(options.config_directory, &inspection, &f);
+        if (r >= 0)
+                return 0;
+        if (r == -ECANCELED && f.code == NB_NONE) {
+                nb_log(LOG_NOTICE, NB_STOPPED, "stopped before this machine had joined");
+                nb_log_status("Stopped before this machine had joined");
+                return NB_EXIT_STOPPED;
+        }
+        nb_log_failure(inspection.fallback ? LOG_WARNING : LOG_ERR, &f);
+        if (inspection.fallback) {
+                nb_log(LOG_WARNING, NB_PREVIOUS_KEPT, "joining anew failed; the certificate from before is good until %s and stays",
+                       inspection.not_after);
+                nb_log_status("Joined before; joining anew failed: %s", f.detail);
+                return 0;
+        }
+        nb_log_status("Not joined (%s): %s", nb_failure_info(f.code)->slug, f.detail);
+        return nb_failure_info(f.code)->exit_status;
+}

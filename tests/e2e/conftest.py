@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""End to end: real machines, a real control plane, a real kubelet.
+
+    KUBEBUILDER_ASSETS=FOLDER /usr/bin/python3 -m pytest tests/e2e
+
+FOLDER holds kube-apiserver, kube-controller-manager, kubelet and kubeadm; etcd, kubectl, systemd-nspawn and mmdebstrap
+are on PATH. Root is needed. Everything runs in name spaces of its own (see harness/isolation.py).
+"""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness import controlplane, image, isolation, network, pki  # noqa: E402
+from harness.node import SOURCE, Node  # noqa: E402
+
+counter = itertools.count(1)
+
+
+class World:
+    """What the session found or made before its first test."""
+
+    missing = assets = work = base = layer = bare_layer = package = deb = None
+
+
+def pytest_addoption(parser):
+    parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
+    parser.addoption("--package", help="the .deb to test (default: packaging/build-deb makes it)")
+
+
+def pytest_configure(config):
+    if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
+        return
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    World.assets = Path(assets) if assets else isolation.cache_path() / "control-plane/bin"
+    World.missing = controlplane.check_assets(World.assets) if os.geteuid() == 0 else "not root, and containers are booted"
+    if World.missing and not config.option.without_kubernetes:
+        raise pytest.UsageError(
+            f"the end-to-end tests cannot run: {World.missing}. They need root, and KUBEBUILDER_ASSETS set to a folder with "
+            "kube-apiserver, kube-controller-manager, kubelet and kubeadm. --without-kubernetes skips them."
+        )
+    if not World.missing:
+        World.work = isolation.cache() / "mnt"
+        isolation.enter(World.work, lambda: before(config.option.package))
+
+
+def before(package):
+    """What needs the machine's own network, or is made once for all sessions."""
+    World.base = image.debian()
+    if package:
+        World.package = Path(package).read_bytes()
+        return
+    with tempfile.TemporaryDirectory(prefix="node-bootstrap-deb-") as folder:
+        environment = {**os.environ, "DEB_BUILD_OPTIONS": "nocheck"}
+        done = subprocess.run([SOURCE / "packaging/build-deb", folder], check=False, text=True, stdout=subprocess.PIPE, env=environment)
+        if done.returncode != 0:
+            raise pytest.UsageError("packaging/build-deb failed")
+        World.package = Path(done.stdout.splitlines()[-1]).read_bytes()
+
+
+def pytest_collection_modifyitems(items):
+    if World.missing:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=World.missing))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if World.missing:
+        terminalreporter.write_line(f"END-TO-END TESTS SKIPPED: {World.missing}", red=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure shows what the test's machines and their control plane said."""
+    report = (yield).get_result()
+    if report.failed and call.when in ("setup", "call"):
+        for node in Nodes.alive:
+            text = node.journal_text("--output=short-precise", "--lines=80", "-u", "node-bootstrap", "-u", "init.scope")
+            report.sections.append((f"journal of {node.name}", text))
+            report.sections.append((f"kubelet of {node.name}", node.journal_text("--lines=15", "-u", "kubelet")))
+
+
+class Nodes:
+    alive = []
+
+
+@pytest.fixture(scope="session")
+def world():
+    network.start()
+    World.deb = World.work / "node-bootstrap.deb"
+    World.deb.write_bytes(World.package)
+    World.layer = image.install(World.work / "session", World.base, World.deb)
+    World.bare_layer = image.install(World.work / "bare", World.base)
+    return World
+
+
+def make_cluster(world, name, **arguments):
+    return controlplane.ControlPlane(world.assets, world.work / name, **arguments).start()
+
+
+@pytest.fixture(scope="session")
+def cluster(world):
+    """The control plane that tests share: fresh tokens and node names keep them apart."""
+    made = make_cluster(world, "cluster")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def other_cluster(world):
+    """Another one, set up just now, that issues certificates for a minute: 6 minutes less the 5 that they are backdated."""
+    made = make_cluster(world, "other-cluster", controllers=["--cluster-signing-duration=6m"], age=pki.DAY / 24)
+    yield made
+    made.stop()
+
+
+def node_factory(world, made):
+    def make(cluster, slug="node", package=True):
+        binds = [f"{world.assets}/{name}:/usr/bin/{name}" for name in ("kubelet", "kubeadm")]
+        node = Node(world.work, [world.layer if package else world.bare_layer, world.base], f"{slug}-{next(counter)}", binds, cluster)
+        made.append(node)
+        Nodes.alive.append(node)
+        return node
+
+    return make
+
+
+def close_all(made):
+    for node in made:
+        Nodes.alive.remove(node)
+        node.close()
+
+
+@pytest.fixture
+def new_node(world, cluster, request):
+    """Makes machines for one test; they are not booted yet."""
+    made = []
+    make = node_factory(world, made)
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").split("[")[0].lower())[:30].strip("-")
+    yield lambda of=cluster, package=True: make(of, slug, package)
+    close_all(made)
+
+
+@pytest.fixture(scope="module")
+def new_shared_node(world, cluster):
+    """Makes machines that live as long as the tests of one file."""
+    made = []
+    make = node_factory(world, made)
+    yield lambda slug="shared", of=cluster: make(of, slug)
+    close_all(made)
+
+
+@pytest.fixture
+def node(new_node):
+    """One machine with a good token and good settings, not booted yet."""
+    return new_node().prepare()
+
+
+@pytest.fixture
+def manual(new_node, cluster):
+    """One machine whose request nobody approves by itself, not booted yet."""
+    return new_node().prepare(cluster.token(controlplane.MANUAL_GROUP))

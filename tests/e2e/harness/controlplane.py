@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real control plane: etcd, kube-apiserver and kube-controller-manager, with what kubeadm adds for bootstrap tokens.
+
+Everything listens on loopback. Machines reach the API server only through `front`, at `address`, which cluster-info names.
+"""
+
+import base64
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+
+from . import pki
+from .proxy import Front
+from .wait import until
+
+DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
+MANUAL_GROUP = "system:bootstrappers:e2e:manual"  # may ask for a certificate, and nobody approves it by itself
+POWERLESS_GROUP = "system:bootstrappers:e2e:powerless"
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 40))]
+addresses = itertools.count(1)
+
+
+@dataclass
+class Token:
+    id: str
+    secret: str
+
+    def __str__(self):
+        return f"{self.id}.{self.secret}"
+
+
+class ApiError(Exception):
+    def __init__(self, status, text):
+        super().__init__(f"{status}: {text}")
+        self.status = status
+
+
+class ControlPlane:
+    def __init__(self, assets, work, apiserver=(), controllers=(), age=30 * pki.DAY):
+        self.assets, self.work = Path(assets), Path(work)
+        self.extra = {"kube-apiserver": apiserver, "kube-controller-manager": controllers}
+        self.processes = {}
+        self.work.mkdir(parents=True)
+        self.ca = pki.Authority(age=age)
+        self.etcd_port, self.peer_port, self.port = free_ports(3)
+        self._write_pki()
+        self.address = new_address()
+        self.front = self.new_front(self.address)
+        version = subprocess.run([self.assets / "kube-apiserver", "--version"], capture_output=True, text=True, check=True).stdout
+        self.minor = int(version.split(".")[1])
+
+    # starting and stopping
+
+    def start(self):
+        here = "http://127.0.0.1"
+        self.spawn(
+            "etcd", "etcd", "--data-dir=etcd", f"--listen-client-urls={here}:{self.etcd_port}", "--unsafe-no-fsync",
+            f"--advertise-client-urls={here}:{self.etcd_port}", f"--listen-peer-urls={here}:{self.peer_port}",
+            f"--initial-advertise-peer-urls={here}:{self.peer_port}", f"--initial-cluster=default={here}:{self.peer_port}",
+        )
+        self.spawn_apiserver()
+        self.spawn_controllers()
+        self.front.listen()
+        self._write_kubeadm_config()
+        self.kubeadm("init", "phase", "bootstrap-token")
+        self.bind(MANUAL_GROUP, "system:node-bootstrapper")
+        return self
+
+    def spawn_controllers(self):
+        self.spawn(
+            "kube-controller-manager", self.assets / "kube-controller-manager", "--kubeconfig=kcm.conf",
+            "--authentication-kubeconfig=kcm.conf", "--authentication-skip-lookup", "--authorization-kubeconfig=kcm.conf",
+            "--controllers=*,bootstrapsigner,tokencleaner", "--cluster-signing-cert-file=ca.crt",
+            "--cluster-signing-key-file=ca.key", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key",
+            "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
+            *(["--port=0"] if self.minor < 24 else []), *self.extra["kube-controller-manager"],
+        )
+
+    def spawn_apiserver(self):
+        self.spawn(
+            "kube-apiserver", self.assets / "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+            f"--secure-port={self.port}", "--bind-address=127.0.0.1", "--advertise-address=192.0.2.1",
+            "--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
+            "--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth", "--allow-privileged",
+            "--service-account-issuer=https://kubernetes.default", "--service-account-signing-key-file=sa.key",
+            "--service-account-key-file=sa.pub", "--service-cluster-ip-range=10.96.0.0/16",
+            "--enable-admission-plugins=NodeRestriction", *self.extra["kube-apiserver"],
+        )
+        until(self._is_ready, "kube-apiserver is ready", 60, 0.2)
+
+    def change_client_ca(self):
+        """Client certificates of before count no more; the servers keep theirs."""
+        clients = pki.Authority()
+        self._file("clients.crt", clients.pem)
+        self._file("clients.key", pki.key_pem(clients.key))
+        self._write_client("admin", *clients.client("kubernetes-admin", "system:masters"))
+        self._write_client("kcm", *clients.client("system:kube-controller-manager"))
+        self.client = self._new_client()
+        self.extra["kube-apiserver"] = ["--client-ca-file=clients.crt"]
+        self.extra["kube-controller-manager"] = ["--cluster-signing-cert-file=clients.crt", "--cluster-signing-key-file=clients.key"]
+        self.end("kube-controller-manager")
+        self.end("kube-apiserver")
+        self.spawn_apiserver()
+        self.spawn_controllers()
+
+    def stop(self):
+        self.front.close()
+        for name in reversed(list(self.processes)):
+            self.end(name)
+
+    def end(self, name):
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+
+    @contextlib.contextmanager
+    def paused(self, name):
+        self.processes[name].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.processes[name].send_signal(signal.SIGCONT)
+
+    def spawn(self, name, *command):
+        log = open(self.work / f"{name}.log", "ab")
+        with log:
+            self.processes[name] = subprocess.Popen(
+                command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _is_ready(self):
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                log = (self.work / f"{name}.log").read_text(errors="replace")
+                raise AssertionError(f"{name} ended with {process.returncode}:\n{log[-2000:]}")
+        try:
+            return self.request("GET", "/readyz", raw=True) == b"ok"
+        except (OSError, ApiError, http.client.HTTPException):
+            return False
+
+    def new_front(self, address=None):
+        """Another way to the API server, at an address of its own, which does not listen yet."""
+        certificate = (self.work / "apiserver.crt", self.work / "apiserver.key")
+        return Front(address or new_address(), 6443, ("127.0.0.1", self.port), certificate)
+
+    # files
+
+    def _write_pki(self):
+        self._file("ca.crt", self.ca.pem)
+        self._file("ca.key", pki.key_pem(self.ca.key))
+        accounts = pki.new_key("rsa")
+        self._file("sa.key", pki.key_pem(accounts))
+        self._file("sa.pub", pki.public_pem(accounts))
+        self._write_client("apiserver", *self.ca.server("kube-apiserver", "kubernetes", *HOSTS))
+        self._write_client("admin", *self.ca.client("kubernetes-admin", "system:masters"))
+        self._write_client("kcm", *self.ca.client("system:kube-controller-manager"))
+        self.client = self._new_client()
+
+    def _write_client(self, name, certificate, key):
+        self._file(f"{name}.crt", certificate)
+        self._file(f"{name}.key", key)
+        self._file(f"{name}.conf", kubeconfig(f"https://127.0.0.1:{self.port}", self.ca.pem, certificate=certificate, key=key))
+
+    def _new_client(self):
+        client = ssl.create_default_context(cadata=self.ca.pem.decode())
+        client.load_cert_chain(self.work / "admin.crt", self.work / "admin.key")
+        return client
+
+    def _file(self, name, data):
+        path = self.work / name
+        path.touch(0o600)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+    def _write_kubeadm_config(self):
+        version = "v1beta2" if self.minor < 23 else "v1beta3" if self.minor < 31 else "v1beta4"
+        kubelet = (Path(__file__).parent / "files/var/lib/kubelet/config.yaml").read_text()
+        pair = [(self.work / f"admin.{kind}").read_bytes() for kind in ("crt", "key")]
+        self._file("kubeadm.conf", kubeconfig(f"https://{self.front.endpoint}", self.ca.pem, None, *pair))
+        self._file("kubeadm.yaml", f"""
+apiVersion: kubeadm.k8s.io/{version}
+kind: InitConfiguration
+localAPIEndpoint: {{advertiseAddress: 192.0.2.1}}
+nodeRegistration: {{name: control-plane}}
+bootstrapTokens:
+- token: {self.fresh_token()}
+  groups: ["{DEFAULT_GROUP}"]
+---
+apiVersion: kubeadm.k8s.io/{version}
+kind: ClusterConfiguration
+kubernetesVersion: v1.{self.minor}.0
+controlPlaneEndpoint: {self.front.endpoint}
+---
+{kubelet}""")
+
+    # using it
+
+    def upload_config(self):
+        """What `kubeadm join` reads from the cluster. kubeadm notes something in the Node of its own machine besides."""
+        self._make_own_node()
+        self.kubeadm("init", "phase", "upload-config", "all")
+        self.kubeadm("init", "phase", "addon", "kube-proxy")
+
+    def upload_kubelet_config(self, changes):
+        """kubeadm's own ConfigMap with some changes; returns its name."""
+        self._make_own_node()
+        documents = list(yaml.safe_load_all((self.work / "kubeadm.yaml").read_text()))
+        kubelet = {"apiVersion": documents[-1]["apiVersion"], "kind": documents[-1]["kind"], **changes}
+        self._file("kubeadm-kubelet.yaml", yaml.safe_dump_all([*documents[:-1], kubelet]))
+        said = self._tool(self.assets / "kubeadm", "init", "phase", "upload-config", "kubelet", "--config=kubeadm-kubelet.yaml",
+                          "--kubeconfig=kubeadm.conf")
+        assert "kubelet-config" in said, said
+        return "kubelet-config" if self.minor >= 24 else f"kubelet-config-1.{self.minor}"
+
+    def _make_own_node(self):
+        """kubeadm notes something in the Node of its own machine."""
+        name = "control-plane"
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        if not self.node(name):
+            self.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+
+    def kubeadm(self, *arguments):
+        """Its kubeconfig names the address for machines: that is what it puts into cluster-info."""
+        return self._tool(self.assets / "kubeadm", *arguments, "--config=kubeadm.yaml", "--kubeconfig=kubeadm.conf")
+
+    def join_command(self):
+        """What `kubeadm token create --print-join-command` prints, once cluster-info is signed with that token."""
+        said = self._tool(self.assets / "kubeadm", "token", "create", "--print-join-command", "--kubeconfig=kubeadm.conf")
+        line = next(line for line in said.splitlines() if line.startswith("kubeadm join "))
+        token = line.split("--token ")[1].split()[0]
+        until(lambda: f"jws-kubeconfig-{token[:6]}" in self.cluster_info(), "cluster-info is signed", 20)
+        return line
+
+    def kubectl(self, *arguments):
+        return self._tool("kubectl", *arguments, "--kubeconfig=admin.conf")
+
+    def _tool(self, *command):
+        done = subprocess.run(
+            command, cwd=self.work, check=False, text=True, timeout=60,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def request(self, method, path, body=None, raw=False):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=20)
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        connection.request(method, path, body and json.dumps(body), {"Content-Type": kind})
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        if answer.status >= 400:
+            raise ApiError(answer.status, data.decode(errors="replace"))
+        return data if raw else json.loads(data)
+
+    def find(self, path):
+        """The object at a path, or None."""
+        try:
+            return self.request("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def node(self, name):
+        return self.find(f"/api/v1/nodes/{name}")
+
+    def await_node(self, name, timeout=60):
+        return until(lambda: self.node(name), f"Node {name} appears", timeout, 0.1)
+
+    def delete_node(self, name):
+        """With the requests for it, so that the next one is like the first."""
+        if self.node(name):
+            self.request("DELETE", f"/api/v1/nodes/{name}")
+        for csr in self.csrs(name):
+            self.request("DELETE", f"{CSRS}/{csr['metadata']['name']}")
+
+    def csrs(self, node):
+        """All requests, by whomever, for a node's client certificate."""
+        found = []
+        for item in self.request("GET", CSRS)["items"]:
+            request = x509.load_pem_x509_csr(base64.b64decode(item["spec"]["request"]))
+            if pki.common_name(request) == f"system:node:{node}":
+                found.append(item)
+        return found
+
+    def await_csr(self, node, timeout=20):
+        return until(lambda: self.csrs(node), f"a request for {node} appears", timeout)[0]
+
+    def decide(self, csr, condition, message="by the test"):
+        csr = self.request("GET", f"{CSRS}/{csr['metadata']['name']}")
+        csr["status"]["conditions"] = [{"type": condition, "status": "True", "reason": "Test", "message": message}]
+        self.request("PUT", f"{CSRS}/{csr['metadata']['name']}/approval", csr)
+
+    def bind(self, group, role):
+        name = "e2e-" + group.replace(":", "-")
+        self.request("POST", BINDINGS, {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
+        })
+        return f"{BINDINGS}/{name}"
+
+    # tokens
+
+    @staticmethod
+    def fresh_token():
+        digits = "abcdefghijklmnopqrstuvwxyz0123456789"
+        return Token(*("".join(secrets.choice(digits) for _ in range(n)) for n in (6, 16)))
+
+    def token(self, group=DEFAULT_GROUP, ttl=3600, token=None, signing=True):
+        """A new bootstrap token; returns when cluster-info is signed with it."""
+        token = token or self.fresh_token()
+        expires = (datetime.utcnow() + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.request("POST", SECRETS, {
+            "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+            "metadata": {"name": f"bootstrap-token-{token.id}"},
+            "stringData": {
+                "token-id": token.id, "token-secret": token.secret, "expiration": expires, "auth-extra-groups": group,
+                "usage-bootstrap-signing": str(signing).lower(), "usage-bootstrap-authentication": "true",
+            },
+        })
+        if signing:
+            until(lambda: f"jws-kubeconfig-{token.id}" in self.cluster_info(), "cluster-info is signed", 20)
+        return token
+
+    def patch_token(self, token, changes):
+        self.request("PATCH", f"{SECRETS}/bootstrap-token-{token.id}", {"stringData": changes})
+
+    def cluster_info(self):
+        return self.request("GET", CLUSTER_INFO)["data"]
+
+    def remove_signatures(self):
+        """Signs anew only when the controller manager goes on."""
+        gone = {key: None for key in self.cluster_info() if key.startswith("jws-kubeconfig-")}
+        self.request("PATCH", CLUSTER_INFO, {"data": gone})
+
+    def delete_token(self, token):
+        self.request("DELETE", f"{SECRETS}/bootstrap-token-{token.id}")
+
+
+def kubeconfig(server, ca, token=None, certificate=None, key=None):
+    """A kubeconfig with everything in it; JSON, which is YAML."""
+    def data(pem):
+        return base64.b64encode(pem).decode()
+
+    user = {"token": str(token)} if token else {"client-certificate-data": data(certificate), "client-key-data": data(key)}
+    return json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": server, "certificate-authority-data": data(ca)}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    })
+
+
+def new_address():
+    return f"198.51.100.{next(addresses)}"
+
+
+def free_ports(count):
+    """Nobody else is in this network name space."""
+    found = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [one.getsockname()[1] for one in found]
+    finally:
+        for one in found:
+            one.close()
+
+
+def check_assets(folder):
+    """What is missing to run a control plane, as a sentence; None when nothing is."""
+    wanted = [Path(folder, name) for name in ("kube-apiserver", "kube-controller-manager", "kubelet", "kubeadm")]
+    missing = [str(path) for path in wanted if not os.access(path, os.X_OK)]
+    for name in ("etcd", "kubectl"):
+        if not any(os.access(Path(place, name), os.X_OK) for place in os.environ["PATH"].split(":")):
+            missing.append(name + " on PATH")
+    return f"not there: {', '.join(missing)}" if missing else None

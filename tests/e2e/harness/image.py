@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The root file system of the machines: a Debian from mmdebstrap, and over it what one session installs.
+
+The Debian tree is cached under a name that says what is in it, and is never written to: everything else is an overlay.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import isolation
+
+SUITE = "bookworm"
+PACKAGES = """
+    ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libfaketime libgnutls30 libjson-c5
+    libyaml-0-2 mount procps runc socat strace systemd systemd-sysv
+""".split()
+KUBELET_FLAGS = (
+    "--container-runtime=remote --container-runtime-endpoint=unix:///run/containerd/containerd.sock "
+    "--enforce-node-allocatable="  # kubeadm takes an empty list out of config.yaml
+)
+FILES = Path(__file__).parent / "files"
+MASKED = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer getty.target".split()
+
+
+def sources():
+    """This machine's own Debian sources."""
+    found = []
+    for path in sorted(Path("/etc/apt").glob("sources.list.d/*.sources")):
+        found += [s for s in re.split(r"\n\s*\n", path.read_text()) if "debian-archive-keyring" in s]
+    lines = []
+    for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt").glob("sources.list.d/*.list"))]:
+        if path.exists():
+            lines += [s for s in path.read_text().splitlines() if re.match(r"deb .*debian", s)]
+    return "\n\n".join(found) + "\n", "\n".join(lines) + "\n"
+
+
+def debian(suite=SUITE, packages=PACKAGES):
+    """The cached Debian tree, made if it is not there yet."""
+    key = hashlib.sha256(" ".join([suite, *sorted(packages)]).encode()).hexdigest()[:12]
+    root = isolation.cache() / f"root-{suite}-{key}"
+    with open(isolation.cache() / ".lock-root", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.exists():
+            temporary = root.with_name(f".{root.name}.tmp")
+            shutil.rmtree(temporary, ignore_errors=True)
+            lists = []
+            for text, kind in zip(sources(), ("sources", "list")):
+                if text.strip():
+                    lists.append(isolation.cache() / f".apt.{kind}")
+                    lists[-1].write_text(text)
+            command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=" + ",".join(packages)]
+            subprocess.run([*command, suite, temporary, *lists], check=True)
+            for path in lists:
+                path.unlink()
+            os.rename(temporary, root)
+    return root
+
+
+def overlay(where, *lower):
+    """A writable view of the lower trees (uppermost first) at `where`/root; what is written lands in `where`/upper."""
+    for name in ("upper", "work", "root"):
+        (where / name).mkdir(parents=True)
+    options = f"lowerdir={':'.join(map(str, lower))},upperdir={where}/upper,workdir={where}/work"
+    isolation.mount("overlay", str(where / "root"), "overlay", 0, options)
+    return where / "root"
+
+
+def install(work, lower, package=None):
+    """The session's layer: a kubelet packaged like kubeadm's, and the package installed as users install it.
+
+    Returns the folder that is the layer.
+    """
+    root = overlay(work, lower)
+    shutil.copytree(FILES, root, dirs_exist_ok=True)
+    (root / "etc/default/kubelet").write_text(f'KUBELET_EXTRA_ARGS="{KUBELET_FLAGS}"\n')
+    (root / "usr/bin/kubelet").touch()
+    (root / "usr/bin/kubeadm").touch()
+    (root / "var/log/journal").mkdir(parents=True, exist_ok=True)
+    for unit in MASKED:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    chroot(root, "systemctl", "enable", "--quiet", "kubelet.service")
+    if package:
+        shutil.copy(package, root / "node-bootstrap.deb")
+        chroot(root, "dpkg", "--install", "/node-bootstrap.deb")
+        (root / "node-bootstrap.deb").unlink()
+    isolation.umount(str(root))
+    return work / "upper"
+
+
+def chroot(root, *command):
+    done = subprocess.run(
+        ["chroot", root, *command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"},
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout

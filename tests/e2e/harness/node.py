@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine with node-bootstrap and kubelet on it, and what tests ask of it."""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+
+from .machine import Machine
+from .wait import until
+
+UNIT = "node-bootstrap.service"
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"
+PKI = "/var/lib/kubelet/pki"
+CURRENT = f"{PKI}/kubelet-client-current.pem"
+CA_FILE = "/etc/kubernetes/pki/ca.crt"
+STATE = "/var/lib/private/node-bootstrap"
+TOKEN = "/etc/credstore/node-bootstrap.token"
+CONFIG = "/etc/node-bootstrap/config.yaml"
+PROGRAM = "/usr/bin/node-bootstrap"
+PROCESS_EXITED = "98e322203f7a4ed290d09fe03c09fe15"
+SOURCE = Path(__file__).parents[3]
+
+
+def read_failures():
+    """failures.def, by code."""
+    spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {row["code"]: row for row in module.read(SOURCE / "src/base/failures.def")}
+
+
+def settings(cluster, endpoints=None, pins=None, **sections):
+    """The settings document for a cluster; `sections` override or add whole sections."""
+    document = {
+        "apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap",
+        "discovery": {
+            "endpoints": endpoints or [cluster.front.endpoint],
+            "caCertHashes": [cluster.ca.pin] if pins is None else pins,
+        },
+        **sections,
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+class Node(Machine):
+    def __init__(self, work, layers, name, binds, cluster):
+        super().__init__(work, layers, name, binds)
+        self.cluster = cluster
+
+    # the operator's hand
+
+    def give(self, token):
+        self.write(TOKEN, f"{token}\n", 0o600)
+        self.path("/etc/credstore").chmod(0o700)
+        return self
+
+    def configure(self, endpoints=None, pins=None, cluster=None, **sections):
+        self.write(CONFIG, settings(cluster or self.cluster, endpoints, pins, **sections))
+        return self
+
+    def prepare(self, token=None, **configuration):
+        """Token and settings, as a provisioning tool would leave them."""
+        return self.give(token or self.cluster.token()).configure(**configuration)
+
+    def forget(self):
+        """As it was before it joined, and before it was given anything; it stays up."""
+        self.run("systemctl", "stop", "kubelet.service", UNIT)
+        for path in self.path("/etc/credstore").glob("*"):
+            path.unlink()
+        for name in (PKI, "/etc/kubernetes", "/etc/node-bootstrap", "/var/lib/kubelet/kubeconfig", "/var/lib/kubelet/node-bootstrap.env",
+                     "/var/lib/kubelet/kubeadm-flags.env", f"/etc/systemd/system/{UNIT}.d"):
+            path = self.path(name)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        for name in (PKI, "/etc/kubernetes", "/etc/node-bootstrap"):
+            self.path(name).mkdir(0o700 if name == PKI else 0o755)
+        self.run("systemctl", "daemon-reload")
+        self.cluster.delete_node(self.name)
+        return self
+
+    def enable(self, *units, off=False):
+        """systemctl enable, also while the machine is down."""
+        verb = "disable" if off else "enable"
+        if self.leader:
+            self.run("systemctl", "--quiet", verb, *units)
+        else:
+            self.run_offline("systemctl", "--quiet", verb, *units)
+        return self
+
+    def join(self, verb="start", check=True, timeout=60):
+        """systemctl start node-bootstrap.service, as a person types it."""
+        return self.run("systemctl", verb, UNIT, check=check, timeout=timeout)
+
+    def begin(self, verb="start"):
+        return self.run("systemctl", verb, "--no-block", UNIT)
+
+    def await_end(self, timeout=60):
+        """Waits for the unit's job; returns (ActiveState, exit status of the command that failed, or 0)."""
+        def ended():
+            state, job = self.show(UNIT, "ActiveState", "Job")
+            return state in ("active", "failed", "inactive") and job in ("", "0")
+
+        until(ended, f"{self.name}: the job of {UNIT} ends", timeout)
+        state, invocation = self.show(UNIT, "ActiveState", "InvocationID")
+        if state != "failed":
+            return state, 0
+        exits = until(lambda: self.journal(f"INVOCATION_ID={invocation}", "MESSAGE_ID=" + PROCESS_EXITED), "systemd logs it")
+        return state, int(exits[-1]["EXIT_STATUS"])
+
+    def await_status(self, pattern, timeout=20):
+        return until(lambda: re.search(pattern, self.show(UNIT, "StatusText")), f"STATUS= says {pattern!r}", timeout)
+
+    def await_kubelet(self, timeout=20):
+        until(lambda: self.kubelet_pid(), f"{self.name}: kubelet runs", timeout)
+
+    def kubelet_pid(self):
+        state, pid = self.show("kubelet.service", "ActiveState", "MainPID")
+        return int(pid) if state == "active" else 0
+
+    def kubelet_was_started(self):
+        return self.show("kubelet.service", "ExecMainStartTimestampMonotonic") not in ("", "0")
+
+    def replace_join(self, script):
+        """A shell script in place of the network side, which is at $0.real."""
+        if not self.exists(PROGRAM + ".real"):
+            self.path(PROGRAM).rename(self.path(PROGRAM + ".real"))
+        self.write(PROGRAM, "#!/bin/sh\n" + script, 0o755)
+
+    def restore_join(self):
+        self.path(PROGRAM + ".real").replace(self.path(PROGRAM))
+
+    # what is there afterwards
+
+    def tree(self, *roots):
+        """Every file below: type, mode, owner, when it was written, and what is in it."""
+        found = {}
+        for root in roots or ("/etc/kubernetes", "/var/lib/kubelet", STATE):
+            for folder, folders, files in os.walk(self.path(root)):
+                for name in ["", *files, *folders]:
+                    path = Path(folder, name)
+                    found["/" + str(path.relative_to(self.root))] = describe(path)
+        return found
+
+    def joined_files(self):
+        """What a join leaves, without what kubelet writes beside it."""
+        return {k: v for k, v in self.tree().items() if re.search(r"kubelet-client|kubelet\.conf|ca\.crt|node-bootstrap", k)}
+
+    def dated(self):
+        """The file that kubelet-client-current.pem points to."""
+        return os.readlink(self.path(CURRENT))
+
+    def certificate(self):
+        return x509.load_pem_x509_certificate(self.read(self.dated()))
+
+    def kubeconfig(self):
+        return yaml.safe_load(self.read(KUBECONFIG))
+
+    def state_files(self):
+        path = self.path(STATE)
+        return sorted(os.listdir(path)) if path.is_dir() else []
+
+    def entries(self, code=None):
+        """The unit's journal entries, all or those with one MESSAGE_ID out of failures.def."""
+        matches = [f"_SYSTEMD_UNIT={UNIT}"]
+        if code:
+            matches.append("MESSAGE_ID=" + read_failures()[code]["message-id"])
+        return self.journal(*matches)
+
+    def said(self, code):
+        return bool(self.entries(code))
+
+    def assert_failed(self, code, before, attempt=None):
+        """The unit has failed with this code, said so as documented, and left everything as it was."""
+        row = read_failures()[code]
+        state, status = self.await_end()
+        log = self.run("journalctl", "--catalog", "--no-pager", "--boot", f"--unit={UNIT}").stdout
+        assert (state, status) == ("failed", int(row["exit"])), log
+        last = [e for e in self.entries() if "NODE_BOOTSTRAP_ERROR" in e][-1]
+        assert last["NODE_BOOTSTRAP_ERROR"] == code, log
+        assert last["MESSAGE_ID"] == row["message-id"]
+        assert last["PRIORITY"] == "3"
+        assert row["subject"] in log
+        for part in re.split(r"@[A-Z0-9_]+@", row["remedy"]):
+            assert part.strip() in re.sub(r"\s+", " ", log), f"the remedy of {code} is not in:\n{log}"
+        assert not self.kubelet_was_started(), "kubelet was started"
+        assert without_state(self.tree()) == without_state(before), "files were written"
+        return last
+
+
+def without_state(tree):
+    """The pending key is what a failed join may leave."""
+    return {path: found for path, found in tree.items() if not path.startswith(STATE)}
+
+
+def describe(path):
+    found = os.lstat(path)
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFLNK:
+        content = os.readlink(path)
+    elif kind == stat.S_IFREG:
+        with open(path, "rb") as file:
+            content = hashlib.sha256(file.read(1 << 20)).hexdigest()
+    else:
+        content = ""
+    return (stat.filemode(found.st_mode), found.st_uid, found.st_gid, content, found.st_mtime_ns)

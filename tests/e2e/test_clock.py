@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clock that is a day behind: not blamed on the certificate, and a joined node comes up."""
+
+from harness.node import UNIT
+from harness.wait import until
+
+CLOCK = "/etc/e2e-clock"
+FAKE_CLOCK = f"""
+[Service]
+Environment=LD_PRELOAD=libfaketime.so.1 FAKETIME_TIMESTAMP_FILE={CLOCK} FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+"""
+
+
+def fake_clock(node, offset):
+    library = next(node.path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    path = "/" + str(library.relative_to(node.root))
+    node.drop_in(UNIT, FAKE_CLOCK.replace("libfaketime.so.1", path), "60-clock.conf")
+    set_clock(node, offset)
+
+
+def set_clock(node, offset):
+    node.write(CLOCK, offset + "\n")
+
+
+def test_clock_behind_at_a_new_cluster(new_node, other_cluster):
+    """The API server's certificate looks not valid yet: the clock is to blame, and the join waits for it."""
+    node = new_node(other_cluster).prepare().enable(UNIT)
+    fake_clock(node, "-1d")
+    node.boot()
+    until(lambda: node.said("clock-wrong"), "the journal blames the clock", 30)
+    assert not node.said("tls-untrusted") and not node.said("certificate-unusable")
+    node.await_status("clock")
+    set_clock(node, "+0")
+    until(lambda: node.is_active(UNIT), "the machine joins as soon as the clock is right", 30)
+    node.await_kubelet()
+    assert len([c for c in other_cluster.csrs(node.name) if c["spec"]["username"].startswith("system:bootstrap")]) == 1
+
+
+def test_clock_behind_at_an_old_cluster(node, cluster):
+    """Only the node's own new certificate looks not valid yet: kubelet does not mind, and so do we not."""
+    fake_clock(node, "-1d")
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_clock_behind_on_a_joined_machine(node, cluster):
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    before = node.joined_files()
+    fake_clock(node, "-1d")
+    node.reboot()
+    node.await_kubelet(30)
+    assert node.said("not-yet-valid")
+    assert node.entries("not-yet-valid")[-1]["PRIORITY"] == "4"
+    assert node.joined_files() == before
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_clock_ahead_before_the_join(node, cluster):
+    """Two days ahead: everything looks valid, and the join goes through."""
+    fake_clock(node, "+2d")
+    node.enable(UNIT).boot()
+    until(lambda: node.is_active(UNIT), "the machine joins", 30)
+    node.await_kubelet()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands in the README and the manual pages, typed as they stand there, from a fresh machine to a node."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from harness.node import CONFIG, KUBECONFIG, SOURCE, UNIT, settings
+from harness.wait import until
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
+
+README = [example for example in documentation.examples() if example.where.startswith("README") and example.kind == "shell"]
+
+
+def type_in(node, text, check=True):
+    """A person's shell, in a folder where the token lies in a file."""
+    done = node.run("sh", "-ec", f"cd /root && {text}", check=False)
+    assert done.returncode == 0 or not check, f"{text}\n{done.stdout}"
+    return done.stdout
+
+
+def on_the_control_plane(cluster, text):
+    """What is typed on a control plane node: the same, with this one's paths."""
+    text = text.replace("/etc/kubernetes/pki/ca.crt", str(cluster.work / "ca.crt"))
+    text = text.replace("kubeadm", f"{cluster.assets / 'kubeadm'} --kubeconfig={cluster.work / 'admin.conf'}")
+    return subprocess.run(["sh", "-ec", text], check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def test_readme(new_node, cluster):
+    """Section "Join a machine", by hand, step by step, and then "When a machine does not join"."""
+    _, _, at_the_cluster, put_token, start, look = README
+    lines = on_the_control_plane(cluster, at_the_cluster.text).split("\n")
+    token, pin = lines[0], "sha256:" + lines[1].split()[0].removeprefix("SHA2-256(stdin)= ")
+    assert pin == cluster.ca.pin
+    until(lambda: f"jws-kubeconfig-{token[:6]}" in cluster.cluster_info(), "cluster-info is signed with the new token")
+
+    node = new_node()
+    node.boot("--unit=basic.target")
+    node.write("/root/token", f"{token}\n")
+    example = next(e for e in documentation.of_readme() if e.kind == "yaml").text
+    ours = example.replace("10.0.0.10:6443", cluster.front.endpoint)
+    ours = ours.replace(ours.split('"')[1], pin)
+    assert pin in ours and cluster.front.endpoint in ours
+    node.write(CONFIG, ours)
+    type_in(node, put_token.text)
+    assert oct(node.path("/etc/credstore/node-bootstrap.token").stat().st_mode)[-4:] == "0600"
+    type_in(node, start.text)
+    assert node.is_active(UNIT)
+    cluster.await_node(node.name)
+    said = type_in(node, look.text)
+    assert "Joined" in said and "This machine has joined the cluster" in said and cluster.ca.pin in said
+
+
+def test_readme_in_one_line(new_node, cluster):
+    """Section "Join a machine": what kubeadm prints, in the place of the line that stands there as an example of it."""
+    make, join, *_ = README
+    assert make.text.strip() == "kubeadm token create --print-join-command"
+    command = cluster.join_command()
+    assert join.text.startswith("node-bootstrap setup kubeadm join ") and command.startswith("kubeadm join ")
+    words = [word for word in join.text.split() if word.startswith("--")]
+    assert words == [word for word in command.split() if word.startswith("--")], "the example is what kubeadm prints"
+    node = new_node()
+    node.boot("--unit=basic.target")
+    type_in(node, f"node-bootstrap setup {command}")
+    cluster.await_node(node.name)
+
+
+def test_service_page(new_node, cluster):
+    """EXAMPLES of node-bootstrap.service(8): from a fresh machine to a node."""
+    example = next(e for e in documentation.examples("shell-join") if e.where.startswith("node-bootstrap.service"))
+    node = new_node().configure()
+    node.boot("--unit=basic.target")
+    node.write("/root/token", str(cluster.token()))
+    type_in(node, example.text)
+    node.await_kubelet()
+
+
+def test_join_by_hand(new_node, cluster):
+    """EXAMPLES of node-bootstrap(8): a join as nobody, outside of a unit, leaves the certificate and the system alone."""
+    example = next(e for e in documentation.examples("shell-join") if e.where.startswith("node-bootstrap.8"))
+    node = new_node()
+    node.write(CONFIG, settings(cluster))
+    node.boot("--unit=basic.target")
+    node.write("/root/token", str(cluster.token()))
+    before = node.tree("/etc/kubernetes", "/var/lib/kubelet")
+    type_in(node, "mkdir -m 0700 /var/nobody && cp token /var/nobody && chown -R nobody /var/nobody")
+    said = type_in(node, f"cd /var/nobody && setpriv --reuid=nobody --regid=nogroup --clear-groups sh -ec '{example.text}'")
+    assert "has its certificate" in said
+    assert node.exists("/var/nobody/try/state/joined.json")
+    assert node.tree("/etc/kubernetes", "/var/lib/kubelet") == before
+
+
+SETUPS = [e for e in documentation.examples("shell-setup") if "10.0.0.10" in e.text]
+
+
+@pytest.mark.parametrize("example", SETUPS, ids=str)
+def test_setup_and_reset(new_node, cluster, example):
+    """EXAMPLES of node-bootstrap(8): a node in one line, and out of the cluster again."""
+    token = str(cluster.token())
+    node = new_node()
+    node.boot("--unit=basic.target")
+    node.write("/root/token", f"{token}\n", 0o600)
+    text = example.text.replace("10.0.0.10:6443", cluster.front.endpoint).replace("ssh control-plane kubeadm token create", "cat token")
+    text = re.sub(r"sha256:[0-9a-f]{64}", cluster.ca.pin, text).replace("abcdef.0123456789abcdef", token)
+    assert "has joined" in type_in(node, text)
+    cluster.await_node(node.name)
+    node.await_kubelet()
+    [reset] = documentation.examples("shell-reset")
+    type_in(node, reset.text)
+    assert not node.kubelet_pid() and not node.exists(KUBECONFIG) and not node.exists("/etc/credstore/node-bootstrap.token")
+
+
+@pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if "README" not in e.where], ids=str)
+def test_commands_of_pages(joined_once, example):
+    """They run, and answer."""
+    assert type_in(joined_once, example.text).strip()
+
+
+@pytest.fixture(scope="module")
+def joined_once(new_shared_node):
+    node = new_shared_node("documented").prepare().enable(UNIT)
+    node.boot("--unit=basic.target")
+    # A failure first, so that each search in the journal finds something.
+    node.configure(timeout="1s", pins=None)
+    node.give("zzzzzz.0123456789abcdef")
+    node.join(check=False)
+    node.prepare()
+    node.join()
+    return node
+
+
+def test_pin_of_the_pages(cluster):
+    """The pin that node-bootstrap.yaml(5) and the catalogue teach is that of caCertHashes."""
+    example = next(iter(documentation.examples("shell-pin")))
+    assert on_the_control_plane(cluster, example.text).split()[0] == cluster.ca.pin.removeprefix("sha256:")

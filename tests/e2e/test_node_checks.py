@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of a cluster beside the certificate: whether the name is free, whether an old certificate counts, kubelet's configuration."""
+
+import pytest
+import yaml
+from conftest import make_cluster
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from harness.node import TOKEN, UNIT
+from harness.wait import until
+
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+
+
+def make_ready(cluster, name):
+    """A Node whose kubelet was heard of just now, and will never be again."""
+    cluster.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "by the test"}
+    cluster.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
+
+
+def is_ready(cluster, name):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in cluster.node(name)["status"]["conditions"])
+
+
+def test_name_of_a_node_that_is_ready(node, cluster):
+    """Refused; and taken over once the cluster has noticed that nobody is there, as after a machine was installed anew."""
+    node.enable(UNIT, "kubelet.service").boot("--unit=basic.target")
+    before = node.tree()
+    make_ready(cluster, node.name)
+    node.begin()
+    entry = node.assert_failed("node-name-taken", before)
+    assert node.name in entry["MESSAGE"] and cluster.csrs(node.name) == []
+    until(lambda: not is_ready(cluster, node.name), "the Node is not Ready any more", 60)
+    node.join()
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_name_that_may_be_taken(node, cluster):
+    node.configure(node={"allowExisting": True}).boot("--unit=basic.target")
+    make_ready(cluster, node.name)
+    node.join()
+    assert not node.said("node-name-taken")
+
+
+@pytest.fixture
+def own_cluster(world):
+    made = make_cluster(world, "client-ca-cluster")
+    yield made
+    made.stop()
+
+
+def test_certificate_that_does_not_count_any_more(own_cluster, new_node):
+    """The cluster signs with another CA and takes nothing of the old one: joined anew at the next start, without a hand."""
+    node = new_node(own_cluster).prepare(node={"verifyAccess": True}).enable(UNIT)
+    node.boot()
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
+    until(lambda: own_cluster.find(lease), "kubelet counts", 30)
+    first = node.certificate().serial_number
+    node.run("systemctl", "stop", "kubelet.service")
+    node.join("restart")
+    assert node.certificate().serial_number == first and not node.said("node-access-revoked")
+    own_cluster.change_client_ca()
+    node.join("restart", timeout=90)
+    assert node.said("node-access-revoked") and node.certificate().serial_number != first
+    clients = x509.load_pem_x509_certificate((own_cluster.work / "clients.crt").read_bytes())
+    issued = node.certificate()
+    clients.public_key().verify(issued.signature, issued.tbs_certificate_bytes, ec.ECDSA(issued.signature_hash_algorithm))
+    before = own_cluster.find(lease)["spec"]["renewTime"]
+    node.run("systemctl", "start", "kubelet.service")
+    until(lambda: own_cluster.find(lease)["spec"]["renewTime"] != before, "kubelet counts again", 60)
+    node.run("systemctl", "stop", "kubelet.service")
+    revoked = len(node.entries("node-access-revoked"))
+    node.join("restart")
+    assert len(node.entries("node-access-revoked")) == revoked
+
+
+def machine_keys(node):
+    """What kubelet needs in a container, beside kubeadm's defaults."""
+    machine = yaml.safe_load(node.read(KUBELET_CONFIG))
+    return {key: machine[key] for key in ("cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "failSwapOn", "evictionHard")}
+
+
+def test_kubelet_configuration_as_the_node(manual, cluster):
+    """The token may not read it, and is gone by then; kubeadm's Role names the nodes as well."""
+    cluster.upload_kubelet_config(machine_keys(manual))
+    manual.path(KUBELET_CONFIG).unlink()
+    manual.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    manual.await_status("certificate approve")
+    token = manual.read(TOKEN).decode().strip()
+    cluster.request("DELETE", f"/api/v1/namespaces/kube-system/secrets/bootstrap-token-{token[:6]}")
+    cluster.kubectl("certificate", "approve", csr)
+    cluster.await_node(manual.name)
+    assert "10.96.0.10" in yaml.safe_load(manual.read(KUBELET_CONFIG))["clusterDNS"]
+
+
+def test_kubelet_configuration_of_the_cluster(node, cluster):
+    """What the real kubeadm uploads, read as the group of its tokens, makes kubelet run in kubeadm's own unit."""
+    name = cluster.upload_kubelet_config(machine_keys(node))
+    uploaded = yaml.safe_load(cluster.request("GET", f"/api/v1/namespaces/kube-system/configmaps/{name}")["data"]["kubelet"])
+    node.path(KUBELET_CONFIG).unlink()
+    node.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()
+    cluster.await_node(node.name)
+    taken = yaml.safe_load(node.read(KUBELET_CONFIG))
+    assert taken == {key: value for key, value in uploaded.items() if key != "staticPodPath"} and "staticPodPath" in uploaded
+    [entry] = node.entries("kubelet-config-reduced")
+    assert "staticPodPath" in entry["MESSAGE"] and name in entry["MESSAGE"]
+    assert "10.96.0.10" in taken["clusterDNS"] and node.state_files() == []

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenShift's way: a bootstrap kubeconfig of a service account, kubelet's kubeconfig at its place, and approval by Machine."""
+
+import base64
+import json
+
+import pytest
+import yaml
+from harness import controlplane, pki
+from harness.machine_approver import ACCOUNT, GROUPS, NAMESPACE, Approver, Machine, now
+from harness.node import CONFIG, CURRENT, KUBECONFIG, UNIT, read_failures
+from harness.wait import until
+
+BOOTSTRAP = "/etc/kubernetes/kubeconfig"
+TARGET = "/var/lib/kubelet/kubeconfig"
+CREDENTIAL = "/etc/credstore/node-bootstrap.kubeconfig"
+KUBELET = f"""[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig={BOOTSTRAP} --kubeconfig={TARGET}"
+"""
+KUBELET_CONFIGURATION = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
+
+
+@pytest.fixture(scope="module")
+def account(cluster):
+    """The service account with system:node-bootstrapper; its token, which does not end."""
+    core = f"/api/v1/namespaces/{NAMESPACE}"
+    cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    cluster.request("POST", f"{core}/serviceaccounts", {"metadata": {"name": "node-bootstrapper"}})
+    cluster.request("POST", f"{core}/secrets", {
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "node-bootstrapper-token", "annotations": {"kubernetes.io/service-account.name": "node-bootstrapper"}},
+    })
+    cluster.request("POST", controlplane.BINDINGS, {
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "system-bootstrap-node-bootstrapper"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": NAMESPACE}],
+    })
+    secret = until(lambda: cluster.request("GET", f"{core}/secrets/node-bootstrapper-token").get("data", {}).get("token"), "the token is there", 30)
+    return base64.b64decode(secret).decode()
+
+
+@pytest.fixture(scope="module")
+def booted(new_shared_node):
+    node = new_shared_node("openshift").enable(UNIT)
+    node.drop_in("kubelet.service", KUBELET)
+    node.boot("--unit=basic.target")
+    return node
+
+
+@pytest.fixture
+def node(booted):
+    """Nothing but kubelet's own configuration, under the name that kubeadm has for its kubeconfig."""
+    booted.forget()
+    booted.write(KUBECONFIG, KUBELET_CONFIGURATION)
+    yield booted
+    booted.run("systemctl", "stop", "kubelet.service", UNIT)
+
+
+@pytest.fixture
+def approver(cluster):
+    made = Approver(cluster)
+    yield made
+    made.close()
+
+
+def configure(node, **bootstrap):
+    node.write(CONFIG, yaml.safe_dump({"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "kubelet": {"kubeconfig": TARGET},
+                                       **({"bootstrap": bootstrap} if bootstrap else {})}))
+
+
+def kubeconfig(cluster, **user):
+    """As machine-config-server writes it."""
+    return json.dumps({
+        "clusters": [{"name": "local", "cluster": {"server": f"https://{cluster.front.endpoint}",
+                                                   "certificate-authority-data": base64.b64encode(cluster.ca.pem).decode()}}],
+        "users": [{"name": "kubelet", "user": user}],
+        "contexts": [{"name": "kubelet", "context": {"cluster": "local", "user": "kubelet"}}], "current-context": "kubelet",
+    })
+
+
+def client_certificate(cluster):
+    certificate, key = cluster.ca.client(ACCOUNT, *GROUPS)
+    return {"client-certificate-data": base64.b64encode(certificate).decode(), "client-key-data": base64.b64encode(key).decode()}
+
+
+def joined(node, cluster):
+    """By this account, and kubelet goes on from what was left; the other file of that name is as it was."""
+    cluster.await_node(node.name)
+    [csr] = cluster.csrs(node.name)
+    assert csr["spec"]["username"] == ACCOUNT and set(csr["spec"]["groups"]) == {*GROUPS, "system:authenticated"}
+    assert csr["status"]["conditions"][0]["reason"] == "NodeCSRApprove"
+    config = yaml.safe_load(node.read(TARGET))
+    assert config["users"][0]["user"] == {"client-certificate": CURRENT, "client-key": CURRENT}
+    assert node.read(KUBECONFIG).decode() == KUBELET_CONFIGURATION
+
+
+def failed(node, code):
+    node.begin()
+    assert node.await_end() == ("failed", int(read_failures()[code]["exit"])), node.journal_text("-u", "node-bootstrap", "--lines=40")
+    assert [entry for entry in node.entries() if "NODE_BOOTSTRAP_ERROR" in entry][-1]["NODE_BOOTSTRAP_ERROR"] == code
+    assert not node.exists(TARGET) and not node.kubelet_pid()
+
+
+def start(node):
+    done = node.join(check=False)
+    assert done.returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=40")
+
+
+def test_worker_waits_for_its_machine(node, cluster, account, approver):
+    """By path, 0600 root: the network side cannot read it by itself. Without a Machine the request stays pending, and says so."""
+    node.write(BOOTSTRAP, kubeconfig(cluster, token=account), 0o600)
+    configure(node, kubeconfig=BOOTSTRAP)
+    node.drop_in(UNIT, f"[Service]\nExecStartPre=/bin/sh -c '! cat {BOOTSTRAP} && [ -e {BOOTSTRAP} ]'\n")
+    node.begin()
+    csr = cluster.await_csr(node.name)["metadata"]["name"]
+    until(lambda: approver.reasons.get(csr), "the approver has looked", 20)
+    assert approver.reasons[csr] == f"machine for node {node.name} is not there"
+    node.await_status("certificate approve")
+    assert not node.kubelet_pid()
+    approver.machines.append(Machine(node.name.upper() + ".", now()))
+    assert node.await_end() == ("active", 0)
+    joined(node, cluster)
+    said = node.journal_text("-u", "node-bootstrap")
+    assert account not in said and account.split(".")[2] not in said
+
+
+def test_worker_by_credential(node, cluster, account, approver):
+    node.write(CREDENTIAL, kubeconfig(cluster, token=account), 0o600)
+    configure(node)
+    approver.machines.append(Machine(node.name, now()))
+    start(node)
+    joined(node, cluster)
+
+
+@pytest.mark.parametrize("by_credential", [False, True], ids=["by path", "by credential"])
+def test_master(node, cluster, account, approver, by_credential):
+    """A client certificate of the same name, which the cluster's client CA has signed."""
+    node.write(CREDENTIAL if by_credential else BOOTSTRAP, kubeconfig(cluster, **client_certificate(cluster)), 0o600)
+    configure(node, **({} if by_credential else {"kubeconfig": BOOTSTRAP}))
+    approver.machines.append(Machine(node.name, now()))
+    start(node)
+    joined(node, cluster)
+
+
+def test_client_certificate_of_another_ca(node, cluster, account):
+    """The API server takes it for nobody's: 401, told after the time for races."""
+    certificate, key = pki.Authority().client(ACCOUNT, *GROUPS)
+    user = {"client-certificate-data": base64.b64encode(certificate).decode(), "client-key-data": base64.b64encode(key).decode()}
+    node.write(BOOTSTRAP, kubeconfig(cluster, **user), 0o600)
+    configure(node, kubeconfig=BOOTSTRAP)
+    failed(node, "token-rejected")
+
+
+def test_file_that_others_read(node, cluster, account):
+    node.write(BOOTSTRAP, kubeconfig(cluster, token=account), 0o644)
+    configure(node, kubeconfig=BOOTSTRAP)
+    failed(node, "token-exposed")
+    assert cluster.csrs(node.name) == []

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator's hand on the units: who starts and stops kubelet, and who does not."""
+
+import pytest
+from harness import controlplane
+from harness.node import KUBECONFIG, UNIT
+from harness.wait import until
+
+KUBELET = "kubelet.service"
+
+
+@pytest.fixture
+def running(node):
+    """A joined machine with kubelet running, gated by the unit."""
+    node.enable(UNIT).boot()
+    node.await_kubelet()
+    return node
+
+
+@pytest.mark.parametrize("verb", ["disable", "mask"])
+def test_disabled_kubelet_is_not_started(node, verb):
+    node.enable(UNIT)
+    node.run_offline("systemctl", "--quiet", verb, KUBELET)
+    node.boot(wait="multi-user.target")
+    assert not node.kubelet_was_started()
+    node.join()
+    assert not node.kubelet_was_started()
+    assert node.show(KUBELET, "Job") in ("", "0")
+
+
+def test_restart_restarts_kubelet(running):
+    first = running.kubelet_pid()
+    running.join("restart")
+    until(lambda: running.kubelet_pid() not in (0, first), "another kubelet runs")
+    assert running.said("already-joined")
+
+
+def test_stop_stops_kubelet(running):
+    running.run("systemctl", "stop", UNIT)
+    assert running.show(KUBELET, "ActiveState", "Result") == ("inactive", "success")
+    running.join()
+    running.await_kubelet()
+
+
+def test_restart_starts_an_enabled_kubelet(running):
+    running.run("systemctl", "stop", KUBELET)
+    assert running.is_active(UNIT), "stopping kubelet leaves the unit alone"
+    running.join("restart")
+    running.await_kubelet()
+
+
+def test_kubelet_stays_down_when_the_new_join_fails(running):
+    running.path(KUBECONFIG).unlink()
+    running.configure(pins=["sha256:" + 64 * "0"])
+    assert running.join("restart", check=False).returncode != 0
+    assert running.show(UNIT, "ActiveState") == "failed"
+    assert running.show(KUBELET, "ActiveState") == "inactive"
+    running.configure()
+    running.join()
+    running.await_kubelet()
+
+
+def test_kubelet_that_is_not_gated(new_node, cluster):
+    """Installed but not enabled: kubelet runs free, whatever the unit does."""
+    node = new_node().prepare()
+    text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
+    node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
+    node.boot()
+    until(lambda: node.exists("/var/lib/kubelet/pki/kubelet-client-current.pem"), "kubelet has joined")
+    first = node.kubelet_pid()
+    for verb in ("start", "restart", "stop"):
+        node.run("systemctl", verb, UNIT)
+    assert node.kubelet_pid() == first
+    node.configure(pins=["sha256:" + 64 * "0"])
+    node.path(KUBECONFIG).unlink()
+    assert node.join(check=False).returncode != 0
+    assert node.kubelet_pid() == first
+
+
+def test_boot_that_does_not_wait(manual, cluster):
+    """The drop-in of node-bootstrap.service(8): multi-user.target is reached while the join waits."""
+    manual.drop_in(KUBELET, "[Unit]\nAfter=multi-user.target\n")
+    manual.enable(UNIT).boot(wait="multi-user.target")
+    manual.await_status("certificate approve")
+    cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
+    manual.await_kubelet()
+
+
+def test_login_does_not_wait(manual, cluster):
+    """Without it multi-user.target waits, and what people need to get in does not."""
+    manual.write("/etc/systemd/system/login.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
+    manual.enable(UNIT, "login.service").boot()
+    manual.await_status("certificate approve")
+    assert manual.is_active("login.service")
+    assert not manual.is_active("multi-user.target")
+    cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
+    until(lambda: manual.is_active("multi-user.target"), "the boot is over")
+
+
+def test_units_after_the_join(manual, cluster):
+    """node-joined.target: what is ordered after it starts when the machine has joined."""
+    manual.write("/etc/systemd/system/after-join.service", """
+[Unit]
+After=node-joined.target
+Requires=node-joined.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+[Install]
+WantedBy=node-joined.target
+""")
+    manual.enable(UNIT, "after-join.service").boot()
+    manual.await_status("certificate approve")
+    assert not manual.is_active("after-join.service")
+    cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
+    until(lambda: manual.is_active("after-join.service"), "it starts")
+
+
+def test_failure_handler_runs(new_node):
+    """OnFailure= of an operator's drop-in sees a join that failed for good."""
+    node = new_node().prepare(pins=["sha256:" + 64 * "0"]).enable(UNIT)
+    node.write("/etc/systemd/system/emergency-mail.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")
+    node.drop_in(UNIT, "[Unit]\nOnFailure=emergency-mail.service\n")
+    node.boot()
+    until(lambda: node.is_active("emergency-mail.service"), "the handler runs")

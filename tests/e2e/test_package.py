@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian package: it gates nothing, starts nothing, and leaves a running kubelet alone."""
+
+import re
+import subprocess
+
+import pytest
+from harness import controlplane
+from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
+from harness.wait import until
+
+KUBELET = "kubelet.service"
+
+
+@pytest.fixture
+def bare(new_node, cluster):
+    """A machine without the package, whose kubelet joined by itself."""
+    node = new_node(package=False)
+    text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
+    node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
+    node.boot()
+    until(lambda: node.exists("/var/lib/kubelet/pki/kubelet-client-current.pem"), "kubelet has joined")
+    node.await_kubelet()
+    return node
+
+
+def dpkg(node, world, *arguments):
+    node.write("/root/node-bootstrap.deb", world.package)
+    return node.run("dpkg", *arguments).stdout
+
+
+def test_installing_and_removing_leave_kubelet_alone(bare, world):
+    kubelet = bare.kubelet_pid()
+    dpkg(bare, world, "--install", "/root/node-bootstrap.deb")
+    assert bare.kubelet_pid() == kubelet
+    assert bare.run("systemctl", "is-enabled", UNIT, check=False).stdout.strip() == "disabled"
+    assert not bare.is_active(UNIT)
+    assert UNIT not in bare.show(KUBELET, "Requires")
+    assert not bare.run("systemctl", "--failed", "--no-legend").stdout
+    bare.run("systemctl", "restart", KUBELET)
+    kubelet = bare.kubelet_pid()
+    dpkg(bare, world, "--install", "/root/node-bootstrap.deb")
+    dpkg(bare, world, "--remove", "node-bootstrap")
+    dpkg(bare, world, "--purge", "node-bootstrap")
+    assert bare.kubelet_pid() == kubelet
+    bare.reboot()
+    bare.await_kubelet(30)
+
+
+def test_catalog_is_updated(new_node):
+    node = new_node()
+    node.boot()
+    listed = node.run("journalctl", "--list-catalog").stdout
+    for code, row in read_failures().items():
+        assert row["message-id"] in listed, code
+
+
+def test_upgrading_and_removing_on_a_joined_machine(node, world):
+    node.enable(UNIT).boot()
+    node.await_kubelet()
+    kubelet, files = node.kubelet_pid(), node.joined_files()
+    dpkg(node, world, "--install", "/root/node-bootstrap.deb")
+    assert (node.kubelet_pid(), node.is_active(UNIT)) == (kubelet, True)
+    assert node.run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled"
+    dpkg(node, world, "--purge", "node-bootstrap")
+    assert node.kubelet_pid() == kubelet
+    assert {k: v for k, v in node.joined_files().items() if "lib/private" not in k} == {
+        k: v for k, v in files.items() if "lib/private" not in k
+    }
+    assert node.exists(CONFIG) and node.exists(TOKEN), "the operator's files stay"
+    node.reboot()
+    node.await_kubelet(30)
+
+
+def test_upgrading_while_it_waits(manual, cluster, world):
+    manual.enable(UNIT).boot()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    manual.await_status("certificate approve")
+    pid = manual.show(UNIT, "MainPID")
+    dpkg(manual, world, "--install", "/root/node-bootstrap.deb")
+    assert manual.show(UNIT, "MainPID") == pid
+    cluster.kubectl("certificate", "approve", csr)
+    manual.await_kubelet()
+
+
+def test_first_boot_of_an_image_enables_nothing(new_node):
+    """Without a machine ID systemd applies presets, and Debian's enable what nothing is said about."""
+    node = new_node()
+    node.path("/etc/machine-id").unlink()
+    node.boot()
+    assert node.run("systemctl", "is-enabled", UNIT, check=False).stdout.strip() == "disabled"
+    assert not node.is_active(UNIT)
+
+
+def test_same_files_as_meson_install(world):
+    folder = world.work / "by-meson"
+    subprocess.run(["meson", "setup", "--prefix=/usr", folder / "build", SOURCE], check=True, capture_output=True)
+    subprocess.run(["meson", "install", "-C", folder / "build", "--destdir", folder / "root"], check=True, capture_output=True)
+    by_meson = {"/" + str(p.relative_to(folder / "root")) for p in (folder / "root").rglob("*") if not p.is_dir()}
+    tree = folder / "package"
+    subprocess.run(["dpkg-deb", "--extract", world.deb, tree], check=True)
+    by_package = {re.sub(r"\.gz$", "", "/" + str(p.relative_to(tree))) for p in tree.rglob("*") if not p.is_dir()}
+    by_package, by_meson = (
+        {re.sub("^/lib/", "/usr/lib/", path) for path in paths if not path.startswith("/usr/share/doc/")}
+        for paths in (by_package, by_meson)
+    )
+    assert by_package == by_meson
+
+
+def test_files_hold_no_surprise(world):
+    """Programs, units, pages; no set-ID bit; nothing that others can write."""
+    listing = subprocess.run(["dpkg-deb", "--contents", world.deb], check=True, capture_output=True, text=True).stdout
+    for line in listing.splitlines():
+        mode, owner = line.split()[:2]
+        assert owner == "root/root", line
+        assert "s" not in mode[1:] and mode[5] == mode[8] == "-" or mode.startswith("l"), line

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-refresh.service on a node of a real cluster: a second CA appears in cluster-info."""
+
+import base64
+import json
+
+import yaml
+from harness import pki
+from harness.node import CA_FILE, KUBECONFIG, PKI, UNIT, read_failures
+from harness.wait import until
+
+REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
+CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+STATE = "/var/lib/private/node-bootstrap-refresh"
+
+
+def renewed(cluster, name):
+    """When kubelet was in touch with the API server last."""
+    lease = cluster.find(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}")
+    return lease["spec"]["renewTime"] if lease else ""
+
+
+def set_bundle(cluster, *pems):
+    """As kubeadm's documentation has it for a rotation; the controllers sign it again."""
+    text = yaml.safe_load(cluster.find(CLUSTER_INFO)["data"]["kubeconfig"])
+    text["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(b"".join(pems)).decode()
+    cluster.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": yaml.safe_dump(text)}})
+
+
+def said(node, code):
+    return bool(node.journal(f"_SYSTEMD_UNIT={REFRESH}", "MESSAGE_ID=" + read_failures()[code]["message-id"]))
+
+
+def refresh(node):
+    node.run("systemctl", "start", REFRESH, timeout=120)
+    assert node.show(REFRESH, "ActiveState", "Result") == ("inactive", "success")
+
+
+def test_second_ca(node, cluster):
+    node.configure(refresh={"restartKubelet": True})
+    node.enable(UNIT).boot()
+    assert node.run("systemctl", "is-enabled", TIMER, check=False).stdout.strip() == "disabled"
+    cluster.await_node(node.name)
+    node.await_kubelet(30)
+    kubeconfig, join_folder, pid = node.read(KUBECONFIG), node.run("ls", "-di", "/run/node-bootstrap").stdout, node.kubelet_pid()
+    refresh(node)
+    assert said(node, "refresh-unchanged") and node.kubelet_pid() == pid
+
+    first, second = cluster.ca.pem, pki.Authority("second").pem
+    set_bundle(cluster, first, second)
+    try:
+        refresh(node)
+    finally:
+        set_bundle(cluster, first)
+    assert said(node, "refreshed")
+    assert node.read(CA_FILE) == first + second and node.read(KUBECONFIG) == kubeconfig
+    assert json.loads(node.read(f"{PKI}/node-bootstrap.json"))["refreshedAt"]
+    until(lambda: node.kubelet_pid() not in (0, pid), "kubelet is restarted", 60)
+    assert not node.exists("/var/lib/kubelet/node-bootstrap.restart")
+    before = renewed(cluster, node.name)
+    until(lambda: renewed(cluster, node.name) > before, "kubelet is in touch by the new bundle", 60)
+    assert node.is_active(UNIT) and node.run("ls", "-di", "/run/node-bootstrap").stdout == join_folder
+    assert not list(node.path(STATE).iterdir()) and not node.exists("/run/node-bootstrap-refresh")
+
+    refresh(node)
+    assert node.read(CA_FILE) == first, "it is gone from cluster-info, and from the node"
+    node.run("systemctl", "enable", "--now", TIMER)
+    assert node.is_active(TIMER)
+    pid = node.kubelet_pid()
+    node.run("dpkg", "--purge", "node-bootstrap")
+    assert not node.is_active(TIMER) and not node.exists(f"/etc/systemd/system/timers.target.wants/{TIMER}")
+    assert node.kubelet_pid() == pid and not node.exists(STATE)
+
+
+def test_machine_that_has_not_joined(node):
+    node.boot()
+    refresh(node)
+    assert said(node, "refresh-inapplicable") and not node.exists(KUBECONFIG)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that has joined: nothing is asked, nothing is written, whoever joined it; a reboot changes nothing."""
+
+import pytest
+from harness import controlplane
+from harness.node import CURRENT, KUBECONFIG, UNIT, without_state
+from harness.wait import until
+
+
+def assert_untouched(node, start):
+    """start() succeeds at once, without a connection and without a change on disk."""
+    files, connections = without_state(node.tree()), node.cluster.front.accepted
+    start()
+    assert node.is_active(UNIT)
+    assert node.said("already-joined")
+    assert node.cluster.front.accepted == connections, "a connection was made"
+    assert without_state(node.tree()) == files, "something was written"
+    assert node.state_files() == []
+
+
+def test_restart_makes_no_connection(node):
+    """Without kubelet, so that every connection would be ours."""
+    node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
+    node.boot("--unit=basic.target")
+    node.join()
+    assert not node.said("already-joined")
+    assert_untouched(node, lambda: node.join("restart"))
+    assert_untouched(node, lambda: (node.run("systemctl", "stop", UNIT), node.join()))
+
+
+def test_restart_with_the_cluster_gone(node, cluster):
+    """The settings may be wrong, the token gone, the API server away: a joined node comes up."""
+    node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
+    node.boot("--unit=basic.target")
+    node.join()
+    node.path("/etc/credstore/node-bootstrap.token").unlink()
+    node.configure(endpoints=["192.0.2.254:6443"])
+    assert_untouched(node, lambda: node.join("restart"))
+
+
+def test_node_that_kubelet_joined(new_node, cluster):
+    node = new_node().prepare()
+    text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
+    node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
+    node.boot()
+    cluster.await_node(node.name)
+    node.run("systemctl", "stop", "kubelet.service")
+    assert_untouched(node, node.join)
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_node_that_kubeadm_joined(new_node, cluster):
+    node, token = new_node().prepare(), cluster.token()
+    cluster.upload_config()
+    node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
+    node.path("/var/lib/kubelet/config.yaml").unlink()
+    node.boot()
+    node.run(
+        "kubeadm", "join", cluster.front.endpoint, f"--token={token}", f"--discovery-token-ca-cert-hash={cluster.ca.pin}",
+        "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=120,
+    )
+    cluster.await_node(node.name)
+    node.run("systemctl", "stop", "kubelet.service")
+    assert_untouched(node, node.join)
+    assert len(cluster.csrs(node.name)) == 1
+
+
+@pytest.mark.parametrize("cut", ["reboot", "power cut"])
+def test_reboot(node, cluster, cut):
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    before, lease = node.joined_files(), f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
+    renewed = until(lambda: cluster.find(lease), "a lease appears", 30)["spec"]["renewTime"]
+    if cut == "reboot":
+        node.reboot()
+    else:
+        node.kill()
+        node.boot()
+    node.await_kubelet(30)
+    assert node.said("already-joined")
+    assert node.joined_files() == before
+    until(lambda: cluster.find(lease)["spec"]["renewTime"] > renewed, "the node is in touch again", 30)
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_certificate_of_another_node_is_replaced(node, cluster):
+    """A cloned disk: the certificate is for the name that the machine had before."""
+    node.enable(UNIT).boot("--unit=basic.target")
+    node.join()
+    first = node.certificate()
+    node.set_host_name(f"{node.name}-clone")
+    node.join("restart")
+    assert node.said("join-anew")
+    assert node.certificate() != first
+    assert len(cluster.csrs(f"{node.name}-clone")) == 1
+    assert node.exists(f"{KUBECONFIG}.old")
+    assert node.exists(CURRENT)

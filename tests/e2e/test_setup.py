@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap setup on real machines: from a pasted `kubeadm join` to a node, and from one set of values to another."""
+
+import signal
+import stat
+
+import pytest
+from harness import controlplane
+from harness.machine import descendants
+from harness.node import KUBECONFIG, STATE, TOKEN, UNIT, read_failures
+from harness.wait import until
+from test_secrecy import Sampler, forms, found_in
+
+DOCUMENT = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml"
+ENCRYPTED = "/etc/credstore.encrypted/node-bootstrap.token"
+DROP_IN = f"/etc/systemd/system/{UNIT}.d/50-setup.conf"
+WRONG_PIN = "sha256:" + 64 * "0"
+
+
+@pytest.fixture
+def fresh(new_node):
+    """A booted machine with the package and an enabled kubelet, and nothing else."""
+    node = new_node()
+    node.boot("--unit=basic.target")
+    return node
+
+
+def set_up(node, words, check=True, stdin=None, timeout=60):
+    """As a person types it into a shell."""
+    done = node.run("sh", "-c", f"node-bootstrap setup {words}", check=False, stdin=stdin, timeout=timeout)
+    assert done.returncode == 0 or not check, done.stdout
+    return done
+
+
+def failed(done, code):
+    row = read_failures()[code]
+    assert done.returncode == int(row["exit"]), done.stdout
+    assert f"node-bootstrap: {code}: " in done.stdout
+    return done.stdout
+
+
+def to(cluster, token=None, pin=None):
+    return f"{cluster.front.endpoint} --token {token or cluster.token()} --discovery-token-ca-cert-hash {pin or cluster.ca.pin}"
+
+
+def mode(node, path):
+    found = node.path(path).lstat()
+    return stat.filemode(found.st_mode), found.st_uid, found.st_gid
+
+
+def test_pasted_command_makes_a_node(fresh, cluster):
+    command = cluster.join_command()
+    token = command.split("--token ")[1].split()[0]
+    said = set_up(fresh, command).stdout
+    fresh.await_kubelet()
+    cluster.await_node(fresh.name)
+    assert fresh.is_active(UNIT) and fresh.show(UNIT, "UnitFileState") == "enabled"
+    assert token not in said and token[:6] not in fresh.read(DOCUMENT).decode()
+    assert "--token-file" in said, "the warning says what to use instead"
+    assert f"wrote    {DOCUMENT}" in said and f"wrote    {TOKEN}" in said
+    for entry in fresh.entries("stage-done") + fresh.entries("installed"):
+        assert entry["MESSAGE"] in said, "the progress is shown as it is logged"
+    assert mode(fresh, TOKEN) == ("-rw-------", 0, 0) and mode(fresh, "/etc/credstore") == ("drwx------", 0, 0)
+    assert mode(fresh, DOCUMENT) == ("-rw-r--r--", 0, 0)
+    assert fresh.read(TOKEN).decode() == token
+    assert not fresh.exists(ENCRYPTED) and not fresh.exists(DROP_IN)
+
+
+def test_token_from_a_file_and_from_standard_input(new_node, cluster):
+    for words, by_stdin in (("--token-file=/root/token", False), ("--token-file=-", True)):
+        node, token = new_node(), cluster.token()
+        node.boot("--unit=basic.target")
+        node.write("/root/token", f"{token}\n", 0o600)
+        said = set_up(node, f"{words} --endpoint={cluster.front.endpoint} --ca-cert-hash={cluster.ca.pin} --node-name={node.name}-x --timeout=5m",
+                     stdin=f"{token}\n" if by_stdin else "").stdout
+        assert "command line" not in said
+        cluster.await_node(f"{node.name}-x")
+
+
+def test_token_is_nowhere(fresh, cluster):
+    """Not in files that others can read, not in the journal, and in no command line but that of setup, for a moment."""
+    token = cluster.token(controlplane.MANUAL_GROUP)
+    fresh.forms = forms(token)
+    fresh.run("systemd-creds", "setup")
+    fresh.write("/root/join", f"exec node-bootstrap setup kubeadm join {to(cluster, token)}\n", 0o600)
+    watching = fresh.start("sh", "/root/join")
+    inside = fresh.pids
+    fresh.pids = lambda: [*inside(), *descendants(watching.pid)]
+    sampler = Sampler(fresh)
+    try:
+        fresh.await_status("certificate approve")
+        fresh.path("/root/join").unlink()
+        sampler.start()
+        cluster.kubectl("certificate", "approve", cluster.await_csr(fresh.name)["metadata"]["name"])
+        assert watching.wait(60) == 0
+        fresh.await_kubelet()
+    finally:
+        found = sampler.finish() if sampler.ident else []
+        watching.kill()
+    assert not found, "nor is it in that of setup, which goes on all that time"
+    assert {b"node-bootstrap", b"systemctl"} <= sampler.programs
+    shown = fresh.run("sh", "-c", f"systemctl show {UNIT}; journalctl --all --output=export").stdout + watching.stdout.read()
+    assert not any(form.decode() in shown for form in fresh.forms)
+    assert not found_in(fresh)
+
+
+def test_encrypted_where_there_is_a_key(fresh, cluster):
+    token = cluster.token()
+    fresh.run("systemd-creds", "setup")
+    fresh.write("/root/token", f"{token}\n", 0o600)
+    words = f"{cluster.front.endpoint} --token-file=/root/token --ca-cert-hash={cluster.ca.pin}"
+    said = set_up(fresh, words).stdout
+    cluster.await_node(fresh.name)
+    assert f"wrote    {ENCRYPTED}" in said and not fresh.exists(TOKEN)
+    assert mode(fresh, ENCRYPTED) == ("-rw-------", 0, 0) and mode(fresh, "/etc/credstore.encrypted") == ("drwx------", 0, 0)
+    assert token.secret.encode() not in fresh.read(ENCRYPTED)
+    assert "nothing to write" in set_up(fresh, words).stdout, "what is stored is decrypted to be compared"
+    other = cluster.token()
+    fresh.write("/root/token", f"{other}\n", 0o600)
+    said = failed(set_up(fresh, words, check=False), "setup-conflict")
+    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.path(KUBECONFIG).unlink()
+    assert "joined" in set_up(fresh, words + " --force").stdout
+
+
+def test_key_that_came_later(fresh, cluster):
+    """A token is in one form only, whichever was written before."""
+    set_up(fresh, to(cluster))
+    fresh.run("systemd-creds", "setup")
+    token = cluster.token()
+    said = set_up(fresh, to(cluster, token) + " --force").stdout
+    assert fresh.exists(ENCRYPTED) and not fresh.exists(TOKEN) and f"removed  {TOKEN}" in said
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.path(KUBECONFIG).unlink()
+    fresh.run("systemctl", "start", UNIT)
+    assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")][-1] == token.id
+
+
+def test_second_setup(fresh, cluster):
+    first, second = cluster.token(), cluster.token()
+    set_up(fresh, to(cluster, first))
+    fresh.await_kubelet()
+    before = {path: fresh.read(path) for path in (DOCUMENT, TOKEN)}
+    done = set_up(fresh, to(cluster, first))
+    assert "nothing to write" in done.stdout and "has joined already" in done.stdout
+    changed = to(cluster, second, WRONG_PIN) + " --timeout=1h"
+    said = failed(set_up(fresh, changed, check=False), "setup-conflict")
+    assert f'discovery.caCertHashes: ["{cluster.ca.pin}"] -> ["{WRONG_PIN}"]' in said
+    assert "timeout: (not set) -> 3600s" in said
+    assert f"node-bootstrap.token: token {first.id} -> token {second.id}" in said
+    assert first.secret not in said and second.secret not in said
+    assert {path: fresh.read(path) for path in before} == before
+    kubelet = fresh.kubelet_pid()
+    said = set_up(fresh, changed + " --force").stdout
+    assert "has joined already" in said and "starts next" in said
+    assert fresh.kubelet_pid() == kubelet, "a node that is up stays up"
+    assert WRONG_PIN in fresh.read(DOCUMENT).decode() and fresh.read(TOKEN).decode() == str(second)
+
+
+def test_failure_is_shown_and_mended(fresh, cluster):
+    token = cluster.token()
+    said = failed(set_up(fresh, to(cluster, token, WRONG_PIN), check=False), "ca-pin-mismatch")
+    assert cluster.ca.pin in said and "openssl x509 -pubkey" in said, "sentence and remedy"
+    assert fresh.show(UNIT, "ActiveState") == "failed" and not fresh.kubelet_was_started()
+    failed(set_up(fresh, to(cluster, token), check=False), "setup-conflict")
+    set_up(fresh, to(cluster, token) + " --force")
+    cluster.await_node(fresh.name)
+
+
+def test_same_values_start_a_unit_that_failed(fresh, cluster):
+    token = cluster.fresh_token()
+    words = to(cluster, token) + " --timeout=20s"
+    said = failed(set_up(fresh, words, check=False), "token-unknown")
+    assert token.id in said and token.secret not in said
+    cluster.token(token=token)
+    assert "nothing to write" in set_up(fresh, words).stdout
+    cluster.await_node(fresh.name)
+
+
+def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
+    token = cluster.token(controlplane.MANUAL_GROUP)
+    fresh.write("/root/token", str(token), 0o600)
+    watching = fresh.start("node-bootstrap", "setup", cluster.front.endpoint, "--token-file=/root/token", f"--ca-cert-hash={cluster.ca.pin}")
+    shown = ""
+    while "certificate approve" not in shown:
+        line = watching.stdout.readline()
+        assert line, shown
+        shown += line
+    inside = until(lambda: fresh.run("pgrep", "-f", "node-bootstrap setup", check=False).stdout.split(), "setup is there")
+    fresh.run("kill", f"-{signal.SIGINT.name.removeprefix('SIG')}", *inside)
+    assert watching.wait(30) == 143
+    said = watching.stdout.read()
+    assert "the join goes on" in said
+    assert fresh.show(UNIT, "ActiveState") == "activating"
+    other = cluster.token()
+    watching = fresh.start("node-bootstrap", "setup", *to(cluster, other).split(), "--force")
+    until(lambda: fresh.said("stopped"), "the service is started again")
+    fresh.await_status("certificate approve")
+    cluster.kubectl("certificate", "approve", cluster.await_csr(fresh.name)["metadata"]["name"])
+    assert watching.wait(60) == 0
+    said = watching.stdout.read()
+    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
+    assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")] == [other.id]
+
+
+def test_before_the_first_boot(new_node, cluster):
+    """In a root where no systemd runs, and in an image from outside."""
+    node = new_node()
+    words = to(cluster).split()
+    done = node.run_offline("node-bootstrap", "setup", "--no-start", *words)
+    assert not done or "was not started" in str(done)
+    assert node.exists("/etc/systemd/system/kubelet.service.requires/" + UNIT)
+    node.boot()
+    node.await_kubelet()
+    cluster.await_node(node.name)
+
+
+def test_values_of_stronger_sources_are_named(fresh, cluster):
+    fresh.write("/etc/node-bootstrap/config.yaml.d/60-site.yaml", f"apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery: {{caCertHashes: ['{WRONG_PIN}']}}\n")
+    said = failed(set_up(fresh, to(cluster), check=False), "usage")
+    assert "60-site.yaml" in said and "discovery.caCertHashes" in said
+    assert not fresh.exists(TOKEN) and not fresh.exists(DOCUMENT)
+
+
+def ours(node):
+    return [path for path in node.joined_files() if not path.startswith(STATE) and not path.endswith(".d/10-node-bootstrap.conf")]
+
+
+def test_reset_and_join_again(fresh, cluster):
+    words = to(cluster)
+    set_up(fresh, words)
+    cluster.await_node(fresh.name)
+    before = ours(fresh)
+    done = fresh.run("node-bootstrap", "reset", check=False)
+    failed(done, "kubelet-active")
+    assert ours(fresh) == before and fresh.is_active(UNIT)
+    fresh.run("systemctl", "stop", "kubelet.service")
+    said = fresh.run("node-bootstrap", "reset").stdout
+    assert ours(fresh) == [] and fresh.state_files() == []
+    assert fresh.show(UNIT, "ActiveState") == "inactive" and "stopped  " + UNIT in said
+    assert f"kubectl delete node {fresh.name}" in said and "reset --setup" in said
+    assert fresh.exists(DOCUMENT) and fresh.exists(TOKEN)
+    first = cluster.csrs(fresh.name)
+    assert "nothing to write" in set_up(fresh, words).stdout
+    fresh.await_kubelet()
+    assert len(cluster.csrs(fresh.name)) == len(first) + 1, "a key of its own for each join"
+
+
+def test_reset_with_everything(fresh, cluster):
+    fresh.run("systemd-creds", "setup")
+    set_up(fresh, to(cluster))
+    fresh.await_kubelet()
+    said = fresh.run("node-bootstrap", "reset", "--force", "--setup").stdout
+    assert "kubelet.service" in said and not fresh.is_active("kubelet.service")
+    assert ours(fresh) == [] and fresh.show(UNIT, "UnitFileState") == "disabled"
+    assert not [path for path in (DOCUMENT, TOKEN, ENCRYPTED, DROP_IN) if fresh.exists(path)]
+    said = fresh.run("node-bootstrap", "reset").stdout
+    assert "has not joined this machine" in said
+    failed(set_up(fresh, "--timeout=5m", check=False), "settings-incomplete")
+
+
+def test_other_ways_in(new_node, cluster):
+    """A kubeadm configuration, a discovery file on standard input, and a kubeconfig instead of a token."""
+    token = cluster.token()
+    join_configuration = f"""
+apiVersion: kubeadm.k8s.io/v1beta3
+kind: JoinConfiguration
+discovery: {{bootstrapToken: {{token: {token}, apiServerEndpoint: "{cluster.front.endpoint}", caCertHashes: ["{cluster.ca.pin}"]}}}}
+nodeRegistration: {{taints: [{{key: dedicated, value: gpu, effect: NoSchedule}}]}}
+"""
+    kubeconfig = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
+    for words, name, text, stdin in (
+        ("--config=/root/join.yaml", "/root/join.yaml", join_configuration, ""),
+        ("--discovery-file=- --token-file=/root/token", "/root/token", str(token), cluster.cluster_info()["kubeconfig"]),
+        ("--bootstrap-kubeconfig=/root/kubeconfig", "/root/kubeconfig", kubeconfig, ""),
+    ):
+        node = new_node()
+        node.boot("--unit=basic.target")
+        node.write(name, text, 0o600)
+        set_up(node, words, stdin=stdin)
+        made = cluster.await_node(node.name)
+        assert words.startswith("--config") == bool([taint for taint in made["spec"].get("taints", []) if taint["key"] == "dedicated"])
+
+
+def test_kubelet_that_ran_before(fresh, cluster):
+    """It is not stopped, and whoever has to restart it is told."""
+    fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
+    fresh.run("systemctl", "start", "kubelet.service")
+    before = fresh.kubelet_pid()
+    words = to(cluster)
+    assert "systemctl restart kubelet.service" in set_up(fresh, words).stdout
+    assert fresh.kubelet_pid() == before
+    fresh.run("systemctl", "restart", UNIT)
+    assert "restart kubelet.service" not in set_up(fresh, words).stdout

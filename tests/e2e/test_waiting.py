@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine shows while it waits, and how it goes on: approval by hand, an API server that comes late."""
+
+import re
+import time
+
+import pytest
+from harness.controlplane import MANUAL_GROUP
+from harness.node import UNIT, without_state
+from harness.wait import until
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cut_off(new_shared_node, cluster):
+    """A machine that waits while every packet of its open connections vanishes. It is begun first and collected last."""
+    node = new_shared_node("cut-off").prepare(cluster.token(MANUAL_GROUP)).enable(UNIT)
+    node.boot("--unit=basic.target")
+    node.begin()
+    csr = cluster.await_csr(node.name)["metadata"]["name"]
+    node.await_status("certificate approve")
+    for port in cluster.front.peer_ports(node.address):
+        for chain, side in (("OUTPUT", "--sport"), ("INPUT", "--dport")):
+            node.run("iptables", "--insert", chain, "--protocol", "tcp", side, str(port), "--jump", "DROP")
+    cluster.kubectl("certificate", "approve", csr)
+    return node
+
+
+def queued(node, unit="kubelet.service"):
+    """The state of the job that waits to start a unit."""
+    return next((line.split()[3] for line in node.run("systemctl", "list-jobs", "--no-legend").stdout.splitlines() if unit in line), None)
+
+
+def test_approval_by_hand(manual, cluster):
+    manual.enable(UNIT).boot()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    manual.await_status("certificate approve")
+    shown = manual.run("systemctl", "status", UNIT, check=False).stdout
+    command = re.search(rf"kubectl (certificate approve {csr})", shown)
+    assert command, shown
+    assert queued(manual) == "waiting"
+    assert manual.show("kubelet.service", "ActiveState", "Result") == ("inactive", "success")
+    assert not manual.kubelet_was_started()
+    warnings = [e for e in manual.entries("csr-pending") if e["PRIORITY"] == "4"]
+    assert len(warnings) == 1, "one warning for one reason"
+    assert warnings[0]["NODE_BOOTSTRAP_CSR"] == csr
+    cluster.kubectl(*command[1].split())
+    cluster.await_node(manual.name)
+    assert len(cluster.csrs(manual.name)) == 1
+
+
+def test_stop_while_waiting(manual, cluster):
+    """Ends cleanly, is not taken for joined, and the next start goes on with the same request."""
+    manual.enable(UNIT).boot("--unit=basic.target")
+    before = manual.tree()
+    manual.begin()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    manual.await_status("certificate approve")
+    manual.run("systemctl", "stop", UNIT)
+    assert manual.show(UNIT, "ActiveState", "Result") == ("inactive", "success")
+    assert manual.run("systemctl", "is-system-running", check=False).stdout.strip() != "degraded"
+    assert not manual.is_active("node-joined.target")
+    assert not manual.kubelet_was_started()
+    assert without_state(manual.tree()) == without_state(before)
+    assert manual.said("stopped")
+    manual.begin()
+    manual.await_status("certificate approve")
+    assert [c["metadata"]["name"] for c in cluster.csrs(manual.name)] == [csr]
+    cluster.kubectl("certificate", "approve", csr)
+    assert manual.await_end() == ("active", 0)
+    manual.await_kubelet()
+
+
+def test_kubelet_stopped_while_waiting_stays_stopped(manual, cluster):
+    manual.enable(UNIT).boot()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    until(lambda: queued(manual) == "waiting", "kubelet's start is queued")
+    manual.run("systemctl", "stop", "kubelet.service")
+    cluster.kubectl("certificate", "approve", csr)
+    until(lambda: manual.is_active(UNIT), "the machine joins")
+    assert not queued(manual)
+    assert not manual.kubelet_was_started()
+
+
+@pytest.mark.parametrize("how", ["refused", "black hole", "refused, then a black hole"])
+def test_api_server_comes_late(node, cluster, how):
+    front = cluster.front
+    try:
+        front.refuse() if how.startswith("refused") else front.vanish()
+        node.enable(UNIT).boot()
+        node.await_status(re.escape(front.address))
+        until(lambda: node.said("endpoint-unreachable"), "the journal says why")
+        assert queued(node) == "waiting"
+        if how.endswith("then a black hole"):
+            front.vanish()
+        time.sleep(10)  # long enough for the pauses between attempts to have grown
+    finally:
+        front.appear()
+        front.listen()
+    until(lambda: node.is_active(UNIT), "the machine joins within seconds", 15)
+    node.await_kubelet()
+    assert len([e for e in node.entries("endpoint-unreachable") if e["PRIORITY"] == "4"]) <= 2, "one warning for one reason"
+
+
+def test_api_server_goes_away_while_waiting(manual, cluster):
+    """The watch is cut, the server is away for a while: neither the key nor the request is lost."""
+    manual.enable(UNIT).boot("--unit=basic.target")
+    manual.begin()
+    csr = cluster.await_csr(manual.name)["metadata"]["name"]
+    manual.await_status("certificate approve")
+    try:
+        cluster.front.refuse()
+        until(lambda: manual.said("endpoint-unreachable"), "the journal says that the server is away")
+        cluster.kubectl("certificate", "approve", csr)
+    finally:
+        cluster.front.listen()
+    assert manual.await_end() == ("active", 0)
+    assert [c["metadata"]["name"] for c in cluster.csrs(manual.name)] == [csr]
+
+
+def test_no_signer(node, cluster):
+    """cluster-info unsigned, as with a controller manager without bootstrapsigner: told apart from an unknown token."""
+    node.enable(UNIT).boot("--unit=basic.target")
+    with cluster.paused("kube-controller-manager"):
+        cluster.remove_signatures()
+        node.begin()
+        until(lambda: node.said("signature-missing"), "the journal says that nothing is signed")
+    assert node.await_end() == ("active", 0)
+    assert not node.said("token-unknown")
+
+
+def test_unknown_token_is_told_apart(new_node, cluster):
+    """Waits, says so with the token's ID, and joins when the token is made after all."""
+    token = cluster.fresh_token()
+    node = new_node().prepare(token).enable(UNIT)
+    node.boot("--unit=basic.target")
+    node.begin()
+    until(lambda: node.said("token-unknown"), "the journal says that the token is unknown")
+    node.await_status(token.id)
+    cluster.token(token=token)
+    assert node.await_end() == ("active", 0)
+
+
+def test_watch_that_a_load_balancer_drops(cut_off):
+    """The join notices, and finds the certificate on another connection."""
+    assert cut_off.await_end(150) == ("active", 0)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/kubelet_env.h"
+#include "format/settings.h"
+#include "format/token.h"
+#include "fuzz.h"
+
+static void check_token(const struct nb_secret *token, const char *origin) {
+        struct nb_token parsed;
+
+        FUZZ_CHECK((token->data != NULL) == (origin[0] != '\0'));
+        if (!token->data)
+                return;
+        FUZZ_CHECK(nb_token_parse(token->data, token->len, &parsed) == 0);
+        nb_token_done(&parsed);
+}
+
+/* Nothing in a failure that has the form of a token is out of the document. The names of two keys, joined, may have it. */
+static void check_no_token(const char *detail, const char *data, size_t len) {
+        for (const char *p = detail; strlen(p) >= NB_TOKEN_LEN; p++) {
+                char text[NB_TOKEN_LEN + 1];
+
+                memcpy(text, p, NB_TOKEN_LEN);
+                text[NB_TOKEN_LEN] = '\0';
+                FUZZ_CHECK(!nb_token_may_stand_in(text) || !memmem(data, len, text, NB_TOKEN_LEN));
+        }
+}
+
+/* All of them together make a line of kubeadm-flags.env. */
+static void check_arguments(const struct nb_settings *settings) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64 * 1024);
+        struct nb_kubelet_argument arguments[NB_SETTINGS_EXTRA_ARGS_MAX];
+        char names[NB_SETTINGS_EXTRA_ARGS_MAX][NB_SETTINGS_EXTRA_ARG_SIZE];
+        int r;
+
+        for (unsigned i = 0; i < settings->n_extra_args; i++) {
+                const char *equal = strchr(settings->extra_args[i], '=');
+
+                FUZZ_CHECK(equal);
+                memcpy(names[i], settings->extra_args[i], (size_t)(equal - settings->extra_args[i]));
+                names[i][equal - settings->extra_args[i]] = '\0';
+                arguments[i] = (struct nb_kubelet_argument){ names[i], equal + 1, false };
+        }
+        r = nb_kubeadm_flags_edit(NULL, 0, arguments, settings->n_extra_args, &text);
+        FUZZ_CHECK(r == (settings->n_extra_args > 0));
+}
+
+static void check_taints(const struct nb_settings *settings) {
+        for (unsigned i = 0; i < settings->n_taints; i++) {
+                const char *taint = settings->taints[i], *effect = strchr(taint, ':');
+
+                FUZZ_CHECK(effect && effect == strrchr(taint, ':') && effect != taint);
+                FUZZ_CHECK(strcmp(effect, ":NoSchedule") == 0 || strcmp(effect, ":PreferNoSchedule") == 0 || strcmp(effect, ":NoExecute") == 0);
+                /* Each would be read as two, where they are joined for kubelet. */
+                FUZZ_CHECK(!strpbrk(taint, ", \"'\\$"));
+        }
+}
+
+/* What is accepted fits kubelet, tokens have their form, and no word of a token is in the failure. */
+void fuzz_one(const char *data, size_t len) {
+        _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        struct nb_settings settings, before;
+        struct nb_failure f = {}, g = {};
+        int r, r_exposed;
+
+        nb_settings_init(&settings);
+        settings.tokens = &tokens;
+        before = settings;
+        r = nb_settings_merge(&settings, "fuzzed", data, len, false, &f);
+        FUZZ_CHECK_FAILURE(f, r);
+        check_no_token(f.detail, data, len);
+        check_token(&tokens.discovery, tokens.discovery_origin);
+        check_token(&tokens.tls_bootstrap, tokens.tls_bootstrap_origin);
+        if (r < 0) {
+                FUZZ_CHECK(memcmp(&settings, &before, sizeof(settings)) == 0);
+                return;
+        }
+        check_arguments(&settings);
+        check_taints(&settings);
+        FUZZ_CHECK(strlen(settings.ignored) < NB_SETTINGS_IGNORED_SIZE && fuzz_is_printable(settings.ignored));
+        FUZZ_CHECK(!settings.cri_socket[0] || strncmp(settings.cri_socket, "unix:///", 8) == 0);
+
+        /* Where others can read it, it is the same but for tokens. */
+        r_exposed = nb_settings_merge(&before, "fuzzed", data, len, true, &g);
+        FUZZ_CHECK((r_exposed < 0) == (tokens.discovery.data || tokens.tls_bootstrap.data));
+        FUZZ_CHECK(r_exposed >= 0 || g.code == NB_TOKEN_EXPOSED);
+}

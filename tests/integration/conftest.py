@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: a scripted cluster with one endpoint, and a machine that knows of it.
+
+The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import machine as machines
+
+SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = machines.World(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+@pytest.fixture
+def machine(world):
+    return world.machine
+
+
+@pytest.fixture
+def server(world):
+    return world.server
+
+
+@pytest.fixture
+def cluster(world):
+    return world.cluster
+
+
+@pytest.fixture
+def token():
+    return machines.TOKEN
+
+
+@pytest.fixture(scope="module")
+def played(request, tmp_path_factory):
+    """Plays the selected cases of the module's tables side by side; `played(case)` waits for one of them."""
+    folder = tmp_path_factory.mktemp("cases")
+    cases = [item.callspec.params["case"] for item in request.session.items
+             if item.module is request.module and "case" in getattr(getattr(item, "callspec", None), "params", {})]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        futures = {id(case): pool.submit(case.play, folder / str(number)) for number, case in enumerate(cases)}
+        yield lambda case: futures[id(case)].result()
+        pool.shutdown(cancel_futures=True)
+
+
+def pytest_make_parametrize_id(config, val, argname):
+    return getattr(val, "name", None) if argname == "case" else None

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine and the scripted supervisor that it joins; see supervisor.py."""
+
+import apiserver
+import pki
+import supervisor
+from machine import NODE, SECRET, TOKEN, TOKEN_ID, Case, World
+
+PASSWORD_FILE = "etc/rancher/node/password"
+SERVER_SECRET = "5e6b2f8c0d9147a3"          # the password of the server's own agent token
+USER = pki.node_user(NODE)
+
+
+class K3sWorld(World):
+    """A k3s cluster, and a machine that has its token in full."""
+
+    endpoint_type = supervisor.Supervisor
+    program = "k3s"
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.machine.secrets = self.cluster.secrets()
+        self.give()
+
+    def new_cluster(self):
+        return supervisor.K3s(program=self.program, tokens={TOKEN_ID: apiserver.Token(SECRET)}, passwords={"node": SERVER_SECRET})
+
+    def configure(self, *servers, pins=(), **settings):
+        super().configure(*servers, pins=list(pins), **settings)
+
+    def give(self, credentials=TOKEN, root=None):
+        self.machine.set_credential("token", self.cluster.k10(credentials, root))
+
+    def liar(self):
+        """Somebody else, who serves the CA of the cluster, which is public, and has a certificate of a CA of their own."""
+        cluster = supervisor.K3s(tokens=self.cluster.tokens, passwords=self.cluster.passwords)
+        cluster.hostile = True
+        cluster.cacerts = self.cluster.cacerts
+        return cluster
+
+    def stranger(self, **options):
+        cluster = supervisor.K3s(**options)
+        cluster.hostile = True
+        return cluster
+
+    @property
+    def password(self):
+        return self.machine.read(PASSWORD_FILE).strip()
+
+
+class K3sCase(Case):
+    world = K3sWorld
+    untouched = {PASSWORD_FILE: 0o600}
+
+    def join(self, world):
+        world.machine.inspect().joined()
+        return super().join(world)
+
+
+def join(world, **options):
+    world.machine.inspect().joined()
+    return world.machine.join(**options)

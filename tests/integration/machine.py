@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that joins: the real programs, run in folders of their own, as the unit would run them."""
+
+import base64
+import glob
+import itertools
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+import apiserver
+import pki
+
+NODE = "node-1"
+TOKEN = "abcdef.0123456789abcdef"
+TOKEN_ID, SECRET = TOKEN.split(".")
+TOKEN_SOURCE = "credential 'node-bootstrap.token'"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
+
+_numbers = itertools.count(1)
+
+
+def read_failures():
+    """code -> row of failures.def"""
+    rows, row = {}, None
+    for line in (SOURCE / "src/base/failures.def").read_text().splitlines():
+        section = re.fullmatch(r"\[([a-z-]+)\]", line)
+        if section:
+            row = rows[section[1]] = {}
+        elif row is not None and ": " in line:
+            key, _, value = line.partition(": ")
+            row[key] = value
+    return rows
+
+
+FAILURES = read_failures()
+
+
+def find_program(name):
+    folder = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
+    for path in sorted(folder.glob(f"**/{name}")):
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    raise AssertionError(f"{name} is not built in {folder}: meson compile, or set NB_BUILDDIR")
+
+
+def find_faketime():
+    found = glob.glob("/usr/lib/*/faketime/libfaketime.so.1") + glob.glob("/usr/lib*/faketime/libfaketime.so.1")
+    if not found:
+        pytest.skip("libfaketime is not installed")
+    return found[0]
+
+
+class Run:
+    """A program that runs: its standard error and its STATUS= lines, as they come."""
+
+    def __init__(self, argv, environment, *, faketime=None):
+        address = f"\0nb-integration-{os.getpid()}-{next(_numbers)}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address)
+        environment = {**environment, "NOTIFY_SOCKET": "@" + address[1:]}
+        if faketime:
+            environment.update(LD_PRELOAD=find_faketime(), FAKETIME=faketime,
+                               ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+        self.lines, self.statuses = [], []
+        self._changed = threading.Condition()
+        self.started = time.monotonic()
+        self._child = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       cwd="/", start_new_session=True)
+        self.pid = self._child.pid
+        self._output = []
+        self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read_errors, self._read_output)]
+        self._status_thread = threading.Thread(target=self._read_statuses, daemon=True)
+        for thread in (*self._threads, self._status_thread):
+            thread.start()
+
+    def _add(self, where, what):
+        with self._changed:
+            where.append(what)
+            self._changed.notify_all()
+
+    def _read_errors(self):
+        for line in self._child.stderr:
+            self._add(self.lines, line.decode(errors="replace").rstrip("\n"))
+
+    def _read_output(self):
+        self._output.append(self._child.stdout.read())
+
+    def _read_statuses(self):
+        while True:
+            data = self._socket.recv(65536).decode(errors="replace")
+            if data == "end":
+                return
+            for line in data.splitlines():
+                if line.startswith("STATUS="):
+                    self._add(self.statuses, line[len("STATUS="):])
+
+    def _wait_for(self, where, words, timeout):
+        with self._changed:
+            found = self._changed.wait_for(lambda: any(words in line for line in where), timeout)
+        assert found, f"{words!r} did not come; lines {self.lines}, statuses {self.statuses}"
+
+    def wait_for_line(self, words, timeout=PATIENCE):
+        self._wait_for(self.lines, words, timeout)
+
+    def wait_for_status(self, words, timeout=PATIENCE):
+        self._wait_for(self.statuses, words, timeout)
+
+    def is_running(self):
+        return self._child.poll() is None
+
+    def signal(self, number):
+        self._child.send_signal(number)
+
+    def wait(self, timeout=PATIENCE):
+        try:
+            self.exit = self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise AssertionError(f"still running after {timeout} s; lines {self.lines}, statuses {self.statuses}") from None
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        self._close()
+        self.seconds = time.monotonic() - self.started
+        return self
+
+    def _close(self):
+        """Gives back the descriptors: a test may start hundreds of programs, and an ordinary user has 1024."""
+        if self._socket is None:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:      # what was sent before is read before
+            sock.connect(self._socket.getsockname())
+            sock.send(b"end")
+        self._status_thread.join(PATIENCE)
+        for stream in (self._socket, self._child.stdout, self._child.stderr):
+            stream.close()
+        self._socket = None
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def end(self):
+        if self.is_running():
+            self._child.kill()
+            self._child.wait()
+
+    # What came out.
+
+    @property
+    def stderr(self):
+        return "\n".join(self.lines)
+
+    @property
+    def stdout(self):
+        return b"".join(self._output).decode()
+
+    @property
+    def codes(self):
+        """The codes of failures in the order in which they were reported."""
+        found = re.findall(r"^[\w-]+: ([a-z][a-z-]+): ", self.stderr, re.M)
+        return [code for code in found if code in FAILURES]
+
+    @property
+    def code(self):
+        return (self.codes or [None])[-1]
+
+    def joined(self):
+        assert self.exit == 0, self.stderr
+        return self
+
+    def failed(self, code, exit_status, *words):
+        assert (self.code, self.exit) == (code, exit_status), f"got {self.code}, exit {self.exit}:\n{self.stderr}"
+        for word in words:
+            assert word in self.stderr, f"{word!r} is not in:\n{self.stderr}"
+        return self
+
+
+def to_yaml(value, indent=""):
+    """Enough YAML for settings: mappings in block form, everything else as JSON."""
+    lines = []
+    for key, entry in value.items():
+        if isinstance(entry, dict):
+            lines += [f"{indent}{key}:", to_yaml(entry, indent + "  ").rstrip("\n")] if entry else [f"{indent}{key}: {{}}"]
+        else:
+            lines.append(f"{indent}{key}: {json.dumps(entry)}")
+    return "\n".join(lines) + "\n"
+
+
+HEADER = "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
+
+
+class Machine:
+    """The folders that systemd gives to the unit, the settings, and a root for the files of kubelet."""
+
+    KUBECONFIG = "etc/kubernetes/kubelet.conf"
+    PKI = "var/lib/kubelet/pki"
+    CURRENT = "var/lib/kubelet/pki/kubelet-client-current.pem"
+    RECORD = "var/lib/kubelet/pki/node-bootstrap.json"
+    CA_FILE = "etc/kubernetes/pki/ca.crt"
+
+    def __init__(self, path):
+        self.path = path
+        self.etc, self.credentials, self.state, self.run, self.root = (path / name for name in ("etc", "credentials", "state", "run", "root"))
+        for folder in (self.etc, self.credentials, self.state, self.run, self.root):
+            folder.mkdir(mode=0o700)
+        self.runs = []
+        self.settings = {}
+        self.secrets = [SECRET]         # must stand nowhere but in the credential,
+        self.secret_files = []          # and in these, which a test made
+        self.set_credential("token", TOKEN)
+
+    # What the machine is given.
+
+    def set_credential(self, name, data, mode=0o400):
+        path = self.credentials / f"node-bootstrap.{name}"
+        path.unlink(missing_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        path.chmod(mode)
+
+    def configure(self, *servers, pins=None, endpoints=None, node=NODE, timeout="80s", discovery=None, cluster=None, kubelet=None, csr=None):
+        """Writes config.yaml for these servers, pinned to the first one's CA if not told otherwise."""
+        self.endpoints = endpoints or [server.endpoint for server in servers]
+        settings = {"discovery": {"endpoints": self.endpoints,
+                                  "caCertHashes": [servers[0].cluster.ca.pin] if pins is None else pins, **(discovery or {})}}
+        if settings["discovery"]["caCertHashes"] == []:
+            del settings["discovery"]["caCertHashes"]
+        settings["node"] = {"name": node}
+        settings.update({key: value for key, value in (("cluster", cluster), ("kubelet", kubelet), ("csr", csr), ("timeout", timeout)) if value is not None})
+        self.write_settings(HEADER + to_yaml(settings))
+
+    def write_settings(self, text, name="config.yaml"):
+        path = self.etc / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        path.chmod(0o644)
+
+    # What runs.
+
+    @property
+    def environment(self):
+        kept = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
+        return {"PATH": "/usr/sbin:/usr/bin", "CREDENTIALS_DIRECTORY": str(self.credentials), "STATE_DIRECTORY": str(self.state),
+                "RUNTIME_DIRECTORY": str(self.run), **kept}
+
+    @staticmethod
+    def program(name):
+        return name if name.startswith("/") else find_program(name)
+
+    def start(self, program, *arguments, faketime=None, environment=None):
+        run = Run([self.program(program), *arguments], {**self.environment, **(environment or {})}, faketime=faketime)
+        self.runs.append(run)
+        return run
+
+    def current(self):
+        """The run that is under way. It may have asked a server something before `start` has taken note of it."""
+        end = time.monotonic() + PATIENCE
+        while not (self.runs and self.runs[-1].is_running()):
+            assert time.monotonic() < end, "no program runs"
+            time.sleep(0.001)
+        return self.runs[-1]
+
+    def start_join(self, **options):
+        return self.start("node-bootstrap", "join", f"--config-directory={self.etc}", **options)
+
+    def join(self, patience=PATIENCE, **options):
+        return self.start_join(**options).wait(patience)
+
+    def install(self, *arguments, **options):
+        return self.start("install", f"--root={self.root}", f"--config-directory={self.etc}", *arguments, **options).wait()
+
+    def inspect(self, **options):
+        """install --inspect; returns the run, with the note as `run.note`."""
+        run = self.install("--inspect", **options)
+        path = self.run / "inspect.json"
+        run.note = json.loads(path.read_text()) if path.exists() else None
+        return run
+
+    def status(self, *arguments, **options):
+        return self.start("node-bootstrap", "status", f"--config-directory={self.etc}", *arguments, **options).wait()
+
+    def unit(self, **options):
+        """The three commands of node-bootstrap.service, up to the first that fails; returns that or the last."""
+        for command in (self.inspect, self.join, self.install):
+            run = command(**options)
+            if run.exit != 0:
+                break
+        return run
+
+    # What is there afterwards.
+
+    def target(self, path):
+        return self.root / path
+
+    def read(self, path):
+        return self.target(path).read_text()
+
+    def target_names(self):
+        """Every file and link below the root, with its mode; what kubelet would see."""
+        return {str(path.relative_to(self.root)): path.lstat().st_mode & 0o777
+                for path in sorted(self.root.rglob("*")) if path.is_symlink() or not path.is_dir()}
+
+    def handoff(self):
+        return json.loads((self.state / "joined.json").read_text())
+
+    def installed_identity(self):
+        """The dated file that the current link names: (certificates, text)."""
+        target = os.readlink(self.target(self.CURRENT))
+        text = self.root.joinpath(target.lstrip("/")).read_bytes()
+        return pki.load_certs(text), text.decode()
+
+    # What a machine that is in some state has.
+
+    def put(self, path, data, mode=0o600):
+        target = self.target(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data if isinstance(data, bytes) else data.encode())
+        target.chmod(mode)
+        return target
+
+    def put_handoff(self, ca, server, /, *, node=NODE, key=None, certificate=None, **changes):
+        """What a join leaves: pending.key and joined.json. Changes go into the note; None takes a member out."""
+        key = key or pki.new_key()
+        certificate = certificate or pki.cert_pem(ca.client(key.public_key(), pki.node_user(node)))
+        note = {"version": 1, "certificate": certificate.decode(), "ca": ca.pem.decode(), "server": server, "tlsServerName": "",
+                "proxyURL": "", "csr": pki.csr_name(key.public_key(), pki.node_user(node)), "endpoint": self.endpoints[0],
+                "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE, **changes}
+        note = {name: value for name, value in note.items() if value is not None}
+        self.put_state("pending.key", pki.key_pem(key))
+        self.put_state("joined.json", json.dumps(note))
+        return note
+
+    def put_state(self, name, data):
+        path = self.state / name
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        path.chmod(0o600)
+
+    def put_joined_before(self, identity, server, *, ca=None, embedded=False, kubeconfig=None, paths=None):
+        """A machine that kubelet or kubeadm joined: dated file, link, kubeconfig, and ca.crt where one is given."""
+        dated = f"{self.PKI}/kubelet-client-2026-01-02-03-04-05.pem"
+        self.put(dated, identity.combined)
+        link = self.target(self.CURRENT)
+        link.unlink(missing_ok=True)
+        link.symlink_to("/" + dated)
+        if ca is not None:
+            self.put(self.CA_FILE, ca.pem, 0o644)
+        self.put(kubeconfig or self.KUBECONFIG, node_kubeconfig(server, identity if embedded else None, paths or ["/" + self.CURRENT] * 2))
+
+    # At the end of each test.
+
+    def check_secret(self):
+        """The token's secret is nowhere but in the credential, and private keys only where they belong."""
+        for run in self.runs:
+            for text in (run.stderr, run.stdout, *run.statuses):
+                assert not any(secret in text for secret in [*self.secrets, "PRIVATE KEY"]), "a secret was printed"
+        for folder in (self.state, self.run, self.root, self.etc):
+            for path in folder.rglob("*"):
+                if path.is_file() and not path.is_symlink() and path not in self.secret_files and path.stat().st_size < 1 << 22:
+                    assert not any(secret.encode() in path.read_bytes() for secret in self.secrets), f"the token is in {path}"
+        for path in self.run.rglob("*"):
+            assert not path.is_file() or b"PRIVATE KEY" not in path.read_bytes(), f"a private key is in {path}"
+
+    def end(self):
+        for run in self.runs:
+            run.end()
+
+
+def node_kubeconfig(server, embedded=None, paths=("/var/lib/kubelet/pki/kubelet-client-current.pem",) * 2):
+    """A kubeconfig as kubelet writes it, or with the identity embedded."""
+    if embedded:
+        certificate, key = (base64.b64encode(pem).decode() for pem in (embedded.chain, pki.key_pem(embedded.key)))
+        user = f"    client-certificate-data: {certificate}\n    client-key-data: {key}\n"
+    else:
+        user = f"    client-certificate: {paths[0]}\n    client-key: {paths[1]}\n"
+    return (f"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority: /etc/kubernetes/pki/ca.crt\n    server: {server}\n  name: default-cluster\n"
+            "contexts:\n- context:\n    cluster: default-cluster\n    namespace: default\n    user: default-auth\n  name: default-context\n"
+            f"current-context: default-context\nkind: Config\npreferences: {{}}\nusers:\n- name: default-auth\n  user:\n{user}")
+
+
+class World:
+    """A cluster, one endpoint of it, and a machine that is configured for it."""
+
+    endpoint_type = apiserver.ApiServer
+
+    def __init__(self, path):
+        self.cluster = self.new_cluster()
+        self.server = self.endpoint_type(self.cluster).start()
+        self.machine = Machine(path)
+        self.configure()
+        self._more, self._closing = [], []
+
+    def new_cluster(self):
+        return apiserver.Cluster(tokens={TOKEN_ID: apiserver.Token(SECRET)})
+
+    def configure(self, *servers, **settings):
+        self.machine.configure(*(servers or [self.server]), **settings)
+
+    def endpoint(self, cluster=None, **options):
+        """Another endpoint, of this cluster or of another one."""
+        server = self.endpoint_type(cluster or self.cluster, **options).start()
+        self._more.append(server)
+        return server
+
+    def stranger(self, **options):
+        """A cluster that has nothing to do with ours; a machine must never trust it."""
+        cluster = apiserver.Cluster(**options)
+        cluster.hostile = True
+        return cluster
+
+    def closing(self, thing):
+        self._closing.append(thing)
+        return thing
+
+    def csrs(self):
+        return list(self.cluster.csrs.objects)
+
+    def close(self):
+        self.machine.end()
+        for server in (self.server, *self._more):
+            server.stop()
+        for thing in self._closing:
+            thing.close()
+
+    def check(self):
+        self.machine.check_secret()
+        for server in (self.server, *self._more):
+            assert server.cluster.violations == []
+
+
+class Case:
+    """A row of a table: how the world is bad, and what is then reported.
+
+    `prepare(world)` makes it bad and may return a dict of arguments for `Machine.configure`. Failures that are retried get a
+    short `timeout:` in the settings; those that are final get none, and so must end by themselves.
+    """
+
+    world = World
+    untouched = {}          # what is below the machine's root when the join is over
+
+    def __init__(self, name, prepare, code, exit_status, *words, requests=None, csrs=None, check=None, faketime=None, **settings):
+        self.name, self.prepare, self.code, self.exit, self.words = name, prepare, code, exit_status, words
+        self.requests, self.csrs, self.check, self.faketime, self.settings = requests, csrs, check, faketime, settings
+
+    def play(self, path):
+        path.mkdir()
+        world = self.world(path)
+        try:
+            changes = self.prepare(world)
+            settings = {**(changes if isinstance(changes, dict) else {}), **self.settings}
+            if self.code:
+                kind = FAILURES[self.code]["class"]
+                settings.setdefault("timeout", "infinity" if kind == "fatal" else "5s")
+            servers = settings.pop("servers", None) or [world.server]
+            world.configure(*servers, **settings)
+            self.verify(world, self.join(world))
+        finally:
+            world.close()
+        world.check()
+
+    def join(self, world):
+        return world.machine.join(faketime=self.faketime)
+
+    def verify(self, world, run):
+        if self.code:
+            run.failed(self.code, self.exit, *self.words)
+            assert not (world.machine.state / "joined.json").exists()
+        else:
+            run.joined()
+            for word in self.words:
+                assert word in run.stderr, f"{word!r} is not in:\n{run.stderr}"
+        assert world.machine.target_names() == self.untouched
+        if self.requests is not None:
+            assert world.server.kinds == self.requests
+        if self.csrs is not None:
+            assert len(world.csrs()) == self.csrs
+        if self.check:
+            self.check(world, run)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scripted server of k3s or RKE2: what an agent that joins sees of its supervisor.
+
+`K3s` is the state of such a cluster, `Supervisor` one endpoint of it: /cacerts, /ping and
+/v1-k3s/client-kubelet.crt; everything else falls through to the Kubernetes API (apiserver.py), as it
+does in k3s. With program="rke2" it does not: the supervisor of RKE2 has a port of its own, 9345.
+Status codes and words are those of k3s (pkg/server/handlers, pkg/nodepassword, pkg/util/apierrors.go).
+"""
+
+import base64
+import hashlib
+import os
+import re
+import ssl
+import time
+
+from cryptography import x509
+
+import apiserver
+import pki
+from apiserver import Reply, status
+
+# k3s looks at client certificates after TLS: one that has expired, or is of another CA, is answered with 401.
+NO_CHECK_TIME = 0x200000        # X509_V_FLAG_NO_CHECK_TIME
+AGENT_GROUPS = {"k3s:agent", "rke2:agent", "system:nodes", "system:bootstrappers"}
+
+
+def hash_ca(cacerts, root=None):
+    """What a token carries: for one certificate over the bytes; `root` for several, that the first one chains to."""
+    return hashlib.sha256(cacerts if root is None else pki.der(root)).hexdigest()
+
+
+class K3s(apiserver.Cluster):
+    def __init__(self, *, program="k3s", tokens=None, passwords=None, **options):
+        super().__init__(ca=options.pop("ca", None) or pki.CA(f"{program}-server-ca@1700000000"), tokens=tokens, **options)
+        self.program = program
+        self.signer = pki.CA(f"{program}-client-ca@1700000000")
+        self.passwords = passwords or {}        # user -> password: what stands after the hash in a server's own token
+        self.cacerts = self.ca.pem              # as served, byte for byte
+        self.nodes = set()                      # Node objects
+        self.node_passwords = {}                # node -> salt and hash: the secrets NODE.node-password.k3s
+        self.is_ready = True
+        self.others = []                        # CAs whose client certificates get through TLS, and are no good then
+        self.certificate = lambda leaf: leaf + self.signer.pem      # what is made of the certificate that was issued
+
+    def k10(self, credentials, root=None):
+        """The token in full."""
+        return f"K10{hash_ca(self.cacerts, root)}::{credentials}"
+
+    def authenticate(self, header):
+        match = header and re.fullmatch(r"Basic ([A-Za-z0-9+/=]+)", header)
+        if not match:
+            return super().authenticate(header)
+        user, _, password = base64.b64decode(match[1]).decode().partition(":")
+        if self.passwords.get(user) != password:
+            return None, None, []
+        group = {"node": "agent"}.get(user, user)
+        return user, None, [f"{self.program}:{group}", "system:authenticated"]
+
+    def secrets(self):
+        """What must stand nowhere but in the header that it belongs to."""
+        return [*super().secrets(), *self.passwords.values()]
+
+    def check_node_password(self, node, password):
+        """Remembers the first one as k3s does, by its hash."""
+        salt, known = self.node_passwords.setdefault(node, (salt := os.urandom(8), self._hash(password, salt)))
+        return self._hash(password, salt) == known
+
+    @staticmethod
+    def _hash(password, salt):
+        return hashlib.scrypt(password.encode(), salt=salt, n=1 << 4, r=8, p=1)
+
+    def issue(self, csr, node):
+        """The public key of the request and nothing else of it."""
+        return self.certificate(pki.cert_pem(self.signer.client(csr.public_key(), pki.node_user(node))))
+
+
+class Supervisor(apiserver.ApiServer):
+    """One endpoint; `is_apiserver` False for a port that serves no Kubernetes API, as RKE2's 9345."""
+
+    def __init__(self, cluster, *arguments, is_apiserver=True, **options):
+        super().__init__(cluster, *arguments, **options)
+        self.is_apiserver = is_apiserver
+
+    def _context(self):
+        context = super()._context()
+        for ca in self.cluster.others:
+            context.load_verify_locations(cadata=ca.pem.decode())
+        context.verify_flags |= NO_CHECK_TIME
+        return context
+
+    def _inspect(self, request):
+        super()._inspect(request)
+        complain = self.cluster.violations.append
+        where = f"{request.method} {request.path} on connection {request.connection.number}"
+        password = request.headers.get(f"{self.cluster.program}-node-password")
+        is_credential = "authorization" in request.headers or password is not None or request.connection.user is not None
+        if is_credential and request.kind == "cacerts":
+            complain(f"credential sent for /cacerts: {where}")
+        if is_credential and any(r.kind == "cacerts" for r in request.connection.requests) and len(self.seen("cacerts")) < 2:
+            complain(f"credential sent on the unverified connection: {where}")
+        if password is not None and not self.cluster.vouches_for(self.identity):
+            complain(f"node password sent to a server that the cluster does not vouch for: {where}")
+        if request.connection.user is not None and "authorization" in request.headers:
+            complain(f"token and client certificate sent together: {where}")
+        if password and (request.kind != "client-kubelet" or password in repr((request.target, request.body))):
+            complain(f"node password sent where nobody asks for it: {where}")
+
+    def healthy(self, request):
+        if request.path == "/cacerts":
+            return Reply(200, self.cluster.cacerts, {"Content-Type": "text/plain"})
+        if request.path == "/ping":
+            return Reply(200, b"pong", {"Content-Type": "text/plain"})
+        if re.fullmatch(r"/v1-[a-z0-9]+/client-kubelet\.crt", request.path):
+            return self._client_kubelet(request)
+        if not self.is_apiserver:
+            return Reply(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
+        return super().healthy(request)
+
+    def _groups(self, request):
+        """Those of the caller; None: 401."""
+        peer = request.connection.peer
+        if peer is not None:
+            issuer = dict(item for rdn in peer["issuer"] for item in rdn)["commonName"]
+            is_good = issuer == pki.subject(self.cluster.signer.cert)[1][0] and ssl.cert_time_to_seconds(peer["notAfter"]) > time.time()
+            return ["system:nodes"] if is_good else None
+        return None if request.user is None else request.groups
+
+    def _client_kubelet(self, request):
+        cluster, program = self.cluster, request.path.split("/")[1].removeprefix("v1-")
+        groups = self._groups(request)
+        if groups is None:
+            return status(401, "Unauthorized", "not authorized")
+        if not AGENT_GROUPS & set(groups):
+            return status(403, "Forbidden", "forbidden")
+        node, password = (request.headers.get(f"{program}-node-{what}", "") for what in ("name", "password"))
+        if not node or not password:
+            return status(400, "BadRequest", f"node {'password' if node else 'name'} not set")
+        node = node.lower()
+        if request.connection.user is not None and request.connection.user != pki.node_user(node):
+            return status(400, "BadRequest", "header node name does not match auth node name")
+        if not cluster.is_ready:
+            return status(503, "ServiceUnavailable", "runtime core not ready")
+        if request.connection.user is not None and node not in cluster.nodes:
+            return status(401, "Unauthorized", f'unable to verify node identity: nodes "{node}" not found')
+        if not cluster.check_node_password(node, password):
+            return status(403, "Forbidden", f"unable to verify hash for node '{node}': hash does not match")
+        try:
+            csr = x509.load_der_x509_csr(request.body if request.method == "POST" else b"")
+        except ValueError:
+            # For old agents: a key that all nodes share. Ours never asks for it.
+            cluster.violations.append(f"a request without a CSR in DER: {request.method} {request.path}")
+            return Reply(200, pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), pki.node_user(node))))
+        return Reply(200, cluster.issue(csr, node), {"Content-Type": None})

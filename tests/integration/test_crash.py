@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crashes and full disks at every step of the file system work: strace kills the program at, or fails, the n-th call.
+
+After each of them a reader must find the old state or the new one, and the next start must finish the join.
+"""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import csrs
+import pki
+from machine import Machine
+from test_inspect import other_cluster
+from test_install import SERVER, snapshot
+
+STEPS = "openat,mkdirat,mkdir,fchmod,write,fsync,renameat,renameat2,rename,linkat,link,symlinkat,symlink,unlinkat,unlink"
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0"}
+
+
+@pytest.fixture(scope="module")
+def strace():
+    return shutil.which("strace") or pytest.skip("strace is not installed")
+
+
+def traced(machine, strace, program, *arguments, inject=None):
+    command = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
+    return machine.start(strace, *command, machine.program(program), *arguments, environment=ENVIRONMENT).wait()
+
+
+def install(machine, strace, inject=None):
+    return traced(machine, strace, "install", f"--root={machine.root}", f"--config-directory={machine.etc}", inject=inject)
+
+
+def join(machine, strace, inject=None):
+    return traced(machine, strace, "node-bootstrap", "join", f"--config-directory={machine.etc}", inject=inject)
+
+
+def calls(machine):
+    """How often each call was made, from its first use on a folder of ours."""
+    counts = {}
+    for line in (machine.path / "trace").read_text().splitlines():
+        found = re.match(r"(?:\d+ +)?(\w+)\(", line)
+        if found:
+            counts[found[1]] = counts.get(found[1], 0) + 1
+    return counts
+
+
+def first_of_ours(machine, name):
+    """The number of the first call of this name after the state directory was opened: the ones before are libraries."""
+    number = 0
+    for line in (machine.path / "trace").read_text().splitlines():
+        found = re.match(r"(?:\d+ +)?(\w+)\(", line)
+        if found and found[1] == name:
+            number += 1
+            if str(machine.state) in line or name != "openat":
+                return number
+    return 1
+
+
+def points(machine):
+    """Every (call, number) at which to strike."""
+    return [(name, number) for name, count in calls(machine).items() if name != "write"
+            for number in range(first_of_ours(machine, name), count + 1)]
+
+
+def reset(machine, files):
+    """Puts root and state back to what `files` holds."""
+    for folder in (machine.root, machine.state, machine.run):
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
+        shutil.copytree(files / folder.name, folder, symlinks=True)
+
+
+def save(machine):
+    files = machine.path / "saved"
+    for folder in (machine.root, machine.state, machine.run):
+        shutil.copytree(folder, files / folder.name, symlinks=True)
+    return files
+
+
+def consistent(machine, old):
+    """What kubelet would find: the old kubeconfig with the old certificate, none, or the new one with all that it names."""
+    path = machine.target(Machine.KUBECONFIG)
+    if not path.exists():
+        return "none"
+    text = path.read_text()
+    if text == old:
+        return "old"
+    certificates, combined = machine.installed_identity()
+    key = pki.load_key(combined[combined.index("-----BEGIN EC"):].encode())
+    assert pki.spki(key.public_key()) == pki.spki(certificates[0].public_key())
+    assert machine.target(Machine.CA_FILE).read_bytes().startswith(b"-----BEGIN CERTIFICATE-----")
+    for name, mode in machine.target_names().items():
+        assert not name.endswith((".pem", ".conf")) or mode in (0o600, 0o777), f"{name} has mode {mode:o}"
+    return "new"
+
+
+@pytest.mark.parametrize("rejoin", [False, True], ids=["fresh", "anew"])
+def test_installer_is_killed(machine, cluster, strace, rejoin):
+    if rejoin:
+        machine.put_joined_before(cluster.ca.node(start=-pki.DAY, end=-pki.HOUR), SERVER, ca=cluster.ca)
+    old = machine.read(Machine.KUBECONFIG) if rejoin else None
+    machine.put_handoff(cluster.ca, "https://192.0.2.11:6443")
+    files = save(machine)
+    install(machine, strace).joined()
+    found = set()
+    for name, number in points(machine):
+        reset(machine, files)
+        run = install(machine, strace, f"{name}:signal=KILL:when={number}")
+        where = f"killed at {name} {number}"
+        found.add(consistent(machine, old))
+        if run.exit == 0:
+            continue        # the call was not reached this time
+        run = machine.install()
+        assert run.exit == 0, f"{where}: {run.stderr}"
+        assert consistent(machine, old) == "new", where
+        assert machine.inspect().note["verdict"] == "usable", where
+        assert list(machine.state.iterdir()) == [], where
+        left = [name for name in machine.target_names() if ".tmp" in name or "updated" in name]
+        assert left == [], f"{where}: {left}"
+    assert found >= {"none", "new"} | ({"old"} if rejoin else set())
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])
+def test_installer_meets_an_error(machine, cluster, strace, error):
+    """A full or failing disk: reported with the path, the key and the note stay, and a later start finishes."""
+    machine.put_handoff(cluster.ca, SERVER)
+    files = save(machine)
+    install(machine, strace).joined()
+    strikes = [(name, number) for name, number in points(machine) if name not in ("openat", "unlink", "unlinkat", "mkdir", "mkdirat")]
+    for name, number in strikes:
+        reset(machine, files)
+        run = install(machine, strace, f"{name}:error={error}:when={number}")
+        if run.exit != 0:
+            assert run.code in ("target-unwritable", "internal"), f"{name} {number}: {run.stderr}"
+            assert consistent(machine, None) == "none" or "node-bootstrap" in run.stderr
+            assert (machine.state / "pending.key").exists() or machine.target(Machine.KUBECONFIG).exists()
+        machine.install().joined()
+        assert consistent(machine, None) == "new", f"{error} at {name} {number}"
+
+
+def contents(machine):
+    """What is below the root but for what kubelet does not read."""
+    return {name: entry[3] for name, entry in snapshot(machine.root).items()}
+
+
+def test_previous_is_kept_at_every_error(world, strace):
+    """An old join that still does is put back whole, and no key of the new one stays."""
+    machine = world.machine
+    other_cluster(world)
+    machine.put_handoff(world.cluster.ca, SERVER)
+    files, before, old = save(machine), contents(machine), machine.read(Machine.KUBECONFIG)
+    install(machine, strace).joined()
+    strikes = [(name, number) for name, number in points(machine) if name in ("renameat", "renameat2", "symlinkat", "fsync", "fchmod")]
+    kept = 0
+    for name, number in strikes:
+        reset(machine, files)
+        run = install(machine, strace, f"{name}:error=EIO:when={number}")
+        if consistent(machine, old) == "old":
+            run.joined()
+            after = contents(machine)
+            assert all(after[path] == text for path, text in before.items()), f"{name} {number}"
+            assert [path for path in after if path.endswith(".pem") and path not in before] == [], f"{name} {number}"
+            kept += 1
+        elif consistent(machine, old) == "none":        # the very last rename: what was there is gone by then
+            run.failed("target-unwritable", 73, "/" + Machine.KUBECONFIG)
+            machine.install().joined()
+    assert kept > 10
+
+
+def test_file_system_that_cannot_exchange(world, strace):
+    """Replaced without a way back, as before; all the same it is either whole or not there."""
+    other_cluster(world)
+    world.machine.put_handoff(world.cluster.ca, SERVER)
+    install(world.machine, strace, "renameat2:error=EINVAL:when=2+").joined()
+    assert consistent(world.machine, None) == "new"
+    assert [name for name in world.machine.target_names() if ".tmp" in name or "updated" in name] == []
+
+
+def test_join_is_killed(world, strace):
+    """Wherever it is: one request in the end."""
+    machine = world.machine
+    files = save(machine)
+    world.cluster.controller = csrs.never
+    join_points = None
+    world.cluster.controller = csrs.approve()
+    join(machine, strace).joined()
+    join_points = points(machine)
+    assert len(join_points) > 8
+    for name, number in join_points:
+        reset(machine, files)
+        before = set(world.csrs())
+        run = join(machine, strace, f"{name}:signal=KILL:when={number}")
+        if run.exit == 0:
+            continue
+        machine.join().joined()
+        assert len(set(world.csrs()) - before) == 1, f"killed at {name} {number}"
+        assert sorted(path.name for path in machine.state.iterdir()) == ["joined.json", "pending.key"], f"killed at {name} {number}"
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
+def test_join_meets_an_error(world, strace, error):
+    """No request leaves the machine before its key is durable."""
+    machine = world.machine
+    files = save(machine)
+    join(machine, strace).joined()
+    for name, number in points(machine):
+        if name not in ("fsync", "renameat", "renameat2", "linkat"):
+            continue
+        reset(machine, files)
+        before = set(world.csrs())
+        run = join(machine, strace, f"{name}:error={error}:when={number}")
+        run.failed("state-unwritable", 73)
+        new = set(world.csrs()) - before
+        key = machine.state / "pending.key"
+        if new:
+            assert new == {pki.csr_name(pki.load_key(key.read_bytes()).public_key(), pki.node_user("node-1"))}
+        machine.join().joined()
+        assert len(set(world.csrs()) - before) == 1
+
+
+def test_nothing_is_synced_late(machine, cluster, strace):
+    """Each file is synced before it is renamed, each folder after it, and the kubeconfig comes last."""
+    machine.put_handoff(cluster.ca, SERVER)
+    before = snapshot(machine.root)
+    install(machine, strace).joined()
+    assert before != snapshot(machine.root)
+    steps = [match for line in (machine.path / "trace").read_text().splitlines()
+             if (match := re.match(r"(?:\d+ +)?(fsync|rename\w*|link\w*|symlink\w*|unlink\w*)\((.*)\) += 0", line))]
+    names = [(step[1], step[2]) for step in steps]
+    renames = [i for i, (name, _) in enumerate(names) if name.startswith(("rename", "link", "symlink"))]
+    assert renames
+    for i in renames:
+        assert "fsync" in (names[i - 1][0], names[i - 2][0]) or names[i - 1][0].startswith(("symlink", "unlink")), names[max(0, i - 2):i + 1]
+        assert names[i + 1][0] == "fsync" or names[i][0].startswith("symlink") or "unlink" in names[i + 1][0], names[i:i + 2]
+    last = names[renames[-1]][1]        # without privileges strace does not see the names
+    assert "kubelet.conf" in last or "0x" in last, "the kubeconfig is the commit point"

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Discovery, as far as it is about connections: answers that are none, TLS, several endpoints, `server:` elsewhere, clocks."""
+
+import pytest
+
+import apiserver
+import faults
+import pki
+from machine import TOKEN_ID, Case
+
+UNREACHABLE = ("endpoint-unreachable", 69)
+MALFORMED = ("answer-malformed", 65)
+
+
+def on_connect(action):
+    def prepare(world):
+        world.server.on_connect = action
+    return prepare
+
+
+def discovery(action, **rule):
+    return lambda world: world.server.on("cluster-info", action, **rule)
+
+
+def edited(edit):
+    return discovery(faults.edited(edit))
+
+
+CONNECTIONS = [
+    Case("nobody listens", lambda world: {"endpoints": [faults.dead_endpoint()]}, *UNREACHABLE, "refused"),
+    Case("no answer to the connection", lambda world: {"endpoints": [world.closing(faults.BlackHole()).endpoint]}, *UNREACHABLE),
+    Case("name that does not resolve", lambda world: {"endpoints": ["nosuch.invalid:6443"]}, *UNREACHABLE, "nosuch.invalid"),
+    Case("stalls before TLS", on_connect(faults.stall_before_tls), *UNREACHABLE),
+    Case("reset before TLS", on_connect(faults.reset), *UNREACHABLE),
+    Case("hangs up before TLS", on_connect(faults.hang_up), *UNREACHABLE),
+    Case("stalls after the request", discovery(faults.stall), *UNREACHABLE),
+    Case("hangs up after the request", discovery(faults.hang_up_instead), *UNREACHABLE),
+    Case("stalls after the headers", discovery(faults.stall_after_headers), *UNREACHABLE),
+    Case("cut in the middle of the body", discovery(faults.cut), *UNREACHABLE),
+    Case("a byte every half second", discovery(faults.drip), *UNREACHABLE),
+]
+
+
+def old_tls(world):
+    world.server.tls_options = faults.old_tls
+
+
+ANSWERS = [
+    Case("plain HTTP on the port", on_connect(faults.plain_http), *UNREACHABLE, "TLS"),
+    Case("another protocol on the port", on_connect(faults.garbage_before_tls), *UNREACHABLE, "TLS"),
+    Case("TLS 1.1 only", old_tls, *UNREACHABLE, "protocol version"),
+    Case("redirect", discovery(faults.redirect("https://127.0.0.1:1/")), *MALFORMED, "302"),
+    Case("web page of a portal", discovery(faults.PORTAL), *MALFORMED),
+    Case("not JSON", discovery(faults.answer("pong")), *MALFORMED),
+    Case("empty body", discovery(faults.answer("")), *MALFORMED),
+    Case("JSON that is no object", discovery(faults.answer('["ConfigMap"]')), *MALFORMED),
+    Case("text after the JSON", discovery(faults.rewritten(lambda body: body + b"{}")), *MALFORMED),
+    Case("duplicate keys", discovery(faults.rewritten(lambda body: body.replace(b'{"kind"', b'{"kind":"ConfigMap","kind"', 1))), *MALFORMED),
+    Case("duplicate kubeconfig", discovery(faults.rewritten(lambda body: body.replace(b'"data":{', b'"data":{"kubeconfig":"x",', 1))), *MALFORMED),
+    Case("NUL in the kubeconfig", edited(lambda info: info["data"].update(kubeconfig="apiVersion: v1\0" + info["data"]["kubeconfig"])), *MALFORMED),
+    Case("invalid UTF-8", discovery(faults.rewritten(lambda body: body.replace(b"cluster-info", b"cluster\xff\xfeinfo"))), *MALFORMED),
+    Case("nested ten thousand deep", discovery(faults.deep(10000)), *MALFORMED),
+    Case("another kind", edited(lambda info: info.update(kind="Secret")), *MALFORMED, "kind"),
+    Case("Status with 200", discovery(faults.error(200, "Success", "all well")), *MALFORMED),
+    Case("no data", edited(lambda info: info.pop("data") and None), *MALFORMED, "data"),
+    Case("no kubeconfig", edited(lambda info: info["data"].pop("kubeconfig") and None), *MALFORMED, "kubeconfig"),
+    Case("kubeconfig is no string", edited(lambda info: info["data"].update(kubeconfig={"a": 1})), *MALFORMED, "kubeconfig"),
+    Case("two megabytes", discovery(faults.large(2 << 20)), *MALFORMED),
+    Case("body without end", discovery(faults.flood), *MALFORMED),
+    Case("brackets without end", discovery(faults.flood_of_brackets), *MALFORMED),
+    Case("headers without end", discovery(faults.endless_headers), *MALFORMED),
+    Case("announces a terabyte, and sends nothing", discovery(faults.announced(1 << 40)), *UNREACHABLE),
+    Case("204 without contents", discovery(faults.answer("", 204)), *MALFORMED),
+    Case("404", discovery(faults.error(404, "NotFound", 'configmaps "cluster-info" not found')), "cluster-info-missing", 69),
+    Case("401, anonymous requests are off", discovery(faults.unauthorized), "cluster-info-refused", 77, "401"),
+    Case("403, no role for anonymous", discovery(faults.forbidden), "cluster-info-refused", 77, "403"),
+    Case("429", discovery(faults.TOO_MANY), "server-error", 69, "429"),
+    Case("500", discovery(faults.INTERNAL), "server-error", 69, "500"),
+    Case("503", discovery(faults.UNAVAILABLE), "server-error", 69, "503"),
+    Case("502 of a load balancer", discovery(faults.BAD_GATEWAY), "server-error", 69, "502"),
+]
+
+
+def identity(make):
+    """The serving certificate is another; the unverified discovery goes well and the verified connection must not."""
+    def prepare(world):
+        world.server.identity = make(world.cluster.ca)
+    return prepare
+
+
+UNTRUSTED = ("tls-untrusted", 76)
+TLS = [
+    Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "not issued by the proven CA"),
+    Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *UNTRUSTED, "not valid now"),
+    Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *UNTRUSTED),
+    Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *UNTRUSTED),
+    Case("certificate for clients", identity(lambda ca: ca.node()), *UNTRUSTED),
+]
+
+
+def no_credential(world, run):
+    assert all("authorization" not in request.headers for request in world.server.requests)
+
+
+for case in TLS:
+    case.check = no_credential
+
+
+# `server:` is not one of the endpoints.
+
+def elsewhere(world):
+    world.other = world.endpoint()
+    world.cluster.server = world.other.url
+
+
+def equal(world):
+    elsewhere(world)
+
+    def check(world, run):
+        assert world.server.kinds == ["cluster-info", "cluster-info"] and world.other.kinds == ["create", "watch"]
+        assert world.machine.handoff()["server"] == world.other.url
+    world.check_elsewhere = check
+
+
+def different(world):
+    elsewhere(world)
+    other = faults.edited(lambda info: info["data"].update(kubeconfig=info["data"]["kubeconfig"] + "# other\n"))
+    world.server.on("cluster-info", lambda request: other(request) if len(world.server.seen("cluster-info")) % 2 == 0 else None)
+
+
+def alternating(world):
+    """Never twice the same: each fetch gets another kubeconfig, properly signed."""
+    elsewhere(world)
+    numbers = iter(range(10 ** 6))
+    text = world.cluster.kubeconfig_text
+    world.cluster.kubeconfig_text = lambda url: text(url) + f"# {next(numbers)}\n"
+
+
+def changing_once(world):
+    """cluster-info is changed between the two fetches, and stays so."""
+    elsewhere(world)
+    text, numbers = world.cluster.kubeconfig_text, iter(range(10 ** 6))
+    world.cluster.kubeconfig_text = lambda url: text(url) + ("" if next(numbers) == 0 else "# later\n")
+
+
+def forged(world):
+    """Someone who holds the token, but not the CA's key, answers at the endpoint and sends the machine elsewhere."""
+    liar = world.stranger()
+    world.trap = world.endpoint(liar)
+    world.cluster.server = world.trap.url
+    world.server.identity = liar.ca.serving()
+
+
+def dead_server(world):
+    world.cluster.server = "https://" + faults.dead_endpoint()
+
+
+def never_sent(world, run):
+    assert world.csrs() == [] and no_credential(world, run) is None
+    for name in ("other", "trap"):
+        if hasattr(world, name):
+            assert getattr(world, name).seen("create") == []
+
+
+ELSEWHERE = [
+    Case("equal second copy", equal, None, 0, check=lambda world, run: world.check_elsewhere(world, run)),
+    Case("changed once between the copies", changing_once, None, 0),
+    Case("another second copy", different, "cluster-info-changed", 76, check=never_sent),
+    Case("changing all the time", alternating, "cluster-info-changed", 76, check=never_sent),
+    Case("second copy cut", lambda world: elsewhere(world) or world.server.on("cluster-info", faults.cut, skip=1), *UNREACHABLE, check=never_sent),
+    Case("forged by a holder of the token", forged, *UNTRUSTED, check=never_sent),
+    Case("to where nobody listens", dead_server, *UNREACHABLE, "refused", check=never_sent),
+]
+
+
+# Several endpoints.
+
+def beside(make):
+    """The good endpoint is the second of two."""
+    def prepare(world):
+        other = make(world)
+        return {"endpoints": [getattr(other, "endpoint", other), world.server.endpoint]}
+    return prepare
+
+
+def bad(action=None, **attributes):
+    def make(world):
+        server = world.endpoint()
+        for key, value in attributes.items():
+            setattr(server, key, value)
+        if action:
+            server.on("cluster-info", action)
+        return server
+    return make
+
+
+def liar(same_token):
+    """Another cluster answers at one of the endpoints, in the second case one that knows our token."""
+    def make(world):
+        tokens = dict(world.cluster.tokens) if same_token else {}
+        world.liar = world.endpoint(world.stranger(tokens=tokens))
+        return world.liar
+    return make
+
+
+def stalls_at_the_second_copy(world):
+    """`server:` is elsewhere, and one endpoint answers the first time only: the other one goes on meanwhile."""
+    elsewhere(world)
+    server = world.endpoint()
+    server.on("cluster-info", faults.stall, skip=1)
+    world.server.on("cluster-info", faults.slow(0.3), times=1)
+    return server
+
+
+def not_held_up(world, run):
+    assert run.seconds < 9, f"one endpoint held up the other for {run.seconds:.1f} s"
+
+
+def only_discovery(world, run):
+    assert set(world.liar.kinds) <= {"cluster-info"}
+
+
+TWO = [
+    Case("dead", beside(lambda world: faults.dead_endpoint()), None, 0),
+    Case("black hole", beside(lambda world: world.closing(faults.BlackHole())), None, 0),
+    Case("name that does not resolve", beside(lambda world: "nosuch.invalid:6443"), None, 0),
+    Case("stalls before TLS", beside(bad(on_connect=faults.stall_before_tls)), None, 0),
+    Case("stalls after the request", beside(bad(faults.stall)), None, 0),
+    Case("slow", beside(bad(faults.slow(5))), None, 0),
+    Case("flood", beside(bad(faults.flood)), None, 0),
+    Case("starting up", beside(bad(faults.UNAVAILABLE)), None, 0),
+    Case("refuses", beside(bad(faults.forbidden)), None, 0),
+    Case("stalls at the second copy", beside(stalls_at_the_second_copy), None, 0, check=not_held_up),
+    Case("liar", beside(liar(False)), None, 0, check=only_discovery),
+    Case("liar with our token", beside(liar(True)), None, 0, check=only_discovery),
+    Case("only a liar with our token and a dead one", lambda world: {"endpoints": [liar(True)(world).endpoint, faults.dead_endpoint()], "timeout": "3s"},
+         "ca-pin-mismatch", 76, check=only_discovery),
+    Case("both dead", lambda world: {"endpoints": [faults.dead_endpoint(), faults.dead_endpoint()]}, *UNREACHABLE, "refused"),
+]
+
+
+@pytest.mark.parametrize("case", CONNECTIONS)
+def test_connection(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_answer(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", TLS)
+def test_tls(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_elsewhere(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", TWO)
+def test_two_endpoints(played, case):
+    played(case)
+
+
+# Proxies, and what else the environment could say.
+
+DEAD_PROXY = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+def test_proxy_of_the_environment(world, name):
+    proxy = world.closing(faults.Proxy())
+    world.machine.join(environment={name: proxy.url}).joined()
+    assert set(proxy.asked) == {world.server.endpoint}
+
+
+def test_proxy_that_is_not_for_this_address(world):
+    world.machine.join(environment={"HTTPS_PROXY": DEAD_PROXY, "NO_PROXY": "example.org,127.0.0.0/8"}).joined()
+
+
+def test_dead_proxy(world):
+    world.machine.configure(world.server, timeout="5s")
+    world.machine.join(environment={"HTTPS_PROXY": DEAD_PROXY}).failed(*UNREACHABLE)
+    assert world.server.connections == []
+
+
+def test_proxy_of_cluster_info(world):
+    """Not covered by any pin, so the endpoint is asked once more; from there on everything goes through it."""
+    proxy = world.closing(faults.Proxy())
+    world.cluster.kubeconfig = lambda url: apiserver.kubeconfig(url, world.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    world.machine.join().joined()
+    assert proxy.asked == [world.server.endpoint] and world.machine.handoff()["proxyURL"] == proxy.url
+    assert world.server.kinds == ["cluster-info", "cluster-info", "create", "watch"]
+
+
+def test_server_name_of_cluster_info(world):
+    """The certificate is looked at under that name: also for a server whose address it does not hold."""
+    other = world.endpoint(identity=world.cluster.ca.serving(["api.example.org"]))
+    world.cluster.kubeconfig = apiserver.kubeconfig(other.url, world.cluster.ca.pem, extra_cluster="    tls-server-name: api.example.org\n")
+    world.machine.join().joined()
+    assert other.kinds == ["create", "watch"] and world.machine.handoff()["tlsServerName"] == "api.example.org"
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "SSL_CERT_DIR"])
+def test_environment_adds_no_trust(world, name):
+    """Only the proven CA counts, whatever the environment names."""
+    stranger = pki.CA()
+    world.server.identity = stranger.serving()
+    path = world.machine.path / "ca.pem"
+    path.write_bytes(stranger.pem)
+    world.machine.configure(world.server, timeout="5s")
+    world.machine.join(environment={name: str(path.parent if name.endswith("DIR") else path)}).failed(*UNTRUSTED)
+    assert no_credential(world, None) is None
+
+
+def test_attempt_cut_short_by_the_deadline(world):
+    """What ended an attempt before is the last word, not that there was no time left for another one."""
+    seen = []
+
+    def stall_later(connection):
+        seen.append(connection)
+        if len(seen) > 2:
+            faults.stall_before_tls(connection)
+
+    world.server.identity = pki.CA().serving()
+    world.server.on_connect = stall_later
+    world.machine.configure(world.server, timeout="4s")
+    world.machine.join().failed(*UNTRUSTED, "gave up after 4 s")
+    assert len(seen) > 2
+
+
+# Clocks.
+
+@pytest.mark.parametrize("clock", ["-1d", "-3y", "+20y"])
+def test_wrong_clock(world, clock):
+    """The clock of the machine is wrong: not blamed on the certificate, and waited out."""
+    world.machine.configure(world.server, timeout="6s")
+    run = world.machine.join(faketime=clock).failed("clock-wrong", 69, "clock")
+    assert "tls-untrusted" not in run.codes and world.csrs() == []
+
+
+def test_wrong_date_of_the_server(world):
+    """A Date that is far off, from a server whose certificate is good, changes nothing."""
+    world.server.clock_offset = -400 * pki.DAY
+    world.machine.join().joined()
+
+
+def test_clock_of_the_server_wrong_and_certificate_bad(world):
+    """An expired certificate is one, if the clocks agree."""
+    world.server.identity = world.cluster.ca.serving(start=-2 * pki.DAY, end=-pki.DAY)
+    world.machine.configure(world.server, timeout="6s")
+    assert "clock-wrong" not in world.machine.join().failed(*UNTRUSTED).codes
+
+
+# Retrying.
+
+def test_comes_up_later(world):
+    """Refused connections first, then a server that starts up, then a good one."""
+    world.server.on_connect = faults.flaky(2, faults.reset)
+    world.server.on("cluster-info", faults.UNAVAILABLE, times=2)
+    run = world.machine.join().joined()
+    assert run.codes[:2] == ["endpoint-unreachable", "server-error"] and len(world.csrs()) == 1
+
+
+def test_reason_is_told_once(world):
+    """A warning when the reason is new, not at each attempt; the status says what is waited for."""
+    world.server.on("cluster-info", faults.UNAVAILABLE)
+    world.machine.configure(world.server, timeout="60s")
+    run = world.machine.join(faketime="+0 x10").failed("server-error", 69)
+    assert len(world.server.requests) > 3 and 1 <= run.codes.count("server-error") <= 2
+    assert any(world.server.endpoint in status for status in run.statuses)
+
+
+def test_retry_after(world):
+    """Retry-After is obeyed up to a ceiling: an hour is not."""
+    world.server.on("cluster-info", faults.error(429, "TooManyRequests", "later", Retry_After="3600"), times=1)
+    world.machine.configure(world.server, timeout="600s")
+    world.machine.join(faketime="+0 x30").joined()
+
+
+def test_confirm_takes_half_a_minute(world):
+    """A wrong signature may be a race: asked again for 30 s, and given up then, although there is no deadline."""
+    world.cluster.tokens[TOKEN_ID].secret = "fedcba9876543210"
+    world.machine.configure(world.server, timeout=None)
+    run = world.machine.join(faketime="+0 x10").failed("signature-invalid", 76)
+    assert len(world.server.requests) >= 3 and run.seconds > 2

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this machine joined already: the verdicts of `install --inspect`, and what `join` and `install` make of them."""
+
+import hashlib
+import json
+
+import pytest
+
+import csrs
+import faults
+import pki
+import test_handoff
+from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig
+from test_install import SERVER, snapshot
+
+OTHER = pki.CA("other")
+DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
+
+
+class Row:
+    """make(machine, ca) puts files there; the verdict, and whether the certificate would still do."""
+
+    def __init__(self, name, make, verdict, fallback=False, words=(), pins=None):
+        self.name, self.make, self.verdict, self.fallback, self.words, self.pins = name, make, verdict, fallback, words, pins
+
+
+def before(ca=None, *, kubeconfig=None, embedded=False, pem=None, **options):
+    """A machine that joined with a certificate of this kind."""
+    def make(machine, own):
+        identity = (ca or own).node(**{"node": NODE, **options})
+        machine.put_joined_before(identity, SERVER, ca=own, embedded=embedded)
+        if pem is not None:
+            machine.put(DATED, pem(identity))
+        if kubeconfig is not None:
+            machine.put(Machine.KUBECONFIG, kubeconfig)
+    return make
+
+
+def record(make, *, pins, ca_file=None):
+    """Beside that, the record of an own join that had these pins; ca_file replaces the CA file."""
+    def both(machine, own):
+        make(machine, own)
+        machine.put(Machine.RECORD, json.dumps({
+            "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
+            "caCertHashes": [pin(own) for pin in pins],
+            "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
+            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED}), 0o644)
+        if ca_file is not None:
+            machine.put(Machine.CA_FILE, ca_file(own), 0o644)
+    return both
+
+
+def own_pin(ca):
+    return ca.pin
+
+
+def other_pin(ca):
+    return OTHER.pin
+
+
+def dangling(machine, ca):
+    before()(machine, ca)
+    machine.target(DATED).unlink()
+
+
+def plain_file(machine, ca, **options):
+    """kubelet-client-current.pem is a file: kubelet loads it all the same."""
+    before(**options)(machine, ca)
+    path = machine.target(Machine.CURRENT)
+    path.unlink()
+    path.write_bytes(machine.target(DATED).read_bytes())
+
+
+def rotated(machine, ca):
+    """kubelet has renewed since: the link names a later file."""
+    before()(machine, ca)
+    later = Machine.PKI + "/kubelet-client-2026-05-06-07-08-09.pem"
+    machine.put(later, ca.node(NODE).combined)
+    machine.target(Machine.CURRENT).unlink()
+    machine.target(Machine.CURRENT).symlink_to("/" + later)
+
+
+def kubeconfig_alone(machine, ca):
+    machine.put(Machine.KUBECONFIG, node_kubeconfig(SERVER))
+
+
+def separate_files(machine, ca):
+    """Certificate and key in files of their own, as kubelet's older layout and other installers have it."""
+    identity = ca.node(NODE)
+    machine.put(Machine.PKI + "/kubelet-client.crt", identity.chain)
+    machine.put(Machine.PKI + "/kubelet-client.key", pki.key_pem(identity.key))
+    machine.put(Machine.KUBECONFIG, node_kubeconfig(SERVER, paths=[f"/{Machine.PKI}/kubelet-client.{end}" for end in ("crt", "key")]))
+
+
+BROKEN = "unreadable"
+ROWS = [
+    Row("nothing", lambda machine, ca: None, "absent"),
+    Row("certificate without kubeconfig", lambda machine, ca: machine.put(Machine.CURRENT, ca.node(NODE).combined), "absent"),
+    Row("as kubelet left it", before(), "usable"),
+    Row("renewed by kubelet", rotated, "usable"),
+    Row("current is a plain file, which kubelet does not rotate", plain_file, "not-rotatable", True, words=["is a file; expected a link"]),
+    Row("plain file, and expired", lambda machine, ca: plain_file(machine, ca, start=-pki.DAY, end=-pki.HOUR), "expired"),
+    Row("certificate embedded, as kubeadm init does", before(embedded=True), "usable"),
+    Row("certificate and key in separate files", separate_files, "usable"),
+    Row("RSA key", before(key="rsa"), "usable"),
+    Row("signed by another CA than the servers", before(OTHER), "usable"),
+    Row("expires in a minute", before(end=pki.MINUTE), "usable"),
+    Row("expired", before(start=-pki.DAY, end=-pki.MINUTE), "expired", words=["expired"]),
+    Row("embedded and expired", before(embedded=True, start=-pki.DAY, end=-pki.MINUTE), "expired"),
+    Row("not valid yet", before(start=pki.DAY), "not-yet-valid"),
+    Row("for another node", before(node="node-2"), "other-node", words=["node-2"]),
+    Row("for a node whose name begins alike", before(node=NODE + "0"), "other-node"),
+    Row("for an administrator", before(kubeconfig=None, pem=lambda identity: identity.combined, node="x"), "other-node"),
+    Row("link that leads nowhere", dangling, BROKEN),
+    Row("kubeconfig alone", kubeconfig_alone, BROKEN),
+    Row("empty certificate file, as after a power cut", before(pem=lambda identity: b""), BROKEN),
+    Row("certificate without key", before(pem=lambda identity: identity.chain), BROKEN),
+    Row("key without certificate", before(pem=lambda identity: pki.key_pem(identity.key)), BROKEN),
+    Row("key of another", before(pem=lambda identity: identity.chain + pki.key_pem(pki.new_key())), BROKEN),
+    Row("garbage", before(pem=lambda identity: b"garbage\n" * 100), BROKEN),
+    Row("certificate cut short", before(pem=lambda identity: identity.combined[:300]), BROKEN),
+    Row("empty kubeconfig", before(kubeconfig=""), BROKEN),
+    Row("kubeconfig without user", before(kubeconfig="apiVersion: v1\nkind: Config\nclusters: []\n"), BROKEN),
+    Row("kubeconfig with a token", before(kubeconfig=node_kubeconfig(SERVER).split("    client-certificate:")[0] + "    token: abc\n"), BROKEN),
+    Row("context that is not there", before(kubeconfig=node_kubeconfig(SERVER).replace("current-context: default-context", "current-context: x")), BROKEN),
+    Row("own record, same pins", record(before(), pins=[own_pin]), "usable"),
+    Row("pins changed, and fit the CA file", record(before(), pins=[other_pin]), "usable"),
+    Row("pins changed, and do not fit the CA file", record(before(), pins=[own_pin]), "other-cluster", True, pins=[OTHER.pin]),
+    Row("pins changed, do not fit, and expired", record(before(start=-pki.DAY, end=-pki.HOUR), pins=[own_pin]), "expired", pins=[OTHER.pin]),
+    Row("CA rotated in place, same pins", record(before(), pins=[own_pin], ca_file=lambda ca: OTHER.pem), "usable"),
+    Row("one pin more for the rotation to come", record(before(), pins=[own_pin]), "usable", pins=["own", OTHER.pin]),
+    Row("pins that fit nothing, but joined by someone else", before(), "usable", pins=[OTHER.pin]),
+    Row("damaged record", lambda machine, ca: before()(machine, ca) or machine.put(Machine.RECORD, "{", 0o644) and None, "usable"),
+]
+
+
+# Another cluster, by what else than pins tells clusters apart.
+
+def joined_by(machine, ca, discovery, anchor):
+    before()(machine, ca)
+    record(lambda machine, ca: None, pins=[lambda ca: anchor])(machine, ca)
+    path = machine.target(Machine.RECORD)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "discovery": discovery}))
+
+
+def k3s_hash(ca):
+    return "sha256:" + hashlib.sha256(ca.pem).hexdigest()
+
+
+ANCHORS = [
+    ("the document of the last join", test_handoff.DOCUMENT, "own", lambda own: own.pin, "usable"),
+    ("a document of another cluster", test_handoff.DOCUMENT, "other", lambda own: own.pin, "other-cluster"),
+    ("another document, and it fits the CA file", test_handoff.DOCUMENT, "own", lambda own: OTHER.pin, "usable"),
+    ("a document without CA", test_handoff.DOCUMENT, None, lambda own: own.pin, "usable"),
+    ("the token of the last join", test_handoff.K3S, "own", k3s_hash, "usable"),
+    ("a token of another cluster", test_handoff.K3S, "other", k3s_hash, "other-cluster"),
+    ("another token, and it fits the CA file", test_handoff.K3S, "own", lambda own: k3s_hash(OTHER), "usable"),
+    ("a token without hash", test_handoff.K3S, None, k3s_hash, "usable"),
+]
+
+
+@pytest.mark.parametrize("way, configured, anchor, verdict", [row[1:] for row in ANCHORS], ids=[row[0] for row in ANCHORS])
+def test_other_cluster(machine, cluster, way, configured, anchor, verdict):
+    joined_by(machine, cluster.ca, {test_handoff.DOCUMENT: "file", test_handoff.K3S: "cacerts"}[way], anchor(cluster.ca))
+    test_handoff.discovered(machine, way, {"own": cluster.ca, "other": OTHER}.get(configured))
+    run = machine.inspect().joined()
+    assert run.note["verdict"] == verdict and (verdict == "usable" or run.note["fallback"])
+    if verdict == "other-cluster":
+        assert ("cluster.conf" if way == test_handoff.DOCUMENT else "hash in the token") in run.stderr
+
+
+@pytest.mark.parametrize("lose", [lambda machine: (machine.path / "cluster.conf").unlink(), lambda machine: (machine.path / "cluster.conf").write_text("{["),
+                                  lambda machine: machine.set_credential("token", "not a token")], ids=["no document", "broken document", "broken token"])
+def test_what_is_gone_by_now_is_no_matter(machine, cluster, lose):
+    """A healthy node needs nothing of what it joined with."""
+    joined_by(machine, cluster.ca, "file", cluster.ca.pin)
+    test_handoff.discovered(machine, test_handoff.DOCUMENT, cluster.ca)
+    lose(machine)
+    assert machine.inspect().joined().note["verdict"] == "usable"
+
+
+# What name kubelet would take.
+
+UNIT = "[Service]\nExecStart=/usr/bin/kubelet $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n"
+OWN_UNIT = "[Service]\nExecStart=/usr/bin/kubelet --config=/x\n"
+ETC, RUN, USR = (f"{folder}/systemd/system/kubelet.service" for folder in ("etc", "run", "usr/lib"))
+OVERRIDE = "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --hostname-override=%s\n"
+NAMES = [
+    ("no kubelet", {}, None),
+    ("kubeadm's unit", {USR: UNIT}, None),
+    ("the same name", {USR: UNIT, "etc/default/kubelet": f"KUBELET_EXTRA_ARGS=--hostname-override={NODE}\n"}, None),
+    ("in capitals, which kubelet lowers", {USR: UNIT, "etc/default/kubelet": f"KUBELET_EXTRA_ARGS=--hostname-override={NODE.upper()}\n"}, None),
+    ("default", {USR: UNIT, "etc/default/kubelet": "KUBELET_EXTRA_ARGS=--hostname-override=other\n"}, "'/etc/default/kubelet' makes kubelet take the name 'other'"),
+    ("sysconfig", {"etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS='--hostname-override other'\n"}, "'/etc/sysconfig/kubelet'"),
+    ("drop-in", {USR: UNIT, ETC + ".d/20.conf": OVERRIDE % "other"}, "'/etc/systemd/system/kubelet.service.d/20.conf'"),
+    ("drop-in that a stronger one of the same name hides", {USR: UNIT, USR + ".d/20.conf": OVERRIDE % "other", RUN + ".d/20.conf": "[Service]\n"}, None),
+    ("drop-in that a later one takes back", {USR: UNIT, ETC + ".d/20.conf": OVERRIDE % "other", USR + ".d/30.conf": OVERRIDE % NODE}, None),
+    ("unit that a stronger one hides", {USR: OVERRIDE % "other", ETC: UNIT}, None),
+    ("unit with a variable", {USR: OVERRIDE % "${KUBELET_NODE_NAME}"}, None),
+    ("environment", {USR: UNIT, ETC + ".d/x.conf": '[Service]\nEnvironment="KUBELET_EXTRA_ARGS=--hostname-override=other"\n'}, "kubelet.service.d/x.conf"),
+    ("kubeadm-flags.env, which is written anew", {USR: UNIT, "var/lib/kubelet/kubeadm-flags.env": 'KUBELET_KUBEADM_ARGS="--hostname-override=other"\n'}, None),
+    ("unit that knows of no name", {USR: OWN_UNIT}, "kubelet.service gives no name to kubelet"),
+]
+
+
+@pytest.mark.parametrize("files, words", [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
+def test_name_that_kubelet_would_take(machine, files, words):
+    for path, text in files.items():
+        machine.put(path, text, 0o644)
+    run = machine.inspect().joined()
+    assert words in run.stderr if words else run.stderr == "", run.stderr
+
+
+def test_name_in_capitals(machine, server):
+    """Lowered as kubelet does, and said."""
+    machine.configure(server, node=NODE.upper())
+    run = machine.inspect().joined()
+    assert run.note["node"] == NODE and f"node.name in the settings has upper case letters; the node name is '{NODE}'" in run.stderr
+
+
+def test_name_that_a_joined_kubelet_takes(machine, cluster):
+    """Nobody writes kubeadm-flags.env any more."""
+    before()(machine, cluster.ca)
+    machine.put("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--hostname-override=other"\n', 0o644)
+    run = machine.inspect().joined()
+    assert run.note["verdict"] == "usable" and "'/var/lib/kubelet/kubeadm-flags.env' makes kubelet take the name 'other'" in run.stderr
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_verdict(machine, server, cluster, row):
+    if row.pins:
+        machine.configure(server, pins=[cluster.ca.pin if pin == "own" else pin for pin in row.pins])
+    row.make(machine, cluster.ca)
+    files = snapshot(machine.root)
+    run = machine.inspect().joined()
+    assert (run.note["verdict"], run.note["fallback"]) == (row.verdict, row.fallback or run.note["fallback"] and row.verdict in ("usable", "not-yet-valid"))
+    assert set(run.note) == {"version", "verdict", "node", "notAfter", "fallback", "detail"} and run.note["node"] == NODE
+    for word in row.words:
+        assert word in run.note["detail"]
+    assert snapshot(machine.root) == files
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.verdict in ("usable", "not-yet-valid")], ids=lambda row: row.name)
+def test_joined_already(machine, server, cluster, row):
+    """No connection, no change on disk, exit 0."""
+    if row.pins:
+        machine.configure(server, pins=[cluster.ca.pin if pin == "own" else pin for pin in row.pins])
+    row.make(machine, cluster.ca)
+    files = snapshot(machine.root)
+    run = machine.unit().joined()
+    assert server.connections == [] and snapshot(machine.root) == files and list(machine.state.iterdir()) == []
+    words = "clock" if row.verdict == "not-yet-valid" else NODE
+    assert any(words in part.stderr for part in machine.runs), [part.stderr for part in machine.runs]
+    assert run.exit == 0
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.verdict not in ("usable", "not-yet-valid", "other-cluster") and row.name != "empty kubeconfig"],
+                         ids=lambda row: row.name)
+def test_joins_anew(world, row):
+    row.make(world.machine, world.cluster.ca)
+    existed = world.machine.target(Machine.KUBECONFIG).exists()
+    old = world.machine.read(Machine.KUBECONFIG) if existed else None
+    world.machine.unit().joined()
+    assert len(world.csrs()) == 1 and world.machine.inspect().note["verdict"] == "usable"
+    assert not existed or world.machine.read(Machine.KUBECONFIG + ".old") == old
+    said = "\n".join(run.stderr for run in world.machine.runs)
+    assert ("joining anew: " in said) == existed and (f"'/{Machine.KUBECONFIG}' from before was set aside" in said) == existed
+    assert world.server.url in world.machine.read(Machine.KUBECONFIG)
+
+
+def other_cluster(world):
+    """Joined before with other pins; the settings now name the cluster that answers."""
+    world.machine.put_joined_before(OTHER.node(NODE), SERVER, ca=OTHER)
+    record(lambda machine, ca: None, pins=[other_pin])(world.machine, OTHER)
+
+
+def test_moves_to_another_cluster(world):
+    other_cluster(world)
+    assert world.machine.inspect().note["verdict"] == "other-cluster"
+    world.machine.unit().joined()
+    assert world.machine.read(Machine.CA_FILE).encode() == world.cluster.ca.pem and len(world.csrs()) == 1
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda world: setattr(world.server, "on_connect", faults.reset),
+    lambda world: setattr(world.cluster.tokens[TOKEN_ID], "may", ()),
+    lambda world: setattr(world.cluster, "controller", csrs.deny()),
+], ids=["unreachable", "refused", "denied"])
+def test_previous_is_kept(world, spoil):
+    """Joining anew fails, and the old certificate still does: a warning, exit 0, nothing changed."""
+    other_cluster(world)
+    spoil(world)
+    world.machine.configure(world.server, timeout="2s")
+    files = snapshot(world.machine.root)
+    run = world.machine.unit().joined()
+    assert any("joining anew failed" in part.stderr for part in world.machine.runs) and run.exit == 0
+    assert snapshot(world.machine.root) == files
+
+
+@pytest.mark.parametrize("path", ["etc/kubernetes/pki/.ca.crt.tmp", f"{Machine.PKI}/kubelet-client-updated.pem", f"{Machine.PKI}/.node-bootstrap.json.tmp",
+                                  "var/lib/kubelet/node-bootstrap.env"])
+def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
+    """The new certificate is good, but cannot be installed: the node that is up stays up, at every start."""
+    other_cluster(world)
+    world.machine.put(f"{path}/in the way", "")
+    files = {name: entry[3] for name, entry in snapshot(world.machine.root).items()}
+    for _ in range(2):
+        run = world.machine.unit().joined()
+        assert run.codes == ["target-unwritable"] and "joining anew failed" in run.stderr
+        assert {name: entry[3] for name, entry in snapshot(world.machine.root).items()} == files
+
+
+def test_finishes_without_the_network(world):
+    """What could not be written is the failure of --inspect, so that `join` does not throw away what is good; then it is written."""
+    machine = world.machine
+    machine.put(Machine.PKI, "not a folder")
+    machine.unit().failed("target-unwritable", 73)
+    world.cluster.tokens.clear()
+    machine.inspect().failed("target-unwritable", 73, "/" + Machine.PKI)
+    assert (machine.state / "joined.json").exists()
+    machine.target(Machine.PKI).unlink()
+    machine.unit().joined()
+    assert machine.inspect().note["verdict"] == "usable"
+
+
+def test_note_from_an_endpoint_that_is_no_longer_meant(world):
+    """Without pins only the endpoint tells clusters apart."""
+    machine, unsafe = world.machine, {"pins": [], "discovery": {"unsafeSkipCAVerification": True}}
+    machine.configure(world.server, **unsafe)
+    machine.put(Machine.PKI, "not a folder")
+    machine.unit().failed("target-unwritable", 73)
+    machine.target(Machine.PKI).unlink()
+    machine.configure(world.endpoint(world.stranger()), **unsafe)
+    assert machine.inspect().joined().note["verdict"] == "absent"
+
+
+def test_expired_and_join_fails(world):
+    """Nothing to fall back on: the failure counts."""
+    before(start=-pki.DAY, end=-pki.HOUR)(world.machine, world.cluster.ca)
+    files = snapshot(world.machine.root)
+    world.server.on_connect = faults.reset
+    world.machine.configure(world.server, timeout="2s")
+    world.machine.unit().failed("endpoint-unreachable", 69)
+    assert snapshot(world.machine.root) == files
+
+
+def test_clock_behind_on_a_joined_machine(world):
+    """At boot the clock is a day behind: the node comes up all the same."""
+    before()(world.machine, world.cluster.ca)
+    assert world.machine.inspect(faketime="-1d").note["verdict"] == "not-yet-valid"
+    world.machine.unit(faketime="-1d").joined()
+    assert world.server.connections == []
+
+
+@pytest.mark.parametrize("note", ["", "{", '{"version":1}', '{"version":1,"verdict":"fine","node":"node-1","notAfter":"","fallback":false,"detail":""}'],
+                         ids=["empty", "cut short", "incomplete", "unknown verdict"])
+def test_damaged_note(world, note):
+    """It is written by our own program just before: a damaged one is an internal failure, not a reason to guess."""
+    (world.machine.run / "inspect.json").write_text(note)
+    world.machine.join().failed("internal", 70, "inspect.json")
+    assert world.server.connections == []
+
+
+def test_kubeconfig_of_another_kind(world):
+    """--inspect finds it before any request is made."""
+    world.machine.put(Machine.KUBECONFIG, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", 0o644)
+    world.machine.unit().failed("target-not-kubeconfig", 73, "/" + Machine.KUBECONFIG)
+    assert world.csrs() == []

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubeadm's JoinConfiguration in the place of the settings, as a file and as a credential, through all three commands."""
+
+import platform
+
+import pytest
+import yaml
+
+import apiserver
+import pki
+from machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, Machine, to_yaml
+from ways import Case, World
+
+OTHER = "fedcba.fedcba9876543210"
+OTHER_ID, OTHER_SECRET = OTHER.split(".")
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+VERSIONS = ["v1beta2", "v1beta3", "v1beta4"]
+SOCKET = "unix:///run/containerd/containerd.sock"
+TAINTS = [{"key": "example.org/gpu", "value": "a100", "effect": "NoSchedule"}, {"key": "maintenance", "effect": "NoExecute"}]
+CLUSTER_CONFIGURATION = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.30.0\n"
+KUBELET_CONFIGURATION = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailSwapOn: false\n"
+
+
+def document(world, version="v1beta3", *, token=TOKEN, discovery=None, registration=None, timeout="80s", **more):
+    """What `kubeadm config print join-defaults` has, for this cluster. The token stands in it, and in no credential."""
+    (world.machine.credentials / "node-bootstrap.token").unlink(missing_ok=True)
+    by_token = {"bootstrapToken": {"token": token, "apiServerEndpoint": world.server.endpoint, "caCertHashes": [world.cluster.ca.pin]}}
+    deadline = {"timeouts": {"discovery": "40s", "tlsBootstrap": "40s"}} if version == "v1beta4" else {}
+    if version != "v1beta4":
+        by_token["timeout"] = timeout
+    return yaml.safe_dump({"apiVersion": f"kubeadm.k8s.io/{version}", "kind": "JoinConfiguration", "discovery": discovery or by_token,
+                           "nodeRegistration": {"name": NODE, **(registration or {})}, **deadline, **more})
+
+
+def as_file(text, mode=0o600):
+    """config.yaml."""
+    def prepare(world):
+        made = text(world)
+        path = world.machine.etc / "config.yaml"
+        world.machine.secret_files.append(path)
+        world.given_config = (path, made, mode)
+        return {}
+    return prepare
+
+
+class Row(Case):
+    """Writes config.yaml, or nothing but the credential, in the place of settings."""
+
+    class world(World):
+        def configure(self, *servers, **sections):
+            if not hasattr(self, "given_config"):       # before the row has said what there is
+                return super().configure(*servers, **sections)
+            path, text, mode = self.given_config
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_text(text)
+                path.chmod(mode)
+
+
+def as_credential(text):
+    def prepare(world):
+        world.machine.set_credential("config", text(world))
+        world.given_config = (world.machine.etc / "config.yaml", None, 0)
+        return {}
+    return prepare
+
+
+def of(version, **options):
+    return lambda world: document(world, version, **options)
+
+
+def by_token(world, run):
+    assert world.request()["username"] == "system:bootstrap:" + TOKEN_ID
+    assert world.server.kinds == ["cluster-info", "create", "watch"]
+    assert world.installed_cas() == [world.cluster.ca.pin]
+    said_once(world, None)
+
+
+def said_once(world, run, *ignored):
+    """The keys that are passed over are named by one line of the whole unit."""
+    lines = [line for one in world.machine.runs for line in one.lines if "keys that are for other phases" in line]
+    assert len(lines) == bool(ignored)
+    assert all(key in lines[0] for key in ignored)
+
+
+def ignores(*keys):
+    return lambda world, run: said_once(world, run, *keys)
+
+
+def flags(*arguments):
+    """A check: kubeadm-flags.env holds these, sorted by name as kubeadm has them; the name where it is not the host's."""
+    def check(world, run):
+        named = [] if platform.node() == NODE else [f"--hostname-override={NODE}"]
+        expected = " ".join(sorted([*arguments, *named], key=lambda text: text.split("=")[0]))
+        assert world.machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{expected}"\n'
+        assert world.machine.target_names()[FLAGS] == 0o644
+    return check
+
+
+def extra_args(version, **arguments):
+    return [{"name": name, "value": value} for name, value in arguments.items()] if version == "v1beta4" else arguments
+
+
+def registered(version):
+    arguments = extra_args(version, **{"node-labels": "pool=gpu", "v": "4"})
+    return of(version, registration={"criSocket": SOCKET, "taints": TAINTS, "kubeletExtraArgs": arguments})
+
+
+REGISTERED = flags(f"--container-runtime-endpoint={SOCKET}", "--node-labels=pool=gpu",
+                   "--register-with-taints=example.org/gpu=a100:NoSchedule,maintenance:NoExecute", "--v=4")
+
+
+def two_tokens(world):
+    world.machine.secrets.append(OTHER_SECRET)
+    world.cluster.tokens = {TOKEN_ID: apiserver.Token(SECRET, may=()), OTHER_ID: apiserver.Token(OTHER_SECRET, signs=False)}
+    discovery = yaml.safe_load(document(world))["discovery"]
+    return document(world, discovery={**discovery, "tlsBootstrapToken": OTHER})
+
+
+def by_two_tokens(world, run):
+    assert world.request()["username"] == "system:bootstrap:" + OTHER_ID
+
+
+def by_file(world):
+    """File discovery, with a token for the request."""
+    path = world.give("cluster.conf", world.document())
+    return document(world, discovery={"file": {"kubeConfigPath": path}, "tlsBootstrapToken": TOKEN, "timeout": "80s"})
+
+
+def weaker_than_a_credential(world):
+    """The token in the document is one that the cluster does not know."""
+    world.machine.secrets.append(OTHER_SECRET)
+    text = document(world, token=OTHER)
+    world.machine.set_credential("token", TOKEN)
+    return text
+
+
+def among_others(world):
+    return f"{CLUSTER_CONFIGURATION}---\n{document(world)}---\n{KUBELET_CONFIGURATION}"
+
+
+def with_ignored_keys(world):
+    return document(world, "v1beta4", registration={"imagePullPolicy": "IfNotPresent", "ignorePreflightErrors": ["Swap"]}, dryRun=False,
+                    skipPhases=["preflight"], patches={"directory": "/etc/patches"})
+
+
+def beside_our_own(world):
+    """config.yaml.d wins, key by key."""
+    folder = world.machine.etc / "config.yaml.d"
+    folder.mkdir()
+    (folder / "10.yaml").write_text(HEADER + to_yaml({"kubelet": {"caFile": "/etc/kubernetes/other.crt"}}))
+    return document(world, caCertPath="/etc/kubernetes/pki/ca.crt")
+
+
+def ca_elsewhere(world, run):
+    names = world.machine.target_names()
+    assert "etc/kubernetes/other.crt" in names and Machine.CA_FILE not in names
+
+
+GOOD = [
+    *(Row(f"{version} as a file", as_file(of(version)), None, 0, check=by_token) for version in VERSIONS),
+    *(Row(f"{version} as a credential", as_credential(of(version)), None, 0, check=by_token) for version in VERSIONS),
+    *(Row(f"what kubelet registers with, {version}", as_file(registered(version)), None, 0, check=REGISTERED) for version in VERSIONS),
+    Row("no taints", as_file(of("v1beta4", registration={"taints": []})), None, 0, check=by_token),
+    Row("a socket without a scheme", as_file(of("v1beta2", registration={"criSocket": "/run/crio/crio.sock"})), None, 0,
+        check=flags("--container-runtime-endpoint=unix:///run/crio/crio.sock")),
+    Row("another token for the request", as_file(two_tokens), None, 0, check=by_two_tokens),
+    Row("a discovery file", as_file(by_file), None, 0, check=by_token),
+    Row("a discovery file, as a credential", as_credential(by_file), None, 0, check=by_token),
+    Row("a credential is stronger than its token", as_file(weaker_than_a_credential), None, 0, check=by_token),
+    Row("among other documents", as_file(among_others), None, 0, check=ignores("ClusterConfiguration", "KubeletConfiguration")),
+    Row("keys of other phases", as_file(with_ignored_keys), None, 0, check=ignores("imagePullPolicy", "ignorePreflightErrors", "skipPhases", "patches")),
+    Row("beside a document of our own", as_file(beside_our_own), None, 0, check=ca_elsewhere),
+]
+
+
+def with_endpoints(world):
+    folder = world.machine.etc / "config.yaml.d"
+    folder.mkdir()
+    (folder / "10.yaml").write_text(HEADER + to_yaml({"discovery": {"endpoints": [world.server.endpoint]}}))
+    return by_file(world)
+
+
+def malformed_token(world):
+    world.machine.secrets.append("ABCDEF0123456789")
+    return document(world, token="abcdef.ABCDEF0123456789")
+
+
+def other_token(world):
+    world.machine.secrets.append(OTHER_SECRET)
+    return document(world, token=f"{TOKEN_ID}.{OTHER_SECRET}", timeout="8s")
+
+
+INVALID = ("settings-invalid", 78)
+REFUSED = [
+    Row("others may read the token", as_file(of("v1beta3"), 0o644), "token-exposed", 78, "config.yaml", requests=[]),
+    Row("a control plane node", as_file(of("v1beta3", controlPlane={"localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}})), *INVALID,
+        "controlPlane", requests=[]),
+    Row("an unknown key", as_file(of("v1beta3", podSubnet="10.0.0.0/8")), *INVALID, "podSubnet", requests=[]),
+    Row("timeouts of another version", as_file(of("v1beta3", timeouts={"discovery": "5m"})), *INVALID, "timeouts", requests=[]),
+    Row("two of them", as_file(lambda world: f"{document(world)}---\n{document(world)}"), *INVALID, "second", requests=[]),
+    Row("beside a document that kubeadm does not know", as_file(lambda world: f"{document(world)}---\n{HEADER}"), *INVALID, requests=[]),
+    Row("version v1beta1", as_file(of("v1beta1")), *INVALID, "v1beta1", requests=[]),
+    Row("a token that is none", as_file(malformed_token), "token-malformed", 65, requests=[]),
+    Row("a token with another secret", as_file(other_token), "signature-invalid", 76),
+    Row("file and endpoints", as_file(with_endpoints), *INVALID, "discovery.endpoints in", "discovery.file in", "10.yaml", "config.yaml", requests=[]),
+]
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_joined(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(played, case):
+    played(case)
+
+
+def test_pin_holds(tmp_path):
+    """The hash in the document, which no one else says."""
+    world = Row.world(tmp_path)
+    try:
+        as_file(of("v1beta4"))(world)
+        world.cluster.bundle = [pki.CA().pem]
+        world.configure()
+        world.machine.unit().failed("ca-pin-mismatch", 76)
+        assert world.csrs() == []
+    finally:
+        world.close()
+    world.check()

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""k3s: /cacerts proven by the hash in the token, and what the supervisor may answer."""
+
+import pytest
+
+import apiserver
+import csrs
+import faults
+import pki
+from k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
+from machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
+
+UNTRUSTED = ("tls-untrusted", 76)
+UNUSABLE = ("certificate-unusable", 76)
+MALFORMED = ("answer-malformed", 65)
+HASH_MISMATCH = ("ca-hash-mismatch", 76)
+
+
+def keep(world):
+    """Nothing is bad."""
+
+
+def nothing_asked(world, run):
+    assert world.server.connections == []
+
+
+def nothing_sent(world, run):
+    """No credential has left the machine."""
+    assert world.server.seen("client-kubelet") == [] and world.csrs() == []
+
+
+def cacerts(action, **rule):
+    return lambda world: world.server.on("cacerts", action, **rule)
+
+
+def second_time(action):
+    return faults.in_turn(*[faults.healthy, action] * 50)
+
+
+def sign(action, **rule):
+    return lambda world: world.server.on("client-kubelet", action, **rule)
+
+
+def served(edit, root=None):
+    """Another /cacerts; the token is made for it."""
+    def prepare(world):
+        world.cluster.cacerts = edit(world.cluster)
+        world.give(root=root and root(world.cluster))
+    return prepare
+
+
+def with_intermediate(world):
+    """An administrator's own CA: the supervisor serves intermediate and root, and its certificate is of the intermediate."""
+    cluster = world.cluster
+    root = pki.CA("own root")
+    cluster.ca = pki.CA("own intermediate", parent=root)
+    cluster.cacerts = cluster.ca.pem + root.pem
+    world.server.identity = cluster.ca.serving()
+    world.give(root=root.cert)
+    return root
+
+
+def intermediate_and_stranger(world):
+    root = with_intermediate(world)
+    world.cluster.cacerts += pki.CA("stranger").pem
+    world.give(root=root.cert)
+
+
+def left_out(world, run):
+    assert world.machine.handoff()["ca"].encode() == b"".join(pki.cert_pem(cert) for cert in pki.load_certs(world.cluster.cacerts)[:2])
+
+
+def kept_whole(world, run):
+    assert world.machine.handoff()["ca"].encode() == world.cluster.cacerts
+
+
+def ipv6(world):
+    return {"servers": [world.endpoint(listen=("::1", 0), identity=world.cluster.ca.serving(["::1"]))]}
+
+
+def dead_before(world):
+    return {"endpoints": [faults.dead_endpoint(), world.server.endpoint]}
+
+
+def liar_before(world):
+    """Its answer has the right hash, but its TLS does not: the other endpoint is taken."""
+    return {"endpoints": [world.endpoint(world.liar()).endpoint, world.server.endpoint]}
+
+
+def other_cluster_before(world):
+    return {"endpoints": [world.endpoint(world.stranger()).endpoint, world.server.endpoint]}
+
+
+GOOD = [
+    K3sCase("bootstrap token", keep, None, 0, requests=["cacerts", "cacerts", "client-kubelet"]),
+    K3sCase("agent token of the server", lambda world: world.give(f"node:{SERVER_SECRET}"), None, 0, requests=["cacerts", "cacerts", "client-kubelet"]),
+    K3sCase("token of the server, which an agent shows as its own", lambda world: world.give(f"server:{SERVER_SECRET}"), None, 0),
+    K3sCase("comment before the certificate", served(lambda cluster: b"# k3s\n" + cluster.ca.pem), None, 0, check=kept_whole),
+    K3sCase("no newline at the end", served(lambda cluster: cluster.ca.pem.rstrip()), None, 0, check=kept_whole),
+    K3sCase("carriage returns", served(lambda cluster: cluster.ca.pem.replace(b"\n", b"\r\n")), None, 0, check=kept_whole),
+    K3sCase("the same certificate twice", served(lambda cluster: cluster.ca.pem * 2, root=lambda cluster: cluster.ca.cert), None, 0),
+    K3sCase("intermediate and root", with_intermediate, None, 0, check=kept_whole),
+    K3sCase("a CA beside that the token does not vouch for", intermediate_and_stranger, None, 0, "left out", check=left_out),
+    K3sCase("a CA beside, and the whole bundle asked for", intermediate_and_stranger, None, 0, discovery={"trustWholeBundle": True}, check=kept_whole),
+    K3sCase("pin besides", lambda world: {"pins": [world.cluster.ca.pin]}, None, 0),
+    K3sCase("IPv6", ipv6, None, 0),
+    K3sCase("first endpoint is dead", dead_before, None, 0),
+    K3sCase("first endpoint is of another cluster", other_cluster_before, None, 0),
+    K3sCase("supervisor that starts", sign(faults.UNAVAILABLE, times=2), None, 0, "server-error", timeout="60s"),
+    K3sCase("too many agents at once", sign(faults.TOO_MANY, times=1), None, 0, "server-error", timeout="60s"),
+]
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_good(played, case):
+    played(case)
+
+
+def spoiled(edit):
+    """The answer is changed, the token is not."""
+    return cacerts(faults.rewritten(edit))
+
+
+def other_ca(world):
+    world.cluster.cacerts = pki.CA("k3s-server-ca@1700000000").pem
+
+
+def root_of_another(world):
+    """A chain of one's own, and the real root in the same bundle, which does not make it good."""
+    root = with_intermediate(world)
+    own = pki.CA("own root")
+    world.cluster.cacerts = own.pem + root.pem
+
+
+def is_one_with_others(world):
+    """For one certificate the hash is over the bytes: the same one with another beside is another bundle."""
+    world.cluster.cacerts += pki.CA("stranger").pem
+
+
+def tls_of_another(world):
+    world.server.identity = pki.CA("stranger").serving()
+
+
+def tls_of_a_stranger_in_the_bundle(world):
+    """Only what chains to the root that the hash names may verify TLS; k3s itself would take it."""
+    root = with_intermediate(world)
+    stranger = pki.CA("stranger")
+    world.cluster.cacerts += stranger.pem
+    world.give(root=root.cert)
+    world.server.identity = stranger.serving()
+
+
+def for_another_name(world):
+    world.server.identity = world.cluster.ca.serving(["k3s.example.com"])
+
+
+BAD_CACERTS = [
+    K3sCase("another CA", other_ca, *HASH_MISMATCH, "the token expects", check=nothing_sent),
+    K3sCase("one newline more", spoiled(lambda body: body + b"\n"), *HASH_MISMATCH, check=nothing_sent),
+    K3sCase("a certificate beside the one", is_one_with_others, *HASH_MISMATCH, check=nothing_sent),
+    K3sCase("the right root under a chain of another", root_of_another, *HASH_MISMATCH, check=nothing_sent),
+    K3sCase("root before the intermediate", lambda world: with_intermediate(world) and cacerts(faults.rewritten(
+        lambda body: b"".join(pki.cert_pem(cert) for cert in pki.load_certs(body)[::-1])))(world), *HASH_MISMATCH, check=nothing_sent),
+    K3sCase("liar alone", lambda world: {"servers": [world.endpoint(world.liar())]}, *UNTRUSTED, check=nothing_sent),
+    K3sCase("liar before a dead endpoint", lambda world: {"endpoints": [world.endpoint(world.liar()).endpoint, faults.dead_endpoint()]}, *UNTRUSTED),
+    K3sCase("TLS of another CA", tls_of_another, *UNTRUSTED, check=nothing_sent),
+    K3sCase("TLS of another CA that stands in the bundle", tls_of_a_stranger_in_the_bundle, *UNTRUSTED, discovery={"trustWholeBundle": True}),
+    K3sCase("TLS for another name", for_another_name, *UNTRUSTED, check=nothing_sent),
+    K3sCase("other bytes over verified TLS", cacerts(second_time(faults.rewritten(lambda body: body + b"\n"))), "cacerts-changed", 76, check=nothing_sent),
+    K3sCase("another pin besides", lambda world: {"pins": [pki.CA("other").pin]}, "ca-pin-mismatch", 76, check=nothing_sent),
+    K3sCase("private key in it", served(lambda cluster: cluster.ca.pem + pki.key_pem(pki.new_key())), *MALFORMED, check=nothing_sent),
+    K3sCase("no CA", served(lambda cluster: cluster.signer.node().chain), *HASH_MISMATCH, "no CA certificate", check=nothing_sent),
+    K3sCase("empty", cacerts(faults.answer("")), *MALFORMED),
+    K3sCase("pong", cacerts(faults.answer("pong")), *MALFORMED),
+    K3sCase("web page of a portal", cacerts(faults.PORTAL), *MALFORMED),
+    K3sCase("redirect", cacerts(faults.redirect("https://127.0.0.1:1/cacerts")), *MALFORMED, "302"),
+    K3sCase("flood", cacerts(faults.flood), *MALFORMED),
+    K3sCase("more certificates than anybody needs", served(lambda cluster: cluster.ca.pem * 40), *MALFORMED),
+    K3sCase("stall", cacerts(faults.stall), "endpoint-unreachable", 69),
+    K3sCase("stall at the second time", cacerts(second_time(faults.stall)), "endpoint-unreachable", 69, check=nothing_sent),
+    K3sCase("not there", cacerts(faults.error(404, "NotFound", "the server could not find the requested resource")), "supervisor-missing", 69, "404"),
+    K3sCase("unauthorized", cacerts(faults.unauthorized), "supervisor-missing", 69, "401"),
+    K3sCase("forbidden", cacerts(faults.answer("forbidden", 403)), "supervisor-missing", 69, "403"),
+    K3sCase("not ready", cacerts(faults.UNAVAILABLE), "server-error", 69),
+]
+
+
+@pytest.mark.parametrize("case", BAD_CACERTS)
+def test_cacerts(played, case):
+    played(case)
+
+
+class MalformedCase(K3sCase):
+    """Nobody knows that it is meant for a supervisor."""
+    untouched = {}
+
+
+def without_hash(credentials):
+    return lambda world: world.machine.set_credential("token", f"K10::{credentials}")
+
+
+def plain(world):
+    """The short form, which k3s takes as well."""
+    world.machine.set_credential("token", TOKEN)
+
+
+TOKENS = [
+    K3sCase("no hash", without_hash(TOKEN), "settings-incomplete", 78, check=nothing_asked),
+    K3sCase("no hash, user and password", without_hash(f"node:{SERVER_SECRET}"), "settings-incomplete", 78, check=nothing_asked),
+    K3sCase("no hash, and none wanted", without_hash(TOKEN), None, 0, discovery={"unsafeSkipCAVerification": True}),
+    MalformedCase("hash of another length", lambda world: world.machine.set_credential("token", f"K10{'a' * 40}::{TOKEN}"), "token-malformed", 65, check=nothing_asked),
+    MalformedCase("no credentials", lambda world: world.machine.set_credential("token", f"K10{'a' * 64}::"), "token-malformed", 65, check=nothing_asked),
+    K3sCase("without K10", plain, "settings-incomplete", 78, cluster={"type": "k3s"}, check=nothing_asked),
+    K3sCase("without K10, and no hash wanted", plain, None, 0, cluster={"type": "k3s"}, discovery={"unsafeSkipCAVerification": True}),
+    MalformedCase("user and password for the CSR API", lambda world: world.give(f"node:{SERVER_SECRET}"), "settings-invalid", 78,
+                  cluster={"type": "kubernetes"}, check=nothing_asked),
+    K3sCase("newline after it", lambda world: world.give(TOKEN + "\n"), None, 0),
+    K3sCase("secret of another token", lambda world: world.give("abcdef.ffffffffffffffff"), "token-rejected", 77, "not authorized"),
+    K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "not authorized"),
+    K3sCase("token of another group", lambda world: setattr(world.cluster.tokens[TOKEN_ID], "groups", ("k3s:monitoring",)), "supervisor-refused", 77, "forbidden"),
+    K3sCase("unverified and hostile", lambda world: without_hash(TOKEN)(world) or tls_of_another(world), *UNTRUSTED,
+            discovery={"unsafeSkipCAVerification": True}),
+]
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_tokens(played, case):
+    played(case)
+
+
+def issued(edit):
+    """edit(cluster, public key, leaf) -> PEM"""
+    def prepare(world):
+        world.cluster.issue = lambda csr, node: edit(world.cluster, csr.public_key(), pki.cert_pem(world.cluster.signer.client(csr.public_key(), USER)))
+    return prepare
+
+
+def leaf(**changes):
+    def make(cluster, public_key, _):
+        options = {"public_key": public_key, "cn": USER, **changes}
+        return pki.cert_pem(cluster.signer.client(**options)) + cluster.signer.pem
+    return issued(make)
+
+
+def dropped(world, run):
+    assert not (world.machine.state / "pending.key").exists()
+
+
+def kept(world, run):
+    assert (world.machine.state / "pending.key").exists()
+
+
+CERTIFICATES = [
+    K3sCase("for another key", issued(lambda cluster, *_: pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), USER))), *UNUSABLE, "another key", check=dropped),
+    K3sCase("for another node", leaf(cn=pki.node_user("node-2")), *UNUSABLE, "node-2", check=dropped),
+    K3sCase("for another group", leaf(orgs=["system:masters"]), *UNUSABLE, check=dropped),
+    K3sCase("for a group more", leaf(orgs=["system:nodes", "system:masters"]), *UNUSABLE, check=dropped),
+    K3sCase("expired", leaf(start=-2 * pki.DAY, end=-pki.DAY), *UNUSABLE, "expired", check=dropped),
+    K3sCase("for servers", leaf(eku=(pki.SERVER_AUTH,)), *UNUSABLE, check=dropped),
+    K3sCase("CA", leaf(ca=True), *UNUSABLE, check=dropped),
+    K3sCase("not issued by what follows it", issued(lambda cluster, key, leaf: leaf + cluster.ca.pem), *UNUSABLE, check=dropped),
+    K3sCase("leaf alone", issued(lambda cluster, key, leaf: leaf), None, 0),
+    K3sCase("private key in the answer", issued(lambda cluster, key, leaf: leaf + cluster.signer.pem + csrs.FOREIGN_KEY), *UNUSABLE, "private key", check=dropped),
+    K3sCase("shared key, as old servers send it", issued(lambda cluster, key, leaf: cluster.signer.node(NODE).combined), *UNUSABLE, "too old", check=dropped),
+    K3sCase("nothing", sign(faults.answer("")), *UNUSABLE, check=dropped),
+    K3sCase("web page", sign(faults.PORTAL), *UNUSABLE, check=dropped),
+    K3sCase("flood", sign(faults.flood), *MALFORMED, check=kept),
+    K3sCase("redirect", sign(faults.redirect("https://127.0.0.1:1/")), *MALFORMED, "302", check=kept),
+    K3sCase("stall", sign(faults.stall), "endpoint-unreachable", 69, check=kept),
+    K3sCase("no such path", sign(faults.error(404, "NotFound", "404 page not found")), *MALFORMED, "404", check=kept),
+    K3sCase("node name refused", sign(faults.error(400, "BadRequest", "header node name does not match auth node name")), "csr-rejected", 77,
+            "header node name does not match", check=kept),
+    K3sCase("not ready", lambda world: setattr(world.cluster, "is_ready", False), "server-error", 69, "runtime core not ready", check=kept),
+    K3sCase("internal error", sign(faults.INTERNAL), "server-error", 69, "etcdserver", check=kept),
+    K3sCase("no words", sign(faults.answer("", 418)), *MALFORMED, "418", check=kept),
+]
+
+
+@pytest.mark.parametrize("case", CERTIFICATES)
+def test_certificates(played, case):
+    played(case)
+
+
+# Beside another way to discover the cluster.
+
+def with_file(world, **settings):
+    """A discovery file of another cluster, in the place of endpoints."""
+    path = world.machine.path / "cluster-info.yaml"
+    path.write_text(apiserver.kubeconfig(world.server.url, world.cluster.ca.pem))
+    world.machine.write_settings(HEADER + to_yaml({"node": {"name": NODE}, "discovery": {"file": str(path)}, **settings}))
+
+
+@pytest.fixture
+def k3s(tmp_path):
+    world = K3sWorld(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+def test_hash_and_file_exclude_each_other(k3s):
+    """A file of another cluster would have its way, whatever the hash in the token says."""
+    with_file(k3s)
+    k3s.machine.join().failed("settings-invalid", 78, "credential 'node-bootstrap.token'", "cluster-info.yaml")
+    nothing_asked(k3s, None)
+    k3s.machine.endpoints = [k3s.server.endpoint]
+    k3s.machine.put_handoff(k3s.cluster.ca, k3s.server.url)
+    k3s.machine.install().failed("settings-invalid", 78)
+    assert not k3s.machine.target(k3s.machine.KUBECONFIG).exists()
+
+
+@pytest.mark.parametrize("place", ["file", "url"])
+def test_supervisor_and_file_exclude_each_other(k3s, place):
+    """Token and node password would go to the web server that only has the document."""
+    k3s.machine.set_credential("token", TOKEN)
+    with_file(k3s, cluster={"type": "k3s"})
+    if place == "url":
+        k3s.machine.write_settings(HEADER + to_yaml({"cluster": {"type": "k3s"}, "discovery": {"file": k3s.server.url + "/cluster-info"}}))
+    k3s.machine.join().failed("settings-invalid", 78, "cluster.type", "discovery.endpoints")
+    nothing_asked(k3s, None)
+
+
+def test_certificate_that_is_no_ca_among_bytes_that_are_vouched_for(k3s):
+    """The hash is of the bytes: what is no CA in them is left out, and nobody is blamed."""
+    leaf = pki.cert_pem(k3s.cluster.signer.client(pki.new_key().public_key(), "somebody"))
+    k3s.cluster.cacerts = k3s.cluster.ca.pem + leaf
+    k3s.give()
+    k3s.configure(k3s.server)
+    k3s.machine.unit().joined()
+    assert k3s.machine.read(k3s.machine.CA_FILE) == k3s.cluster.ca.pem.decode()
+
+
+@pytest.mark.parametrize("comment", ["# Société\n".encode("latin1"), b"# \x01\n"], ids=["Latin-1", "control character"])
+def test_text_that_cannot_be_handed_over(k3s, comment):
+    """Said before the supervisor has bound the node password."""
+    k3s.cluster.cacerts = comment + k3s.cluster.ca.pem
+    k3s.give()
+    k3s.configure(k3s.server, timeout="8s")
+    k3s.machine.inspect().joined()
+    k3s.machine.join().failed("answer-malformed", 65, "UTF-8")
+    nothing_sent(k3s, None)

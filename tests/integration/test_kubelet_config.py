@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubelet.configFrom: cluster: what is asked, what comes through `join`, and what the root side takes of it."""
+
+import json
+
+import pytest
+
+import apiserver
+import faults
+import pki
+from machine import HEADER, NODE, TOKEN_ID, Case, to_yaml
+from test_install import SERVER
+
+MAPS = "/api/v1/namespaces/kube-system/configmaps/"
+CONFIG = "var/lib/kubelet/config.yaml"
+KUBEADM = """apiVersion: kubelet.config.k8s.io/v1beta1
+authentication:
+  anonymous: {enabled: false}
+  webhook: {cacheTTL: 0s, enabled: true}
+  x509: {clientCAFile: /etc/kubernetes/pki/elsewhere.crt}
+authorization: {mode: Webhook}
+clusterDNS: [10.96.0.10]
+kind: KubeletConfiguration
+rotateCertificates: true
+staticPodPath: /etc/kubernetes/manifests
+"""
+FILTERED = """apiVersion: "kubelet.config.k8s.io/v1beta1"
+kind: "KubeletConfiguration"
+authentication:
+  anonymous:
+    enabled: false
+  webhook:
+    cacheTTL: "0s"
+    enabled: true
+  x509:
+    clientCAFile: "/etc/kubernetes/pki/ca.crt"
+authorization:
+  mode: "Webhook"
+clusterDNS: ["10.96.0.10"]
+rotateCertificates: true
+"""
+
+
+def config_map(text=KUBEADM, **changes):
+    return apiserver.Reply(200, json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}, "data": {"kubelet": text}, **changes}).encode())
+
+
+def forbidden(name):
+    return apiserver.status(403, "Forbidden", f'configmaps "{name}" is forbidden: User "system:bootstrap:{TOKEN_ID}" cannot get resource "configmaps"')
+
+
+def missing(name):
+    return apiserver.status(404, "NotFound", f'configmaps "{name}" not found')
+
+
+def wanted(world):
+    world.machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "cluster"}}), "config.yaml.d/10.yaml")
+
+
+def maps(answers, otherwise=missing, version="34"):
+    """What the cluster answers by the name of the ConfigMap; as RBAC does, with 403, where a Role names one of them alone."""
+    def prepare(world):
+        wanted(world)
+
+        def action(request):
+            if request.path == "/version":
+                return apiserver.Reply(200, json.dumps({"major": "1", "minor": version}).encode()) if version else apiserver.unauthorized()
+            name = request.path.removeprefix(MAPS)
+            answer = answers.get(name, otherwise)
+            return answer(name) if callable(answer) else answer
+        world.server.on("other", action)
+    return prepare
+
+
+def token_expired(world):
+    """While the request waited; the certificate that was issued does."""
+    wanted(world)
+    world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else apiserver.unauthorized())
+
+
+def other_group(world):
+    """A token that RBAC gives no more than a request."""
+    wanted(world)
+    world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else None if request.path == "/version" else forbidden("x"))
+
+
+def asked_as(*users):
+    def check(world, run):
+        assert [request.user for request in world.server.seen("other")] == list(users)
+    return check
+
+
+def asked(*names):
+    def check(world, run):
+        assert [request.path.rsplit("/")[-1] for request in world.server.seen("other")] == list(names)
+        if run.exit == 0:
+            assert (world.machine.state / "kubelet-config.yaml").read_text() == FILTERED
+    return check
+
+
+def first(n, answer, then):
+    """Another answer to the first requests."""
+    count = iter(range(n))
+    return lambda name: answer(name) if next(count, None) is not None else then
+
+
+MISSING, REFUSED, BAD = ("kubelet-config-missing", 69), ("kubelet-config-refused", 77), ("kubelet-config-unacceptable", 65)
+OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
+CASES = [
+    Case("there", maps({"kubelet-config": config_map()}), None, 0, "not taken over: staticPodPath", check=asked("kubelet-config")),
+    Case("old cluster", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20"), None, 0, "kubelet-config-1.20",
+         check=asked(*OLD[:3])),
+    Case("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, 0, check=asked(*OLD[:3])),
+    Case("old cluster, its control plane is newer", maps({"kubelet-config-1.18": config_map()}, version="20"), None, 0, check=asked(*OLD)),
+    Case("none", maps({}, version="20"), *MISSING, "kube-system/kubelet-config at"),
+    Case("none, and no Role", maps({}, forbidden, version="20"), *REFUSED, "kube-system/kubelet-config", "forbidden"),
+    Case("one that is there, and may not be read", maps({"kubelet-config": forbidden}, version="20"), *MISSING),
+    Case("none, and the server does not tell its version", maps({}, version=None), *MISSING),
+    Case("401", maps({"kubelet-config": lambda name: apiserver.unauthorized()}), *REFUSED, "401"),
+    Case("the token has expired meanwhile", token_expired, None, 0, check=asked_as("system:bootstrap:" + TOKEN_ID, pki.node_user(NODE))),
+    Case("the token is of another group", other_group, None, 0, check=asked_as(*["system:bootstrap:" + TOKEN_ID] * 5, pki.node_user(NODE))),
+    Case("503, then good", maps({"kubelet-config": first(2, lambda name: faults.UNAVAILABLE(None), config_map())}), None, 0, "server-error"),
+    Case("none, then it is made", maps({"kubelet-config": first(1, missing, config_map())}, version="0"), None, 0, "kubelet-config-missing"),
+    Case("no key kubelet", maps({"kubelet-config": config_map(data={"other": "x"})}), *MISSING, "data.kubelet"),
+    Case("not a KubeletConfiguration", maps({"kubelet-config": config_map("kind: Config\n")}), *BAD, "apiVersion"),
+    Case("anybody may do anything", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), *BAD, "authorization.mode", "AlwaysAllow"),
+    Case("another type", maps({"kubelet-config": config_map(KUBEADM + "maxPods: many\n")}), *BAD, ":11: maxPods"),
+    Case("too large", maps({"kubelet-config": config_map("#" * 300000)}), *BAD),
+    Case("not JSON", maps({"kubelet-config": apiserver.Reply(200, b"pong")}), "answer-malformed", 65),
+    Case("web page", maps({"kubelet-config": lambda name: faults.PORTAL(None)}), "answer-malformed", 65),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_configure(played, case):
+    played(case)
+
+
+def test_not_asked_without(world):
+    world.machine.join().joined()
+    assert world.server.seen("other") == [] and not (world.machine.state / "kubelet-config.yaml").exists()
+
+
+def test_whole_unit(world):
+    maps({"kubelet-config": config_map()})(world)
+    world.machine.unit().joined()
+    assert world.machine.read(CONFIG) == FILTERED and world.machine.target(CONFIG).stat().st_mode & 0o777 == 0o644
+    assert list(world.machine.state.iterdir()) == []
+    [request] = world.server.seen("other")
+    assert request.user == "system:bootstrap:" + TOKEN_ID
+
+
+def test_one_that_is_there_stays(world):
+    """The operator's, whatever the cluster has."""
+    maps({"kubelet-config": config_map()})(world)
+    world.machine.put(CONFIG, "mine", 0o644)
+    world.machine.unit().joined()
+    assert world.machine.read(CONFIG) == "mine"
+
+
+def test_other_ca_file(world):
+    wanted(world)
+    maps({"kubelet-config": config_map()})(world)
+    world.configure(kubelet={"caFile": "/etc/kubernetes/other.crt"})
+    world.machine.unit().joined()
+    assert 'clientCAFile: "/etc/kubernetes/other.crt"' in world.machine.read(CONFIG)
+
+
+# The root side, and a `join` that lies.
+
+@pytest.fixture
+def handed(world):
+    wanted(world)
+    world.machine.put_handoff(world.cluster.ca, SERVER)
+    return world.machine
+
+
+def test_installed(handed):
+    handed.put_state("kubelet-config.yaml", FILTERED)
+    handed.install().joined()
+    assert handed.read(CONFIG) == FILTERED
+
+
+def test_ca_file_is_ours_whatever_join_says(handed):
+    handed.put_state("kubelet-config.yaml", FILTERED.replace("/etc/kubernetes/pki/ca.crt", "/var/lib/private/node-bootstrap/ca.crt"))
+    handed.install().joined()
+    assert handed.read(CONFIG) == FILTERED
+
+
+LIES = [
+    ("static pods", FILTERED + "staticPodPath: /tmp\n", "handoff-untrusted", "staticPodPath"),
+    ("anonymous requests", FILTERED.replace("enabled: false", "enabled: true"), "handoff-untrusted", "authentication.anonymous.enabled"),
+    ("no authorization", FILTERED.replace("Webhook", "AlwaysAllow"), "handoff-untrusted", "authorization.mode"),
+    ("a socket", FILTERED + 'containerRuntimeEndpoint: "unix:///tmp/x"\n', "handoff-untrusted", "containerRuntimeEndpoint"),
+    ("another document", FILTERED + "---\nstaticPodPath: /tmp\n", "handoff-untrusted", "kubelet-config.yaml"),
+    ("not YAML", "{", "handoff-untrusted", "kubelet-config.yaml"),
+    ("too large", "#" * 300000, "handoff-malformed", "larger than"),
+]
+
+
+@pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
+def test_lies(handed, text, code, word):
+    handed.put_state("kubelet-config.yaml", text)
+    handed.install().failed(code, 76 if code == "handoff-untrusted" else 65, word)
+    assert handed.target_names() == {}
+
+
+def test_none_is_left(handed):
+    handed.install().failed("handoff-malformed", 65, "kubelet-config.yaml")
+    assert handed.target_names() == {}
+
+
+def test_link_in_its_place(handed):
+    (handed.path / "secret").write_text(FILTERED)
+    (handed.state / "kubelet-config.yaml").symlink_to(handed.path / "secret")
+    handed.install().failed("handoff-malformed", 65, "no regular file")
+
+
+def test_not_taken_without(world):
+    """Whatever lies there: the settings do not ask for it."""
+    world.machine.put_handoff(world.cluster.ca, SERVER)
+    world.machine.put_state("kubelet-config.yaml", FILTERED)
+    world.machine.install().joined()
+    assert not world.machine.target(CONFIG).exists() and list(world.machine.state.iterdir()) == []

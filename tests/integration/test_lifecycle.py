@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts and ends: SIGTERM, SIGKILL at each stage, deadlines, and what `status` says afterwards."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import apiserver
+import csrs
+import faults
+import pki
+from machine import NODE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
+
+LEEWAY = 0.3
+
+
+# SIGTERM.
+
+def waits_for_connection(world):
+    world.server.on_connect = faults.reset
+    return "endpoint-unreachable"
+
+
+def waits_for_answer(world):
+    world.server.on("cluster-info", faults.stall)
+    return None
+
+
+def waits_for_signature(world):
+    world.cluster.tokens[TOKEN_ID].signs = False
+    return "signature-missing"
+
+
+def waits_for_server(world):
+    world.server.on("create", faults.UNAVAILABLE)
+    return "server-error"
+
+
+def waits_for_approval(world):
+    world.cluster.controller = csrs.never
+    return "csr-pending"
+
+
+def waits_for_poll(world):
+    world.cluster.controller = csrs.never
+    world.server.on("watch", faults.forbidden)
+    return "csr-pending"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("prepare", [waits_for_connection, waits_for_answer, waits_for_signature, waits_for_server, waits_for_approval, waits_for_poll],
+                         ids=lambda prepare: prepare.__name__)
+def test_stopped(world, prepare, number):
+    """Ends at once and in order, is not taken for joined, and the next start goes on with the same key."""
+    line = prepare(world)
+    run = world.machine.start_join()
+    if line:
+        run.wait_for_line(line)
+    else:
+        end = time.monotonic() + 30
+        while not world.server.requests and time.monotonic() < end:
+            time.sleep(0.01)
+    run.signal(number)
+    assert run.wait(30).exit == 143, run.stderr
+    assert "stopped before" in run.stderr and run.codes[1:] == []
+    assert not (world.machine.state / "joined.json").exists()
+    world.machine.install().failed("handoff-missing", 65)
+
+    key = world.machine.state / "pending.key"
+    before = key.read_bytes() if key.exists() else None
+    world.server.on_connect = None
+    world.server.on("any", faults.healthy)
+    world.cluster.tokens[TOKEN_ID].signs = True
+    world.cluster.controller = csrs.approve()
+    for name in world.csrs():
+        csrs.approve()(world.cluster, name)
+    world.machine.join().joined()
+    assert before in (None, key.read_bytes()) and len(world.csrs()) == 1
+
+
+# SIGKILL at each stage.
+
+def kill_now(world):
+    def action(request):
+        run = world.machine.current()
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+    return action
+
+
+def kill_after(world):
+    """The server does what was asked, and the machine does not live to hear of it."""
+    def action(request):
+        reply = request.connection.server.healthy(request)
+        kill_now(world)(request)
+        return reply
+    return action
+
+
+KILLS = [
+    ("at cluster-info", "cluster-info", kill_now),
+    ("before the request is made", "create", kill_now),
+    ("after the request is made", "create", kill_after),
+    ("at the watch", "watch", kill_now),
+]
+
+
+@pytest.mark.parametrize("kind, action", [row[1:] for row in KILLS], ids=[row[0] for row in KILLS])
+def test_killed(world, kind, action):
+    """The next start finishes the join, and there is one request for this node."""
+    world.server.on(kind, action(world), times=1)
+    assert world.machine.start_join().wait().exit == -signal.SIGKILL
+    world.machine.unit().joined()
+    assert len(world.csrs()) == 1 and world.machine.inspect().note["verdict"] == "usable"
+
+
+def test_killed_again_and_again(world):
+    """At every request in turn, until one start goes through."""
+    world.cluster.controller = csrs.never
+    for kind in ("cluster-info", "create", "watch", "create", "watch"):
+        world.server.on(kind, kill_after(world), times=1)
+        assert world.machine.start_join().wait().exit == -signal.SIGKILL
+    csrs.approve()(world.cluster, world.csrs()[0])
+    world.machine.unit().joined()
+    assert len(world.csrs()) == 1
+
+
+def test_killed_while_pending_then_approved(world):
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    name, = world.cluster.csrs.wait_for()
+    time.sleep(LEEWAY)
+    run.kill()
+    csrs.approve()(world.cluster, name)
+    world.machine.unit().joined()
+    assert world.csrs() == [name]
+
+
+def test_killed_before_the_installer(world):
+    """joined.json is there, the machine reboots: the next start does not ask again, or asks for the same."""
+    world.machine.join().joined()
+    key = (world.machine.state / "pending.key").read_bytes()
+    world.machine.unit().joined()
+    assert len(world.csrs()) == 1
+    assert pki.spki(pki.load_key(key).public_key()) == pki.spki(world.machine.installed_identity()[0][0].public_key())
+
+
+def test_later_start_with_an_expired_certificate(world):
+    """The request of a start long ago was issued meanwhile, and has expired: a new one is made without being told."""
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    name, = world.cluster.csrs.wait_for()
+    run.kill()
+    csrs.approve(csrs.with_changes(start=-2 * pki.DAY, end=-pki.DAY))(world.cluster, name)
+    world.cluster.controller = csrs.approve()
+    world.machine.join().joined()
+    assert len(world.csrs()) == 2
+
+
+# Deadlines.
+
+def until_then(world, run):
+    assert run.seconds > 2.9
+
+
+DEADLINES = [
+    Case("unreachable", waits_for_connection, "endpoint-unreachable", 69),
+    Case("no answer", waits_for_answer, "endpoint-unreachable", 69),
+    Case("no signature", waits_for_signature, "signature-missing", 69),
+    Case("server not ready", waits_for_server, "server-error", 69),
+    Case("pending", waits_for_approval, "csr-pending", 75),
+    Case("pending, by polling", waits_for_poll, "csr-pending", 75),
+]
+for case in DEADLINES:
+    case.words, case.check, case.faketime, case.settings = ("30 s",), until_then, "+0 x10", {"timeout": "30s"}
+
+
+@pytest.mark.parametrize("case", DEADLINES)
+def test_deadline(played, case):
+    played(case)
+
+
+def test_no_deadline(world):
+    """infinity, the default: still waiting after what is half an hour to the machine."""
+    world.cluster.controller = csrs.never
+    world.machine.configure(world.server, timeout=None)
+    run = world.machine.start_join(faketime="+0 x600")
+    run.wait_for_status("kubectl certificate approve")
+    time.sleep(3)
+    assert run.is_running()
+    csrs.approve()(world.cluster, world.csrs()[0])
+    run.wait().joined()
+
+
+def test_refusals_hours_apart(world):
+    """A refusal that a race caused is waited out each time, however long ago the last one was."""
+    world.cluster.controller = csrs.never
+    world.server.on("watch", faults.error(405, "MethodNotAllowed", "no"))
+    world.machine.configure(world.server, timeout=None)
+    run = world.machine.start_join(faketime="+0 x30")
+    for _ in range(2):
+        seen = len(world.server.seen("get"))
+        world.server.on("get", faults.forbidden, times=1)
+        end = time.monotonic() + 60
+        while len(world.server.seen("get")) < seen + 4 and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(1.5)     # 45 s to the machine
+        assert run.is_running(), run.stderr
+    assert run.is_running(), run.stderr
+    csrs.approve()(world.cluster, world.csrs()[0])
+    run.wait().joined()
+
+
+# Nobody is flooded.
+
+def watch_answered(action):
+    def prepare(world):
+        world.cluster.controller = csrs.never
+        world.server.on("watch", action)
+    return prepare
+
+
+def deleted_again_and_again(world):
+    world.cluster.controller = csrs.delete()
+    world.server.on("watch", faults.WATCH_ENDS)
+
+
+def few_requests(world, run):
+    assert len(world.server.requests) < 40, f"{len(world.server.requests)} requests in 4 s"
+    assert len(world.server.seen("create")) < 12
+
+
+PENDING = ("csr-pending", 75)
+FLOODS = [
+    Case("watch that always ends at once", watch_answered(faults.WATCH_ENDS), *PENDING, csrs=1),
+    Case("watch that always says 410", watch_answered(faults.WATCH_EXPIRED), *PENDING, csrs=1),
+    Case("watch with one bookmark", watch_answered(faults.watch_bookmarks_only), *PENDING, csrs=1),
+    Case("watch that is not JSON", watch_answered(faults.watch_events(b"pong\n")), *PENDING, csrs=1),
+    Case("watch that hangs up", watch_answered(faults.hang_up_instead), *PENDING, csrs=1),
+    Case("watch of others", watch_answered(faults.watch_of_others), *PENDING, csrs=1),
+    Case("deleted again and again", deleted_again_and_again, *PENDING),
+]
+for case in FLOODS:
+    case.check, case.settings = few_requests, {"timeout": "4s"}
+
+
+@pytest.mark.parametrize("case", FLOODS)
+def test_polite(played, case):
+    """A server that answers badly is asked seldom: a fleet that waits must not take it down."""
+    played(case)
+
+
+# status
+
+def test_status_of_a_joined_machine(world):
+    world.machine.unit().joined()
+    machine = world.machine
+    run = status(machine)
+    assert run.exit == 0
+    for words in (NODE, "system:nodes", "system:node:" + NODE, "kubernetes", world.server.url, world.cluster.ca.pin, TOKEN_ID, TOKEN_SOURCE):
+        assert words in run.stdout, f"{words!r} is not in:\n{run.stdout}"
+    assert SECRET not in run.stdout and TOKEN not in run.stdout
+
+
+def status(machine):
+    """`status` reads the paths of the settings, which here are below the root."""
+    paths = {"kubeconfig": Machine.KUBECONFIG, "certificateDirectory": Machine.PKI, "caFile": Machine.CA_FILE}
+    text = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(text + "kubelet:\n" + "".join(f"  {key}: {machine.target(path)}\n" for key, path in paths.items()))
+    link = machine.target(Machine.CURRENT)
+    if link.is_symlink():
+        target = os.readlink(link)
+        link.unlink()
+        link.symlink_to(str(machine.root) + target)
+    run = machine.status()
+    machine.write_settings(text)
+    return run
+
+
+def test_status_of_a_fresh_machine(machine):
+    run = status(machine)
+    assert run.exit == 1 and "not joined" in run.stdout
+
+
+def test_status_of_a_machine_that_kubeadm_joined(machine, cluster):
+    """No record of ours, so nothing that it could tell."""
+    machine.put_joined_before(cluster.ca.node(NODE), "https://192.0.2.10:6443", ca=cluster.ca)
+    machine.put(Machine.KUBECONFIG, node_kubeconfig("https://192.0.2.10:6443", paths=[str(machine.target(Machine.CURRENT))] * 2))
+    run = status(machine)
+    assert run.exit == 1 and "not joined by node-bootstrap" in run.stdout
+
+
+def test_status_with_an_escape_sequence_in_the_record(world):
+    """Whoever could write the record cannot write to the terminal of the person who asks."""
+    world.machine.unit().joined()
+    path = world.machine.target(Machine.RECORD)
+    path.write_text(path.read_text().replace(world.server.url, "https://\\u001b[2J.example.org"))
+    run = status(world.machine)
+    assert "\x1b" not in run.stdout + run.stderr
+
+
+def put_link(path):
+    path.symlink_to("nowhere")
+
+
+def put_text(text):
+    return lambda path: path.write_text(text)
+
+
+@pytest.mark.parametrize("path, make, code", [
+    (Machine.RECORD, os.mkdir, "installed-malformed"), (Machine.RECORD, put_text("{}"), "installed-malformed"),
+    (Machine.CURRENT, put_link, "installed-unreadable"), (Machine.CURRENT, os.mkdir, "installed-malformed"), (Machine.CURRENT, put_text("x"), "installed-malformed"),
+], ids=["record is a folder", "record is incomplete", "certificate is not there", "certificate is a folder", "certificate is none"])
+def test_status_of_what_cannot_be_read(world, path, make, code):
+    """Nothing here speaks of the network side, or of a machine that was broken into."""
+    world.machine.unit().joined()
+    target = world.machine.target(path)
+    target.unlink()
+    make(target)
+    run = status(world.machine).failed(code, {"installed-malformed": 65, "installed-unreadable": 74}[code], target.name)
+    assert "network side" not in run.stderr
+
+
+def test_second_endpoint_in_the_record(world):
+    """The endpoint that proved good is told, not the first one."""
+    world.machine.configure(world.server, endpoints=[faults.dead_endpoint(), world.server.endpoint])
+    world.machine.join().joined()
+    assert world.machine.handoff()["endpoint"] == world.server.endpoint
+
+
+def test_two_machines_at_once(world, tmp_path):
+    """Two nodes with one token: two requests, two certificates."""
+    (tmp_path / "second").mkdir()
+    second = Machine(tmp_path / "second")
+    second.configure(world.server, node="node-2")
+    runs = [world.machine.start_join(), second.start_join()]
+    for run in runs:
+        run.wait().joined()
+    names = sorted(pki.subject(pki.load_certs(machine.handoff()["certificate"].encode())[0])[1][0] for machine in (world.machine, second))
+    assert names == ["system:node:node-1", "system:node:node-2"] and len(world.csrs()) == 2
+
+
+def test_ipv6(world):
+    """An IPv6 endpoint, with brackets wherever it is shown."""
+    server = apiserver.ApiServer(world.cluster, ("::1", 0), identity=world.cluster.ca.serving(["::1"])).start()
+    world._more.append(server)
+    world.machine.configure(server)
+    world.machine.unit().joined()
+    assert f"https://[::1]:{server.port}" in world.machine.read(Machine.KUBECONFIG)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stage node: whether another machine has this node name."""
+
+import pytest
+
+import faults
+import pki
+from machine import HEADER, NODE, Case, to_yaml
+
+
+def node_object(name=NODE, ready="True", address="192.0.2.77", **changes):
+    conditions = [{"type": "MemoryPressure", "status": "False"}]
+    if ready is not None:
+        conditions.append({"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-02T03:04:05Z"})
+    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name},
+            "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]}, **changes}
+
+
+def there(*arguments, **changes):
+    def prepare(world):
+        world.cluster.nodes[NODE] = node_object(*arguments, **changes)
+    return prepare
+
+
+def answer(action, **rule):
+    return lambda world: world.server.on("node", action, **rule)
+
+
+def not_ready_after(n):
+    """As it is after a machine was installed anew: for a while the Node says Ready."""
+    def prepare(world):
+        there()(world)
+
+        def look(request):
+            if len(world.server.seen("node")) > n:
+                world.cluster.nodes[NODE] = node_object(ready="Unknown")
+        world.server.on("node", look)
+    return prepare
+
+
+def settings(world, **sections):
+    world.machine.write_settings(HEADER + to_yaml(sections), "config.yaml.d/20.yaml")
+
+
+def allowed(world):
+    there()(world)
+    settings(world, node={"allowExisting": True})
+
+
+def asked(n):
+    def check(world, run):
+        assert len(world.server.seen("node")) == n
+    return check
+
+
+def no_request_was_made(world, run):
+    assert world.csrs() == [] and not (world.machine.state / "pending.key").exists()
+
+
+TAKEN = ("node-name-taken", 77)
+CASES = [
+    Case("no such Node", lambda world: None, None, 0, check=asked(1)),
+    Case("Ready", there(), *TAKEN, f"a Node '{NODE}'", "192.0.2.77", "2026-01-02T03:04:05Z", check=no_request_was_made),
+    Case("Ready, and nothing more is known", there(status={"conditions": [{"type": "Ready", "status": "True"}]}), *TAKEN),
+    Case("not Ready any more, after a while", not_ready_after(2), None, 0, "node-name-taken", check=asked(3)),
+    Case("not Ready", there("node-1", "False"), None, 0, check=asked(1)),
+    Case("not heard of", there("node-1", "Unknown"), None, 0),
+    Case("no condition Ready", there("node-1", None), None, 0),
+    Case("no status", there(status={}), None, 0),
+    Case("Ready, and allowed", allowed, None, 0, check=asked(0)),
+    Case("401", answer(faults.unauthorized), None, 0, csrs=1),
+    Case("403", answer(faults.error(403, "Forbidden", "no")), None, 0, csrs=1),
+    Case("500, then good", answer(faults.INTERNAL, times=2), None, 0, "server-error", csrs=1),
+    Case("500", answer(faults.INTERNAL), "server-error", 69, f"the Node '{NODE}'", check=no_request_was_made),
+    Case("web page", answer(faults.PORTAL), "answer-malformed", 65, check=no_request_was_made),
+    Case("another Node", there("node-2"), "answer-malformed", 65, "node-2"),
+    Case("another kind", there(kind="Pod"), "answer-malformed", 65, "kind"),
+    Case("body without end", answer(faults.flood), "answer-malformed", 65),
+    Case("answer cut", answer(faults.cut, times=1), None, 0, csrs=1),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_node(played, case):
+    played(case)
+
+
+def test_certificate_of_this_very_node(world):
+    """Joined anew since kubelet cannot rotate it: the Node that is Ready is this machine's own."""
+    machine = world.machine
+    there()(world)
+    machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
+    _, text = machine.installed_identity()
+    machine.target(machine.CURRENT).unlink()
+    machine.put(machine.CURRENT, text)
+    assert machine.inspect().joined().note["verdict"] == "not-rotatable"
+    machine.join().joined()
+    assert world.server.seen("node") == []
+
+
+def test_expired_certificate_of_this_node(world):
+    """It does not prove that the Node is this machine's: kubelet without a certificate is not Ready for long."""
+    there()(world)
+    world.configure(timeout="8s")
+    world.machine.put_joined_before(world.cluster.ca.node(NODE, start=-pki.DAY, end=-pki.HOUR), world.server.url, ca=world.cluster.ca)
+    assert world.machine.inspect().joined().note["verdict"] == "expired"
+    world.machine.join().failed(*TAKEN)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proxies out of the environment, by which exceptions they are passed by, and where libcurl and Go do not agree."""
+
+import pytest
+
+import apiserver
+import faults
+from machine import TOKEN_ID, Machine
+from ways import World
+
+DEAD = "http://127.0.0.1:1"
+PINNED = 2      # connections of a join by token: the unverified one, and the verified one
+
+
+class Refusing(faults.Proxy):
+    """Lets nobody through."""
+
+    def _serve(self, client):
+        with client:
+            self.asked.append(client.recv(65536).decode().split(" ")[1])
+            client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+
+
+class Asking(faults.Proxy):
+    """Keeps the whole of what it is asked."""
+
+    heads = ()
+
+    def _serve(self, client):
+        head = client.recv(65536, faults.socket.MSG_PEEK).decode()
+        self.heads = [*self.heads, head]
+        super()._serve(client)
+
+
+@pytest.fixture
+def ways(tmp_path):
+    world = World(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+@pytest.fixture
+def by_token(ways):
+    ways.configure(discovery={"endpoints": [ways.server.endpoint], "caCertHashes": [ways.cluster.ca.pin]})
+    return ways
+
+
+USED = [
+    ("HTTPS_PROXY", {"HTTPS_PROXY": "{proxy}"}),
+    ("https_proxy", {"https_proxy": "{proxy}"}),
+    ("ALL_PROXY, which Go does not know", {"ALL_PROXY": "{proxy}"}),
+    ("https_proxy before HTTPS_PROXY, where Go has it the other way", {"https_proxy": "{proxy}", "HTTPS_PROXY": DEAD}),
+    ("without a scheme", {"HTTPS_PROXY": "{bare}"}),
+    ("although this address is a loopback one, which Go would never hand over", {"HTTPS_PROXY": "{proxy}", "NO_PROXY": ""}),
+    ("an exception for another network", {"HTTPS_PROXY": "{proxy}", "NO_PROXY": "10.0.0.0/8,192.0.2.0/24"}),
+    ("an exception for another address", {"HTTPS_PROXY": "{proxy}", "NO_PROXY": "127.0.0.2,example.org"}),
+    ("an exception whose digits begin alike", {"HTTPS_PROXY": "{proxy}", "NO_PROXY": "127.0.0.11,7.0.0.1"}),
+    ("an exception with a port, which only Go knows", {"HTTPS_PROXY": "{proxy}", "NO_PROXY": "{endpoint}"}),
+]
+PASSED_BY = [
+    ("HTTP_PROXY alone", {"HTTP_PROXY": DEAD, "http_proxy": DEAD}),
+    ("an address", {"HTTPS_PROXY": DEAD, "NO_PROXY": "127.0.0.1"}),
+    ("no_proxy", {"HTTPS_PROXY": DEAD, "no_proxy": "127.0.0.1"}),
+    ("a network", {"HTTPS_PROXY": DEAD, "NO_PROXY": "10.0.0.0/8,127.0.0.0/8"}),
+    ("a network of one", {"HTTPS_PROXY": DEAD, "NO_PROXY": "127.0.0.1/32"}),
+    ("blanks between", {"HTTPS_PROXY": DEAD, "NO_PROXY": "example.org, 127.0.0.0/8"}),
+    ("everything", {"HTTPS_PROXY": DEAD, "NO_PROXY": "*"}),
+]
+
+
+@pytest.mark.parametrize("environment", [row[1] for row in USED], ids=[row[0] for row in USED])
+def test_used(by_token, environment):
+    proxy = by_token.closing(faults.Proxy())
+    values = {"proxy": proxy.url, "bare": proxy.url.removeprefix("http://"), "endpoint": by_token.server.endpoint}
+    by_token.machine.unit(environment={key: value.format(**values) for key, value in environment.items()}).joined()
+    assert proxy.asked == [by_token.server.endpoint] * PINNED
+    assert "proxy" not in by_token.machine.read(Machine.KUBECONFIG), "what is in the environment of this unit is not kubelet's"
+
+
+@pytest.mark.parametrize("environment", [row[1] for row in PASSED_BY], ids=[row[0] for row in PASSED_BY])
+def test_passed_by(by_token, environment):
+    by_token.machine.unit(environment=environment).joined()
+
+
+NAMES = [
+    ("the name", "localhost", False),
+    ("a domain", "example.org,.localhost", False),
+    ("a name that ends alike", "host", True),
+    ("an address of the name, which is not looked up", "127.0.0.0/8,::1", True),
+]
+
+
+@pytest.mark.parametrize("exception, is_used", [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
+def test_exception_for_a_name(ways, exception, is_used):
+    proxy = ways.closing(faults.Proxy())
+    endpoint = f"localhost:{ways.server.port}"
+    ways.cluster.server = f"https://{endpoint}"
+    ways.configure(discovery={"endpoints": [endpoint], "caCertHashes": [ways.cluster.ca.pin]})
+    ways.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
+    assert proxy.asked == ([endpoint] * PINNED if is_used else [])
+
+
+def test_user_and_password(by_token):
+    """In the environment they may stand, as for Go; they are printed nowhere."""
+    proxy = by_token.closing(Asking())
+    by_token.machine.secrets.append("hunter2hunter2")
+    by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url.replace("//", "//user:hunter2hunter2@")}).joined()
+    assert len(proxy.heads) == PINNED and all("Proxy-Authorization: Basic " in head for head in proxy.heads)
+
+
+def test_nothing_of_ours_goes_to_the_proxy(by_token):
+    proxy = by_token.closing(Asking())
+    by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url}).joined()
+    assert proxy.heads and all(TOKEN_ID not in head and "\r\nAuthorization" not in head for head in proxy.heads)
+
+
+def test_proxy_that_refuses(by_token):
+    proxy = by_token.closing(Refusing())
+    by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="8s")
+    by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url}).failed("endpoint-unreachable", 69, "407")
+    assert proxy.asked and by_token.server.connections == []
+
+
+def test_password_of_a_dead_proxy_is_not_printed(by_token):
+    by_token.machine.secrets.append("hunter2hunter2")
+    by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="8s")
+    by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("endpoint-unreachable", 69)
+
+
+# The other ways in.
+
+def test_url_discovery(ways):
+    """Web server and API server, each by the proxy."""
+    proxy = ways.closing(faults.Proxy())
+    web = ways.endpoint(ways.stranger())
+    web.on("any", faults.answer(ways.document()))
+    ways.configure(discovery={"file": f"https://{web.endpoint}/x", "urlCAFile": ways.give("web.crt", web.cluster.ca.pem)})
+    ways.machine.unit(environment={"HTTPS_PROXY": proxy.url}).joined()
+    assert proxy.asked == [web.endpoint, ways.server.endpoint, ways.server.endpoint]
+
+
+def test_proxy_url_is_stronger(ways):
+    """As in clientcmd: what the document says holds for its cluster, whatever stands in the environment."""
+    proxy = ways.closing(faults.Proxy())
+    text = apiserver.kubeconfig(ways.server.url, ways.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    ways.configure(discovery={"file": ways.give("cluster.conf", text)})
+    ways.machine.unit(environment={"HTTPS_PROXY": DEAD}).joined()
+    assert proxy.asked == [ways.server.endpoint] * 2
+    assert proxy.url in ways.machine.read(Machine.KUBECONFIG)
+
+
+def test_proxy_url_although_the_environment_excepts_it(ways):
+    """As in clientcmd: NO_PROXY is for the proxies of the environment."""
+    proxy = ways.closing(faults.Proxy())
+    text = apiserver.kubeconfig(ways.server.url, ways.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    ways.configure(discovery={"file": ways.give("cluster.conf", text)})
+    ways.machine.unit(environment={"NO_PROXY": "127.0.0.0/8"}).joined()
+    assert proxy.asked == [ways.server.endpoint] * 2

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""install --reset: what the join wrote goes, and nothing else."""
+
+import json
+import os
+import platform
+import re
+
+import pytest
+
+import pki
+from machine import NODE, Machine, node_kubeconfig
+
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+ENV = "var/lib/kubelet/node-bootstrap.env"
+
+
+@pytest.fixture
+def joined(machine):
+    machine.unit().joined()
+    return machine
+
+
+def reset(machine):
+    run = machine.install("--reset")
+    assert run.exit == 0, run.stderr
+    return run
+
+
+def said(run, word, path):
+    return [line for line in run.stdout.splitlines() if line.startswith(word + " ") and f"/{path}" in line]
+
+
+def test_everything_of_the_join_goes(joined):
+    written = joined.target_names()
+    run = reset(joined)
+    assert joined.target_names() == {}
+    for path in written:
+        assert said(run, "removed", path), f"{path} is not named:\n{run.stdout}"
+    assert f"kubectl delete node {NODE}" in run.stdout
+
+
+def test_joins_again_afterwards(joined):
+    reset(joined)
+    joined.unit().joined()
+    assert joined.KUBECONFIG in joined.target_names()
+
+
+def test_a_second_reset_finds_nothing(joined):
+    reset(joined)
+    run = reset(joined)
+    assert "has not joined this machine" in run.stdout and "removed" not in run.stdout
+
+
+def test_state_goes(joined):
+    joined.put_state("pending.key", "x")
+    joined.put_state("joined.json", "x")
+    joined.put_state("other", "x")
+    reset(joined)
+    assert os.listdir(joined.state) == ["other"]
+
+
+def test_kubelets_own_files_stay(joined):
+    kept = {"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\n", f"{joined.PKI}/kubelet.crt": "c", f"{joined.PKI}/kubelet.key": "k",
+            f"{joined.PKI}/kubelet-server-2026-01-02-03-04-05.pem": "s", "etc/kubernetes/manifests/pod.yaml": "p"}
+    for path, text in kept.items():
+        joined.put(path, text)
+    run = reset(joined)
+    assert {path: joined.read(path) for path in joined.target_names()} == kept
+    assert said(run, "left", f"{joined.PKI}/kubelet.crt") and said(run, "left", f"{joined.PKI}/kubelet-server-")
+
+
+def test_certificate_that_kubelet_renewed_is_named_and_stays(joined):
+    renewed = f"{joined.PKI}/kubelet-client-2030-01-02-03-04-05.pem"
+    joined.put(renewed, "renewed")
+    link = joined.target(joined.CURRENT)
+    first = os.readlink(link).lstrip("/")
+    link.unlink()
+    link.symlink_to("/" + renewed)
+    run = reset(joined)
+    assert list(joined.target_names()) == [renewed] and not joined.target(first).exists()
+    assert said(run, "left", renewed) and "stays valid until it expires" in run.stdout
+
+
+def test_what_was_set_aside_stays(joined):
+    names = [f"{joined.KUBECONFIG}.old", f"{joined.KUBECONFIG}.old.2", f"{joined.CA_FILE}.old", f"{joined.CURRENT}.old"]
+    for name in names:
+        joined.put(name, "before")
+    run = reset(joined)
+    assert sorted(joined.target_names()) == sorted(names)
+    for name in names:
+        assert run.stdout.splitlines().count(f"left     /{name}: a join has set it aside") == 1
+
+
+def test_all_in_one_folder(machine):
+    text = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(text.replace("kubelet:\n", "") + "kubelet:\n  kubeconfig: /srv/k\n  certificateDirectory: /srv\n  caFile: /srv/ca.crt\n")
+    machine.unit().joined()
+    machine.put("srv/k.old", "before")
+    run = reset(machine)
+    assert run.stdout.count("/srv/k.old") == 1 and list(machine.target_names()) == ["srv/k.old"]
+
+
+def test_machine_that_somebody_else_joined(machine, server):
+    machine.put(machine.KUBECONFIG, node_kubeconfig(f"https://{server.endpoint}"))
+    machine.put(f"{machine.PKI}/kubelet-client-2026-01-02-03-04-05.pem", "theirs")
+    before = machine.target_names()
+    run = reset(machine)
+    assert machine.target_names() == before
+    assert said(run, "left", machine.KUBECONFIG) and "there is no" in run.stdout
+
+
+@pytest.mark.parametrize("text", [
+    "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+    "not: [yaml",
+], ids=["kubelet's configuration", "damaged"])
+def test_file_that_is_no_kubeconfig(joined, text):
+    joined.put(joined.KUBECONFIG, text)
+    run = reset(joined)
+    assert said(run, "left", joined.KUBECONFIG)
+    assert joined.target_names() == {joined.KUBECONFIG: 0o600} and joined.read(joined.KUBECONFIG) == text
+
+
+@pytest.mark.parametrize("change, why", [
+    (lambda text: text.replace(f"/{Machine.CURRENT}", "/etc/kubernetes/other.pem"), "another client certificate"),
+    (lambda text: re.sub(r"server: .*", "server: https://other.example.org:6443", text), "its API server is not that of the join"),
+], ids=["names other files", "of another cluster"])
+def test_kubeconfig_that_is_not_ours(joined, change, why):
+    """Somebody else has joined this machine since: with it goes all that it uses."""
+    joined.put(joined.KUBECONFIG, change(joined.read(joined.KUBECONFIG)))
+    before = joined.target_names()
+    run = reset(joined)
+    [line] = said(run, "left", joined.KUBECONFIG)
+    assert why in line
+    for path in (joined.CURRENT, joined.CA_FILE, FLAGS):
+        assert said(run, "left", path), f"{path} is not named:\n{run.stdout}"
+    assert set(before) - set(joined.target_names()) == {ENV, joined.RECORD}
+
+
+def test_join_by_kubeadm_since(joined, world):
+    """Its files lie where ours were, but for the certificate of ours, which goes."""
+    other, ours = world.stranger(), os.readlink(joined.target(joined.CURRENT)).lstrip("/")
+    joined.put_joined_before(other.ca.node(NODE), "https://other.example.org:6443", ca=other.ca)
+    reset(joined)
+    left = joined.target_names()
+    assert {joined.KUBECONFIG, joined.CURRENT, joined.CA_FILE} <= set(left) and ours not in left
+
+
+def test_ca_file_that_was_there_before(machine, cluster):
+    machine.put(machine.CA_FILE, cluster.ca.pem, 0o644)
+    machine.unit().joined()
+    run = reset(machine)
+    assert list(machine.target_names()) == [machine.CA_FILE] and "it was there before the join" in run.stdout
+
+
+def test_ca_file_and_arguments_of_the_join_before(joined):
+    """A join anew finds what an earlier one wrote; it is of the join all the same."""
+    joined.target(joined.KUBECONFIG).unlink()
+    joined.unit().joined()
+    reset(joined)
+    assert not joined.target(joined.CA_FILE).exists() and not joined.target(FLAGS).exists()
+
+
+@pytest.mark.parametrize("member", ["caFileFound", "kubeletArguments"])
+def test_record_of_an_older_version(machine, cluster, member):
+    machine.unit().joined()
+    record = json.loads(machine.read(machine.RECORD))
+    record.pop(member, None)
+    machine.put(machine.RECORD, json.dumps(record), 0o644)
+    reset(machine)
+    assert machine.target_names() == {}
+
+
+def test_ca_file_that_is_not_ours(joined):
+    for text in (pki.CA().pem.decode(), joined.read(joined.CA_FILE) + pki.CA().pem.decode(), "", "nothing"):
+        joined.put(joined.CA_FILE, text, 0o644)
+        record = joined.read(joined.RECORD)
+        run = reset(joined)
+        assert said(run, "left", joined.CA_FILE) and joined.read(joined.CA_FILE) == text
+        joined.put(joined.RECORD, record, 0o644)
+
+
+def test_ca_file_with_a_comment_is_ours(joined):
+    joined.put(joined.CA_FILE, "# the cluster's\n" + joined.read(joined.CA_FILE), 0o644)
+    reset(joined)
+    assert not joined.target(joined.CA_FILE).exists()
+
+
+# name, kubeadm-flags.env before, after (None: it is gone)
+FLAGS_CASES = [
+    ("ours alone", f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}"\n', None),
+    ("beside kubeadm's", f'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p --hostname-override={NODE} --v=2"\n',
+     'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p --v=2"\n'),
+    ("beside another line", f'A=b\nKUBELET_KUBEADM_ARGS="--hostname-override={NODE}"\n', 'A=b\nKUBELET_KUBEADM_ARGS=""\n'),
+    ("another name", 'KUBELET_KUBEADM_ARGS="--hostname-override=other"\n', 'KUBELET_KUBEADM_ARGS="--hostname-override=other"\n'),
+    ("a longer name", f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}0"\n', f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}0"\n'),
+    ("nothing of ours", "A=b\n", "A=b\n"),
+    ("a form that cannot be edited", f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}\n', f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}\n'),
+]
+
+
+@pytest.mark.parametrize("row", FLAGS_CASES, ids=[row[0] for row in FLAGS_CASES])
+def test_arguments_for_kubelet(joined, row):
+    _, before, after = row
+    joined.put(FLAGS, before, 0o644)
+    run = reset(joined)
+    assert (joined.read(FLAGS) if joined.target(FLAGS).exists() else None) == after
+    assert said(run, "left" if before == after else "removed" if after is None else "changed", FLAGS)
+
+
+def test_arguments_that_the_join_wrote(joined):
+    assert NODE != platform.node() and f"--hostname-override={NODE}" in joined.read(FLAGS)
+    reset(joined)
+    assert not joined.target(FLAGS).exists()
+
+
+def test_arguments_of_the_settings(machine, server):
+    text = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(text.replace("kubelet:\n", "") + "kubelet:\n  criSocket: /run/c.sock\n  extraArgs: [v=2]\n")
+    machine.put(FLAGS, 'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p"\n', 0o644)
+    machine.unit().joined()
+    assert "--container-runtime-endpoint=unix:///run/c.sock" in machine.read(FLAGS) and "--v=2" in machine.read(FLAGS)
+    reset(machine)
+    assert machine.read(FLAGS) == 'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p"\n'
+
+
+def test_arguments_that_the_settings_no_longer_name(machine):
+    before = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(before.replace("kubelet:\n", "") + "kubelet:\n  criSocket: /run/c.sock\n  extraArgs: [v=2]\n")
+    machine.put(FLAGS, 'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p --v=2"\n', 0o644)
+    machine.unit().joined()
+    machine.write_settings(before)
+    reset(machine)
+    assert machine.read(FLAGS) == 'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=p --v=2"\n'
+
+
+def test_damaged_record(joined):
+    joined.put(joined.RECORD, "{}", 0o644)
+    before = joined.target_names()
+    joined.install("--reset").failed("installed-malformed", 65, joined.RECORD)
+    assert joined.target_names() == before
+
+
+def test_record_that_names_a_file_elsewhere(joined):
+    record = json.loads(joined.read(joined.RECORD))
+    joined.put("etc/precious.pem", "precious")
+    joined.put(f"{joined.PKI}/other/kubelet-client-1.pem", "precious")
+    for path in ("/etc/precious.pem", f"/{joined.PKI}/../../../../etc/precious.pem", f"/{joined.PKI}/other/kubelet-client-1.pem"):
+        joined.put(joined.RECORD, json.dumps({**record, "certificate": path}), 0o644)
+        joined.install("--reset")
+        assert joined.target("etc/precious.pem").exists() and joined.target(f"{joined.PKI}/other/kubelet-client-1.pem").exists()
+
+
+def test_goes_on_where_it_ended(joined):
+    """One file cannot be removed; the kubeconfig is gone by then, and the record, by which the next try goes, is not."""
+    joined.target(ENV).unlink()
+    joined.target(ENV).mkdir()
+    run = joined.install("--reset")
+    run.failed("reset-unfinished", 73, ENV)
+    assert not joined.target(joined.KUBECONFIG).exists() and joined.target(joined.RECORD).exists()
+    joined.target(ENV).rmdir()
+    reset(joined)
+    assert joined.target_names() == {}

@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap setup as far as no systemd is needed: the command line of kubeadm, what is written into an image, what is refused."""
+
+import base64
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+import apiserver
+import pki
+from machine import FAILURES, HEADER, PATIENCE, TOKEN, TOKEN_ID, find_program
+
+OTHER = "ghijkl.fedcba9876543210"
+PIN, PIN_2 = "sha256:" + "ab" * 32, "sha256:" + "cd" * 32
+DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"
+CREDENTIALS = "etc/credstore"
+GOOD = f"10.0.0.1:6443 --token {TOKEN} --discovery-token-ca-cert-hash {PIN}"
+BASIS = {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}
+
+
+def nothing_stays(before=()):
+    """What was checked lies in memory for a moment: that of another test beside this one, too."""
+    end = time.monotonic() + PATIENCE
+    while set(glob.glob("/dev/shm/node-bootstrap-*")) - set(before):
+        assert time.monotonic() < end, "what was checked stays in memory"
+        time.sleep(0.01)
+
+
+class Image:
+    def __init__(self, path):
+        self.root = path / "root"
+        self.root.mkdir()
+        self.token = path / "token"
+        self.token.touch(0o600)
+        self.token.write_text(f"{TOKEN}\n")
+
+    def setup(self, words, stdin=None):
+        argv = [find_program("node-bootstrap"), "setup", f"--root={self.root}", *words.replace("@TOKEN@", str(self.token)).split()]
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+        for secret in (TOKEN, OTHER):
+            assert secret.split(".")[1] not in done.stdout + done.stderr, "a secret was printed"
+        nothing_stays()
+        return done
+
+    def good(self, words, stdin=None):
+        done = self.setup(words, stdin)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def refused(self, code, words, *expected, stdin=None):
+        before = self.files()
+        done = self.setup(words, stdin)
+        assert done.returncode == int(FAILURES[code]["exit"]) and f"node-bootstrap: {code}: " in done.stderr, done.stderr
+        for word in expected:
+            assert word in done.stderr + done.stdout, f"{word!r} is not in:\n{done.stderr}{done.stdout}"
+        assert self.files() == before, "files were changed"
+        return done
+
+    def files(self):
+        return {str(path.relative_to(self.root)): (path.stat().st_mode & 0o7777, path.read_bytes() if path.is_file() else None)
+                for path in self.root.rglob("*")}
+
+    def document(self):
+        return yaml.safe_load((self.root / DOCUMENT).read_text())
+
+    def discovery(self):
+        return self.document()["discovery"]
+
+    def credentials(self):
+        folder = self.root / CREDENTIALS
+        return {name.removeprefix("node-bootstrap."): (folder / name).read_text() for name in sorted(os.listdir(folder))} if folder.exists() else {}
+
+
+@pytest.fixture
+def image(tmp_path):
+    return Image(tmp_path)
+
+
+# name, words, sections of the document, credentials
+ACCEPTED = [
+    ("pasted", f"kubeadm join {GOOD}", {"discovery": BASIS}, {"token": TOKEN}),
+    ("pasted with a space at the end and sudo before it", f"sudo kubeadm join {GOOD} ", {"discovery": BASIS}, {"token": TOKEN}),
+    ("options with =", f"10.0.0.1:6443 --token={TOKEN} --discovery-token-ca-cert-hash={PIN}", {"discovery": BASIS}, {"token": TOKEN}),
+    ("options before the words", f"--token={TOKEN} --discovery-token-ca-cert-hash {PIN} kubeadm join 10.0.0.1:6443", {"discovery": BASIS}, {"token": TOKEN}),
+    ("an endpoint without a port", f"10.0.0.1 --token {TOKEN} --ca-cert-hash {PIN}", {"discovery": BASIS}, {"token": TOKEN}),
+    ("an IPv6 endpoint", f"[2001:db8::1]:6443 --token {TOKEN} --ca-cert-hash {PIN}", {"discovery": {**BASIS, "endpoints": ["[2001:db8::1]:6443"]}}, {"token": TOKEN}),
+    ("several hashes", f"kubeadm join {GOOD} --discovery-token-ca-cert-hash {PIN_2}", {"discovery": {**BASIS, "caCertHashes": [PIN, PIN_2]}}, {"token": TOKEN}),
+    ("several hashes in a list", f"kubeadm join {GOOD},{PIN_2}", {"discovery": {**BASIS, "caCertHashes": [PIN, PIN_2]}}, {"token": TOKEN}),
+    ("the same hash twice", f"kubeadm join {GOOD} --ca-cert-hash {PIN.upper().replace('SHA', 'sha')}", {"discovery": BASIS}, {"token": TOKEN}),
+    ("several endpoints", f"{GOOD} --endpoint 10.0.0.2:6443 --endpoint=10.0.0.3,10.0.0.1", {"discovery": {**BASIS, "endpoints": ["10.0.0.1:6443", "10.0.0.2:6443", "10.0.0.3:6443"]}},
+     {"token": TOKEN}),
+    ("without a pin", f"kubeadm join 10.0.0.1:6443 --token {TOKEN} --discovery-token-unsafe-skip-ca-verification",
+     {"discovery": {"endpoints": ["10.0.0.1:6443"], "unsafeSkipCAVerification": True}}, {"token": TOKEN}),
+    ("a switch that is off", f"kubeadm join {GOOD} --discovery-token-unsafe-skip-ca-verification=false --control-plane=false",
+     {"discovery": {**BASIS, "unsafeSkipCAVerification": False}}, {"token": TOKEN}),
+    ("node name and timeout", f"{GOOD} --node-name Worker-1 --timeout=90m", {"discovery": BASIS, "node": {"name": "worker-1"}, "timeout": "5400s"}, {"token": TOKEN}),
+    ("a discovery token for both", f"10.0.0.1:6443 --discovery-token {TOKEN} --ca-cert-hash {PIN}", {"discovery": BASIS}, {"token": TOKEN}),
+    ("two tokens", f"10.0.0.1:6443 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}", {"discovery": BASIS},
+     {"tls-bootstrap-token": OTHER, "token": TOKEN}),
+    ("a token for the other half", f"10.0.0.1:6443 --discovery-token {TOKEN} --token {OTHER} --ca-cert-hash {PIN}", {"discovery": BASIS},
+     {"tls-bootstrap-token": OTHER, "token": TOKEN}),
+    ("a socket of a container runtime", f"kubeadm join {GOOD} --cri-socket unix:///run/containerd/containerd.sock",
+     {"discovery": BASIS, "kubelet": {"criSocket": "unix:///run/containerd/containerd.sock"}}, {"token": TOKEN}),
+    ("discovery by a URL", f"--discovery-file https://example.com/cluster-info.yaml --tls-bootstrap-token {TOKEN}",
+     {"discovery": {"file": "https://example.com/cluster-info.yaml"}}, {"token": TOKEN}),
+    ("a k3s token", f"10.0.0.1:9345 --token K10{64 * 'a'}::{TOKEN}", {"discovery": {"endpoints": ["10.0.0.1:9345"]}}, {"token": f"K10{64 * 'a'}::{TOKEN}"}),
+    ("token out of a file", f"10.0.0.1:6443 --token-file @TOKEN@ --ca-cert-hash {PIN}", {"discovery": BASIS}, {"token": TOKEN}),
+]
+
+
+@pytest.mark.parametrize("row", ACCEPTED, ids=[row[0] for row in ACCEPTED])
+def test_accepted(image, row):
+    _, words, sections, credentials = row
+    image.good(words)
+    assert image.document() == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", **sections}
+    assert image.credentials() == credentials
+
+
+def test_modes_and_owners(image):
+    image.good(GOOD)
+    found = {path: mode for path, (mode, _) in image.files().items()}
+    assert found == {"etc": 0o755, "etc/credstore": 0o700, "etc/credstore/node-bootstrap.token": 0o600, "etc/node-bootstrap": 0o755,
+                     "etc/node-bootstrap/config.yaml.d": 0o755, DOCUMENT: 0o644}
+    assert TOKEN_ID not in (image.root / DOCUMENT).read_text()
+
+
+def test_the_warning_comes_once_and_only_for_the_command_line(image):
+    done = image.good(f"10.0.0.1 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}")
+    assert done.stderr.count("token on the command line") == 1 and "--token-file" in done.stderr
+    assert image.setup(f"10.0.0.1 --token-file=@TOKEN@ --ca-cert-hash {PIN} --force").stderr == ""
+
+
+def test_token_from_standard_input_and_from_a_pipe(image):
+    image.good(f"10.0.0.1 --token-file=- --ca-cert-hash {PIN}", stdin=f"{TOKEN}\n")
+    assert image.credentials() == {"token": TOKEN}
+    command = f"{find_program('node-bootstrap')} setup --root={image.root} --force --token-file=<(echo {OTHER})"
+    assert subprocess.run(["bash", "-c", command], check=False, env={"PATH": "/usr/bin"}).returncode == 0
+    assert image.credentials() == {"token": OTHER}, "and the settings stay, since none was given"
+    assert image.discovery() == BASIS
+
+
+def test_phases_of_kubeadm_are_named_once_as_ignored(image):
+    done = image.good(f"kubeadm join {GOOD} --ignore-preflight-errors=Swap --ignore-preflight-errors=CRI --skip-phases preflight --patches /p -v 5 --v=5")
+    assert done.stderr.count("ignored") == 1
+    assert "--ignore-preflight-errors, --skip-phases, --patches, --v\n" in done.stderr
+
+
+# name, code, words, what is said
+REFUSED = [
+    ("a control plane node", "usage", f"kubeadm join {GOOD} --control-plane", ["--control-plane", "workers"]),
+    ("a certificate key", "usage", f"kubeadm join {GOOD} --certificate-key 00ff", ["--certificate-key", "workers"]),
+    ("an address of an API server", "usage", f"{GOOD} --apiserver-advertise-address 10.0.0.9", ["--apiserver-advertise-address"]),
+    ("a port of an API server", "usage", f"{GOOD} --apiserver-bind-port=6444", ["--apiserver-bind-port"]),
+    ("token and token file", "usage", f"{GOOD} --token-file @TOKEN@", ["'--token'", "'--token-file'", "the token"]),
+    ("token twice", "usage", f"{GOOD} --token {OTHER}", ["'--token' is given twice"]),
+    ("three tokens", "usage", f"{GOOD} --discovery-token {TOKEN} --tls-bootstrap-token {TOKEN}", ["'--token' has nothing to do"]),
+    ("node name twice", "usage", f"{GOOD} --node-name a --node-name b", ["'--node-name' is given twice"]),
+    ("two endpoints as words", "usage", f"10.0.0.2:6443 {GOOD}", ["one too many", "--endpoint"]),
+    ("a token as endpoint", "usage", TOKEN, ["found a token"]),
+    ("an endpoint that is a URL", "usage", f"https://10.0.0.1:6443 --token {TOKEN}", ["HOST:PORT"]),
+    ("a hash without its type", "usage", f"10.0.0.1 --token {TOKEN} --ca-cert-hash {PIN[7:]}", ["sha256: and 64 hex digits"]),
+    ("a hash that is too short", "usage", f"10.0.0.1 --token {TOKEN} --ca-cert-hash {PIN[:-1]}", ["sha256: and 64 hex digits"]),
+    ("an empty value", "usage", f"{GOOD} --node-name=", ["'--node-name' is empty"]),
+    ("standard input twice", "usage", "10.0.0.1 --token-file=- --discovery-file=-", ["'--token-file=-'", "'--discovery-file=-'", "standard input"]),
+    ("a relative folder of settings", "usage", f"{GOOD} --config-directory=etc", ["--config-directory"]),
+    ("an option of nobody", "usage", f"{GOOD} --discovery-tokens x", ["'--discovery-tokens' is not known"]),
+    ("a token that is none", "token-malformed", f"10.0.0.1 --token x.y --ca-cert-hash {PIN}", ["'--token'", "3 bytes"]),
+    ("a timeout that is none", "settings-invalid", f"{GOOD} --timeout=soon", ["timeout", "'soon'"]),
+    ("a node name that is none", "settings-invalid", f"{GOOD} --node-name=a_b", ["node.name"]),
+    ("no endpoint", "settings-incomplete", f"--token {TOKEN} --ca-cert-hash {PIN}", ["discovery.endpoints"]),
+    ("discovery by a URL without TLS", "settings-invalid", f"--discovery-file http://example.com/c.yaml --token {TOKEN}", ["discovery.file"]),
+    ("discovery by a URL and by an endpoint", "settings-invalid", f"{GOOD} --discovery-file https://example.com/c.yaml", ["discovery.endpoints", "discovery.file", "both"]),
+    ("a k3s token without a hash", "settings-incomplete", f"10.0.0.1 --token K10::{TOKEN}", ["hash"]),
+    ("a k3s token that is none", "token-malformed", "10.0.0.1 --token K10x::y", ["'--token'", "K10<hash>"]),
+    ("no pin", "settings-incomplete", f"10.0.0.1 --token {TOKEN}", ["discovery.caCertHashes", "unsafeSkipCAVerification"]),
+    ("a token file that is not there", "settings-unreadable", f"10.0.0.1 --token-file=/nowhere/token --ca-cert-hash {PIN}", ["'/nowhere/token'"]),
+    ("a token file that is a folder", "settings-unreadable", f"10.0.0.1 --token-file=/etc --ca-cert-hash {PIN}", ["'/etc' is no file"]),
+]
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused(image, row):
+    _, code, words, expected = row
+    image.refused(code, words, *expected)
+
+
+def test_token_file_that_others_can_read(image):
+    image.token.chmod(0o644)
+    image.refused("token-exposed", f"10.0.0.1 --token-file=@TOKEN@ --ca-cert-hash {PIN}", str(image.token), "0600")
+
+
+def test_second_setup(image):
+    image.good(GOOD)
+    before = image.files()
+    assert "nothing to write" in image.good(GOOD).stdout
+    assert "nothing to write" in image.good("--token-file=@TOKEN@").stdout
+    assert image.files() == before
+    changed = f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN} --timeout=5m"
+    done = image.refused("setup-conflict", changed, 'discovery.endpoints: ["10.0.0.1:6443"] -> ["10.0.0.2:6443"]', "timeout: (not set) -> 300s",
+                         "node-bootstrap.token: token abcdef -> token ghijkl", "3 values", "--force")
+    assert "caCertHashes" not in done.stdout, "what stays is not listed"
+    image.good(f"{changed} --force")
+    assert image.document()["timeout"] == "300s" and image.discovery()["endpoints"] == ["10.0.0.2:6443"] and image.credentials() == {"token": OTHER}
+    image.refused("setup-conflict", f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN}", "timeout: 300s -> (not set)")
+
+
+def test_another_secret_of_the_same_token(image):
+    image.good(GOOD)
+    image.refused("setup-conflict", GOOD.replace(TOKEN, f"{TOKEN_ID}.{OTHER[7:]}"), "token abcdef -> token abcdef, with another secret")
+
+
+def test_credentials_of_another_way_in_go(image):
+    """One that was left behind would win, or exclude what is given now."""
+    image.good(f"10.0.0.1 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}")
+    image.refused("setup-conflict", GOOD, "node-bootstrap.tls-bootstrap-token: token ghijkl -> none")
+    image.good(f"{GOOD} --force")
+    assert image.credentials() == {"token": TOKEN}
+
+
+def test_dry_run_changes_nothing(image):
+    done = image.good(f"{GOOD} --dry-run")
+    assert image.files() == {} and PIN in done.stdout and "nothing was changed" in done.stdout
+    image.good(GOOD)
+    image.refused("setup-conflict", f"10.0.0.2 --token {TOKEN} --ca-cert-hash {PIN} --dry-run", "10.0.0.2")
+
+
+def put(image, name, text):
+    path = image.root / "etc/node-bootstrap" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEADER + text)
+
+
+def test_settings_that_are_there_already(image):
+    put(image, "config.yaml", "discovery:\n  endpoints: [10.0.0.9]\nnode:\n  name: a\n")
+    image.refused("setup-conflict", GOOD, 'discovery.endpoints: ["10.0.0.9:6443"] -> ["10.0.0.1:6443"]', "1 value ")
+    image.good(f"--token {TOKEN} --ca-cert-hash {PIN}")
+    assert image.discovery() == {"caCertHashes": [PIN]}, "the endpoint is that of the other document"
+
+
+def test_settings_that_are_stronger(image):
+    put(image, "config.yaml.d/60-site.yaml", "timeout: 1h\nnode:\n  name: a\n")
+    image.refused("usage", f"{GOOD} --node-name=b", "node.name", "60-site.yaml", "stronger")
+    image.good(f"{GOOD} --node-name=a")
+
+
+def test_the_whole_has_to_be_good(image):
+    put(image, "config.yaml.d/60-site.yaml", "nodes: 1\n")
+    image.refused("settings-invalid", GOOD, "60-site.yaml:3")
+
+
+def test_damaged_document_of_an_earlier_setup(image):
+    put(image, "config.yaml.d/50-setup.yaml", "nodes: 1\n")
+    image.refused("settings-invalid", GOOD, "50-setup.yaml:3")
+    image.good(f"{GOOD} --force")
+    assert image.discovery() == BASIS
+
+
+def test_settings_out_of_a_file(image, tmp_path):
+    config = tmp_path / "join.yaml"
+    config.write_text(f"{HEADER}discovery:\n  endpoints: [10.0.0.1]\n  caCertHashes: ['{PIN}']\nkubelet:\n  kubeconfig: /var/lib/kubelet/kubeconfig\n")
+    image.good(f"--config={config} --token-file=@TOKEN@ --timeout=1m")
+    assert image.document() == {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": BASIS,
+                                "kubelet": {"kubeconfig": "/var/lib/kubelet/kubeconfig"}, "timeout": "60s"}
+    image.refused("usage", f"--config={config} --endpoint=10.0.0.2", "discovery.endpoints", str(config), "both")
+    config.write_text("kind: x\n")
+    image.refused("settings-invalid", f"--config={config} --force", str(config))
+
+
+def cluster_info(**changes):
+    ca = base64.b64encode(pki.CA().pem).decode()
+    cluster = {"server": "https://10.0.0.1:6443", "certificate-authority-data": ca, **changes.pop("cluster", {})}
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "k", "cluster": cluster}], **changes})
+
+
+def bootstrap_kubeconfig(**user):
+    return cluster_info(contexts=[{"name": "c", "context": {"cluster": "k", "user": "u"}}], users=[{"name": "u", "user": user}], **{"current-context": "c"})
+
+
+def given(tmp_path, name, text, mode=0o600):
+    path = tmp_path / name
+    path.touch(mode)
+    path.chmod(mode)
+    path.write_text(text)
+    return path
+
+
+def test_discovery_file_becomes_a_credential(image, tmp_path):
+    text = cluster_info()
+    for words, stdin in ((f"--discovery-file={given(tmp_path, 'c', text, 0o644)}", None), ("--discovery-file=- --force", text)):
+        image.good(f"{words} --token {TOKEN}", stdin)
+        assert image.credentials() == {"cluster-info": text, "token": TOKEN}
+        assert not (image.root / DOCUMENT).exists(), "no setting was given"
+
+
+@pytest.mark.parametrize("text, expected", [
+    (bootstrap_kubeconfig(token="t"), "token"),
+    (cluster_info(cluster={"insecure-skip-tls-verify": True}), "insecure-skip-tls-verify"),
+    (cluster_info(clusters=[]), "cluster"),
+    ("nonsense", ""),
+], ids=["with a credential", "without TLS", "without a cluster", "no kubeconfig"])
+def test_discovery_file_that_does_not_do(image, tmp_path, text, expected):
+    path = given(tmp_path, "c", text)
+    image.refused("discovery-file-unacceptable", f"--discovery-file={path} --token {TOKEN}", str(path), expected)
+
+
+def test_discovery_file_and_endpoint(image, tmp_path):
+    path = given(tmp_path, "c", cluster_info())
+    image.refused("settings-invalid", f"{GOOD} --discovery-file={path}", "discovery.endpoints", "node-bootstrap.cluster-info", "both")
+
+
+def test_bootstrap_kubeconfig(image, tmp_path):
+    text = bootstrap_kubeconfig(token="service-account-token")
+    image.good(f"--bootstrap-kubeconfig={given(tmp_path, 'k', text)}")
+    assert image.credentials() == {"kubeconfig": text}
+    image.refused("setup-conflict", GOOD, "node-bootstrap.kubeconfig: another document -> none")
+    image.good(f"{GOOD} --force")
+    assert image.credentials() == {"token": TOKEN}
+
+
+@pytest.mark.parametrize("user, expected", [
+    ({"username": "u", "password": "secret-password"}, "password"),
+    ({"exec": {"command": "/bin/sh"}}, "exec"),
+    ({"tokenFile": "token"}, "absolute"),
+    ({}, "token"),
+], ids=["a password", "a plugin", "a relative path", "nothing"])
+def test_bootstrap_kubeconfig_that_does_not_do(image, tmp_path, user, expected):
+    path = given(tmp_path, "k", bootstrap_kubeconfig(**user))
+    done = image.refused("bootstrap-kubeconfig-unacceptable", f"--bootstrap-kubeconfig={path}", str(path), expected)
+    assert "secret-password" not in done.stderr
+
+
+def test_bootstrap_kubeconfig_that_names_what_the_service_cannot_read(image):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        token = given(Path(folder), "t", "service-account-token")
+        path = given(Path(folder), "k", bootstrap_kubeconfig(tokenFile=str(token)))
+        image.refused("bootstrap-kubeconfig-unreadable", f"--bootstrap-kubeconfig={path}", f"'{token}'", "hidden from node-bootstrap.service")
+
+
+def test_bootstrap_kubeconfig_that_others_can_read(image, tmp_path):
+    image.refused("token-exposed", f"--bootstrap-kubeconfig={given(tmp_path, 'k', bootstrap_kubeconfig(token='t'), 0o644)}")
+
+
+JOIN_CONFIGURATION = f"""
+apiVersion: kubeadm.k8s.io/v1beta3
+kind: JoinConfiguration
+discovery:
+  bootstrapToken:
+    token: {TOKEN}
+    apiServerEndpoint: 10.0.0.1:6443
+    caCertHashes: ["{PIN}"]
+  tlsBootstrapToken: {OTHER}
+nodeRegistration:
+  name: worker-1
+  criSocket: /run/containerd/containerd.sock
+  taints:
+  - key: dedicated
+    value: gpu
+    effect: NoSchedule
+  kubeletExtraArgs:
+    node-labels: a=b
+skipPhases: [preflight]
+"""
+
+
+def test_join_configuration(image, tmp_path):
+    path = given(tmp_path, "join.yaml", JOIN_CONFIGURATION)
+    done = image.good(f"--config={path} --timeout=5m")
+    assert image.document() == {
+        "apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": BASIS, "node": {"name": "worker-1", "taints": ["dedicated=gpu:NoSchedule"]},
+        "kubelet": {"criSocket": "unix:///run/containerd/containerd.sock", "extraArgs": ["node-labels=a=b"]}, "timeout": "300s"}
+    assert image.credentials() == {"token": TOKEN, "tls-bootstrap-token": OTHER}
+    assert "skipPhases" in done.stderr and str(path) in done.stderr
+    assert "nothing to write" in image.good(f"--config={path} --timeout=5m").stdout
+
+
+def test_join_configuration_and_command_line(image, tmp_path):
+    path = given(tmp_path, "join.yaml", JOIN_CONFIGURATION)
+    image.refused("usage", f"--config={path} --token-file=@TOKEN@", "'--token-file'", str(path), "the token")
+    image.refused("usage", f"--config={path} --node-name=x", "node.name", str(path))
+    image.refused("token-exposed", f"--config={given(tmp_path, 'open.yaml', JOIN_CONFIGURATION, 0o644)}", "open.yaml")
+    image.refused("settings-invalid", f"--config={given(tmp_path, 'plane.yaml', JOIN_CONFIGURATION + 'controlPlane: {}')}", "controlPlane")
+
+
+def test_signal_while_secrets_are_in_memory(image):
+    """It ends the program when they are gone."""
+    strace = shutil.which("strace") or pytest.skip("strace is not installed")
+    before = set(glob.glob("/dev/shm/node-bootstrap-*"))
+    argv = [strace, "--output=/dev/null", "--trace=mkdir,mkdirat", "--inject=mkdir,mkdirat:signal=SIGTERM:when=1",
+            find_program("node-bootstrap"), "setup", f"--root={image.root}", *GOOD.split()]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+    assert done.returncode in (-15, 143), (done.returncode, done.stderr)
+    nothing_stays(before)
+    assert image.credentials() == {}
+
+
+def test_settings_that_cannot_be_written(image):
+    """Neither token is beside the settings of the other cluster then."""
+    image.good(GOOD)
+    (image.root / DOCUMENT).with_name(".50-setup.yaml.tmp").mkdir()
+    before = image.document()
+    done = image.setup(f"10.0.0.2:6443 --token {OTHER} --ca-cert-hash {PIN_2} --force")
+    assert done.returncode == int(FAILURES["setup-unwritable"]["exit"]), done.stderr
+    assert image.document() == before and image.credentials() == {}
+
+
+def test_links_out_of_an_image(image, tmp_path):
+    """What they name on this machine is neither read nor removed."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    image.good(GOOD)
+    (image.root / CREDENTIALS).rename(outside / "credstore")
+    (image.root / CREDENTIALS).symlink_to(outside / "credstore")
+    done = image.setup(f"10.0.0.1:6443 --token {OTHER} --ca-cert-hash {PIN} --force")
+    assert TOKEN_ID not in done.stdout + done.stderr and (outside / "credstore/node-bootstrap.token").read_text() == TOKEN
+
+
+def test_links_in_an_image_are_not_followed(image, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (image.root / "etc").mkdir()
+    (image.root / "etc/credstore").symlink_to(outside)
+    image.refused("setup-unwritable", GOOD, "etc/credstore")
+    assert list(outside.iterdir()) == []
+
+
+def test_image_that_is_not_there(image):
+    image.root.rmdir()
+    assert image.setup(GOOD).returncode == int(FAILURES["setup-unwritable"]["exit"])
+
+
+def test_not_root():
+    as_nobody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as folder:       # the build may be where only root looks
+        os.chmod(folder, 0o755)
+        program = shutil.copy(find_program("node-bootstrap"), folder)
+        done = subprocess.run([program, "setup", *GOOD.split()], capture_output=True, text=True, check=False, **as_nobody)
+    assert done.returncode == int(FAILURES["setup-not-root"]["exit"]) and re.search("expected root", done.stderr)
+
+
+def test_token_in_a_quoted_line_is_not_repeated():
+    line = f"kubeadm join '10.0.0.10:6443 --token {TOKEN}'"
+    done = subprocess.run(["/bin/sh", "-c", f"exec {find_program('node-bootstrap')} setup --no-start {line}"], capture_output=True, text=True, check=False)
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and "found a token" in done.stderr
+    assert TOKEN.split(".")[1] not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("ca", "words", "code"), [(b"foo", "", "discovery-file-unacceptable"), (None, "--ca-cert-hash=sha256:" + "0" * 64, "ca-pin-mismatch")],
+                         ids=["no certificate", "another pin"])
+def test_document_is_checked_by_itself(image, tmp_path, ca, words, code):
+    document = tmp_path / "cluster-info.yaml"
+    document.write_text(apiserver.kubeconfig("https://10.0.0.10:6443", ca or pki.CA().pem))
+    image.refused(code, f"--discovery-file={document} --token-file=@TOKEN@ {words}")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripted supervisor itself, seen by a client of the Python standard library: what it does is what one of k3s does."""
+
+import base64
+import hashlib
+import http.client
+import ssl
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+import apiserver
+import pki
+import supervisor
+from machine import SECRET, TOKEN, TOKEN_ID
+
+NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
+PATH = "/v1-k3s/client-kubelet.crt"
+
+
+@pytest.fixture
+def cluster():
+    return supervisor.K3s(tokens={TOKEN_ID: apiserver.Token(SECRET)}, passwords={"node": "secret-of-the-server", "server": "other-secret"})
+
+
+@pytest.fixture
+def server(cluster):
+    with supervisor.Supervisor(cluster) as server:
+        yield server
+
+
+def call(server, method, path, body=None, *, auth=None, node=NODE, password=PASSWORD, cert=None, program="k3s"):
+    context = ssl.create_default_context(cadata=server.cluster.ca.pem.decode())
+    if cert:
+        context.load_cert_chain(cert)
+    headers = {f"{program}-Node-Name": node, f"{program}-Node-Password": password, "Authorization": auth}
+    connection = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=20)
+    connection.request(method, path, body, {key: value for key, value in headers.items() if value})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def der_request(key):
+    pem = pki.sign_csr(key, pki.node_user(NODE))
+    return pki.x509.load_pem_x509_csr(pem).public_bytes(serialization.Encoding.DER)
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def plain(server, path):
+    return call(server, "GET", path, node=None, password=None)
+
+
+def test_cacerts_and_ping_need_nothing(server, cluster):
+    assert plain(server, "/ping") == (200, b"pong")
+    code, text = plain(server, "/cacerts")
+    assert (code, text) == (200, cluster.ca.pem)
+    assert cluster.k10(TOKEN) == f"K10{hashlib.sha256(text).hexdigest()}::{TOKEN}"
+    assert cluster.violations == []
+
+
+@pytest.mark.parametrize("auth", [f"Bearer {TOKEN}", basic("node", "secret-of-the-server")])
+def test_signs_the_key_of_the_request(server, cluster, auth):
+    key = pki.new_key()
+    code, text = call(server, "POST", PATH, der_request(key), auth=auth, node=NODE.upper())
+    leaf, ca = pki.load_certs(text)
+    assert code == 200 and pki.spki(leaf.public_key()) == pki.spki(key.public_key())
+    assert pki.subject(leaf) == (["system:nodes"], ["system:node:node-1"]) and ca == cluster.signer.cert
+    assert cluster.violations == []
+
+
+@pytest.mark.parametrize("auth, changes, code, words", [
+    (None, {}, 403, b"forbidden"),
+    ("Bearer abcdef.aaaaaaaaaaaaaaaa", {}, 401, b"not authorized"),
+    (basic("node", "wrong"), {}, 401, b"not authorized"),
+    (basic("server", "other-secret"), {}, 403, b"forbidden"),
+    (f"Bearer {TOKEN}", {"node": None}, 400, b"node name not set"),
+    (f"Bearer {TOKEN}", {"password": None}, 400, b"node password not set"),
+    (f"Bearer {TOKEN}", {"program": "rke2"}, 400, b"node name not set"),
+])
+def test_refusals(server, auth, changes, code, words):
+    answer = call(server, "POST", PATH, der_request(pki.new_key()), auth=auth, **changes)
+    assert answer[0] == code and words in answer[1]
+
+
+def test_remembers_the_node_password(server, cluster):
+    def ask(password):
+        return call(server, "POST", PATH, der_request(pki.new_key()), auth=f"Bearer {TOKEN}", password=password)
+    assert [ask(password)[0] for password in (PASSWORD, "f" * 32, PASSWORD)] == [200, 403, 200]
+    cluster.node_passwords.clear()
+    assert ask("f" * 32)[0] == 200
+
+
+def test_client_certificate(server, cluster, tmp_path):
+    cluster.others.append(pki.CA("another"))
+    own, other = cluster.signer.node(NODE).write(tmp_path / "own"), cluster.others[0].node(NODE).write(tmp_path / "other")
+
+    def ask(cert, **changes):
+        return call(server, "POST", PATH, der_request(pki.new_key()), cert=cert, **changes)
+    assert ask(own)[0] == 401 and b"unable to verify node identity" in ask(own)[1]
+    cluster.nodes.add(NODE)
+    assert ask(own)[0] == 200 and ask(other)[0] == 401 and ask(own, node="node-2")[0] == 400
+    assert ask(cluster.signer.node(NODE, start=-2 * pki.DAY, end=-pki.DAY).write(tmp_path / "expired"))[0] == 401
+
+
+def test_not_ready(server, cluster):
+    cluster.is_ready = False
+    assert call(server, "POST", PATH, der_request(pki.new_key()), auth=f"Bearer {TOKEN}")[0] == 503
+
+
+def test_the_rest_is_the_kubernetes_api(server):
+    assert b"gitVersion" in plain(server, "/version")[1]
+
+
+def test_what_must_not_be_sent_is_seen(server, cluster):
+    call(server, "GET", "/cacerts", auth=f"Bearer {TOKEN}", node=None, password=None)
+    call(server, "GET", "/ping")
+    assert [line.split(":")[0] for line in cluster.violations] == ["credential sent for /cacerts", "node password sent where nobody asks for it"]

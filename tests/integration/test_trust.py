@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody who holds a valid token, or a certificate of the cluster, and wants to be taken for the API server; and what is told while waiting."""
+
+import time
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+
+import apiserver
+import csrs
+import faults
+import pki
+from machine import SECRET, TOKEN_ID, Case
+
+
+def beside_the_pinned_ca(server_elsewhere):
+    """The pinned CA is public: a holder of the token signs a bundle of it and a CA of its own."""
+    def prepare(world):
+        own = pki.CA("own")
+        liar = apiserver.Cluster(ca=own, tokens={TOKEN_ID: apiserver.Token(SECRET)})
+        liar.hostile = True
+        liar.bundle = [world.cluster.ca.pem, own.pem]
+        endpoint = world.endpoint(liar)
+        if server_elsewhere:
+            liar.server = f"https://localhost:{endpoint.port}"
+        return {"servers": [endpoint], "pins": [world.cluster.ca.pin]}
+    return prepare
+
+
+def serving(**extensions):
+    """The endpoint shows a certificate of the cluster's CA that has its address, as any client may have one."""
+    def prepare(world):
+        key = pki.new_key()
+        certificate = world.cluster.ca.client(key.public_key(), "system:node:other", sans=[x509.IPAddress(ip_address("127.0.0.1"))], **extensions)
+        world.server.identity = pki.Identity(key, certificate)
+    return prepare
+
+
+TRUST = [
+    Case("own CA beside the pinned one", beside_the_pinned_ca(False), "tls-untrusted", 76, discovery={"trustWholeBundle": True}),
+    Case("own CA beside the pinned one, server elsewhere", beside_the_pinned_ca(True), "tls-untrusted", 76, discovery={"trustWholeBundle": True}),
+    Case("a client's certificate at the endpoint", serving(), "tls-untrusted", 76, "extended key usage", csrs=0),
+    Case("a certificate for clients and servers", serving(eku=(pki.CLIENT_AUTH, pki.SERVER_AUTH)), None, 0),
+    Case("a certificate without extended key usage", serving(eku=()), None, 0),
+]
+
+
+@pytest.mark.parametrize("case", TRUST)
+def test_trust(played, case):
+    played(case)
+
+
+def warnings(run, code):
+    return sum(f": {code}: " in line for line in run.lines)
+
+
+def test_approved_but_not_issued_is_told_while_it_waits(world):
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    name = world.cluster.csrs.wait_for()[0]
+    run.wait_for_status("kubectl certificate approve")
+    csrs.approved_only(world.cluster, name)
+    run.wait_for_status("no certificate was issued yet")
+    run.wait_for_line("csr-not-issued")
+    assert warnings(run, "csr-pending") == warnings(run, "csr-not-issued") == 1
+
+
+def test_retry_after_is_obeyed_by_requests(world):
+    world.server.on("create", faults.error(429, "TooManyRequests", "later", Retry_After="20"))
+    world.machine.configure(world.server, timeout="5s")
+    world.machine.join().failed("server-error", 69)
+    assert len(world.server.seen("create")) == 1
+
+
+def test_reasons_that_take_turns_do_not_fill_the_journal(world):
+    world.server.on("cluster-info", faults.in_turn(*[faults.UNAVAILABLE, faults.error(404, "NotFound", "no cluster-info")] * 50))
+    world.machine.configure(world.server, timeout="8s")
+    run = world.machine.join()
+    assert len(world.server.seen("cluster-info")) > 4
+    assert warnings(run, "server-error") <= 2 and warnings(run, "cluster-info-missing") <= 2
+
+
+def test_the_last_word_says_that_it_was_tried_again(world):
+    world.cluster.tokens[TOKEN_ID] = apiserver.Token("another0another0")
+    run = world.machine.join(faketime="+0 x10").failed("signature-invalid", 76)
+    assert run.lines[-2].endswith("; gave up after 30 s")
+
+
+def test_the_address_that_does_not_answer_is_the_one_that_is_named(world):
+    dead = faults.dead_endpoint()
+    world.cluster.server = f"https://{dead}"
+    world.machine.configure(world.server, timeout="5s")
+    run = world.machine.join().failed("endpoint-unreachable", 69, dead)
+    assert f"https://{dead}/healthz" in run.stderr and f"https://{world.server.endpoint}/healthz" not in run.stderr
+
+
+def test_a_new_cluster_that_is_down_does_not_keep_a_node_down(world):
+    """Other pins, nobody there, no timeout: the certificate from before is good, so the wait has an end (seen through a faster clock)."""
+    for run in (world.machine.inspect(), world.machine.join(), world.machine.install()):
+        assert run.exit == 0
+    world.machine.configure(world.server, endpoints=[faults.dead_endpoint()], pins=[pki.CA("other").pin])
+    assert world.machine.inspect().note["verdict"] == "other-cluster"
+    before = world.machine.target_names()
+    begun = time.monotonic()
+    run = world.machine.join(faketime="+0 x20")
+    assert run.exit == 0 and "joining anew failed" in run.stderr and time.monotonic() - begun < 60
+    assert world.machine.install().exit == 0 and world.machine.target_names() == before

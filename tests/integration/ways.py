@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways into the scripted cluster other than token and endpoints: documents, and cases that go through all three commands."""
+
+import base64
+import json
+
+import yaml
+
+import apiserver
+import machine as machines
+import pki
+from machine import HEADER, NODE, Machine, to_yaml
+
+
+class World(machines.World):
+    """Settings by section; there are no endpoints but those that a test sets."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.given = path / "given"
+        self.given.mkdir(mode=0o700)
+
+    def configure(self, *_, node=NODE, timeout="80s", document=None, **sections):
+        settings = {"node": {"name": node}, "timeout": timeout, **{key: value for key, value in sections.items() if value}}
+        self.machine.write_settings(document or HEADER + to_yaml(settings))
+
+    def give(self, name, text, mode=0o600):
+        """A file that the settings name."""
+        path = self.given / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        path.chmod(mode)
+        return str(path)
+
+    def document(self, server=None, ca=None, **options):
+        """cluster-info as a file has it."""
+        return apiserver.kubeconfig(server or self.server.url, ca if ca is not None else self.cluster.ca.pem, **options)
+
+    def kubeconfig(self):
+        """What kubelet got: (cluster, user)."""
+        text = yaml.safe_load(self.machine.read(Machine.KUBECONFIG))
+        return text["clusters"][0]["cluster"], text["users"][0]["user"]
+
+    def installed_cas(self):
+        return [pki.pin(cert) for cert in pki.load_certs(self.machine.target(Machine.CA_FILE).read_bytes())]
+
+    def request(self):
+        """The one request that was made."""
+        [name] = self.csrs()
+        return self.cluster.csrs.get(name)["spec"]
+
+
+class Case(machines.Case):
+    """All three commands of the unit, and what is installed then."""
+
+    world = World
+
+    def join(self, world):
+        return world.machine.unit(faketime=self.faketime)
+
+    def verify(self, world, run):
+        said = "\n".join(one.stderr for one in world.machine.runs)
+        if self.code:
+            run.failed(self.code, self.exit)
+            assert world.machine.target_names() == {}
+        else:
+            run.joined()
+            certificates, _ = world.machine.installed_identity()
+            assert pki.subject(certificates[0]) == ([pki.NODES], [pki.node_user(NODE)])
+        for word in self.words:
+            assert word in said, f"{word!r} is not in:\n{said}"
+        if self.requests is not None:
+            assert world.server.kinds == self.requests
+        if self.csrs is not None:
+            assert len(world.csrs()) == self.csrs
+        if self.check:
+            self.check(world, run)
+
+
+def data(pem):
+    return base64.b64encode(pem).decode()
+
+
+def bootstrap_kubeconfig(api_server, ca, user, **cluster):
+    """A kubeconfig with one user, as JSON, which is YAML."""
+    authority = {"certificate-authority-data": data(ca)} if ca else {}
+    return json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "kubelet",
+                       "clusters": [{"name": "local", "cluster": {"server": api_server, **authority, **cluster}}],
+                       "users": [{"name": "kubelet", "user": user}],
+                       "contexts": [{"name": "kubelet", "context": {"cluster": "local", "user": "kubelet"}}]}, indent=1)

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/encoding.h"
+#include "base/macro.h"
+
+/* RFC 4648 section 10, and bytes whose digits differ between the two alphabets. */
+static const struct {
+        const char *bytes, *base64, *base64url;
+} vectors[] = {
+        { "", "", "" },
+        { "f", "Zg==", "Zg" },
+        { "fo", "Zm8=", "Zm8" },
+        { "foo", "Zm9v", "Zm9v" },
+        { "foob", "Zm9vYg==", "Zm9vYg" },
+        { "fooba", "Zm9vYmE=", "Zm9vYmE" },
+        { "foobar", "Zm9vYmFy", "Zm9vYmFy" },
+        { "\xfb\xff\xbe", "+/++", "-_--" },
+};
+
+static void vectors_both_ways(void **state) {
+        for (size_t i = 0; i < N_ELEMENTS(vectors); i++) {
+                _cleanup_(nb_buffer_done) struct nb_buffer standard = NB_BUFFER_INIT(64), url = NB_BUFFER_INIT(64),
+                                                           back = NB_BUFFER_INIT(64), back_url = NB_BUFFER_INIT(64);
+                size_t len = strlen(vectors[i].bytes);
+
+                assert_int_equal(nb_base64_encode(vectors[i].bytes, len, &standard), 0);
+                assert_int_equal(nb_base64url_encode(vectors[i].bytes, len, &url), 0);
+                assert_int_equal(nb_base64_decode(vectors[i].base64, strlen(vectors[i].base64), &back), 0);
+                assert_int_equal(nb_base64url_decode(vectors[i].base64url, strlen(vectors[i].base64url), &back_url), 0);
+                assert_int_equal(back.len, len);
+                assert_int_equal(back_url.len, len);
+                if (len == 0)
+                        continue;
+                assert_string_equal(standard.data, vectors[i].base64);
+                assert_string_equal(url.data, vectors[i].base64url);
+                assert_memory_equal(back.data, vectors[i].bytes, len);
+                assert_memory_equal(back_url.data, vectors[i].bytes, len);
+        }
+}
+
+static void what_is_not_exactly_base64_is_refused(void **state) {
+        static const struct {
+                const char *name, *text;
+        } cases[] = {
+                { "no padding", "Zg" },
+                { "half of the padding", "Zg=" },
+                { "padding inside", "Zg==Zm9v" },
+                { "too much padding", "Z===" },
+                { "only padding", "====" },
+                { "bits after the last byte", "Zh==" },
+                { "a line end", "Zm9v\n" },
+                { "a space", "Zm 9v" },
+                { "the other alphabet", "-_--" },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                _cleanup_(nb_buffer_done) struct nb_buffer bytes = NB_BUFFER_INIT(64);
+
+                assert_int_equal(nb_buffer_append_string(&bytes, "kept"), 0);
+                if (nb_base64_decode(cases[i].text, strlen(cases[i].text), &bytes) != -EINVAL)
+                        fail_msg("%s: accepted", cases[i].name);
+                assert_int_equal(bytes.len, 4);
+        }
+}
+
+static void what_is_not_exactly_base64url_is_refused(void **state) {
+        static const char *const cases[] = { "Z", "Zg==", "Zh", "+/++", "Zm9\nv" };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                _cleanup_(nb_buffer_done) struct nb_buffer bytes = NB_BUFFER_INIT(64);
+
+                if (nb_base64url_decode(cases[i], strlen(cases[i]), &bytes) != -EINVAL)
+                        fail_msg("'%s': accepted", cases[i]);
+        }
+}
+
+static void decoding_keeps_to_the_ceiling(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer bytes = NB_BUFFER_INIT(5);
+
+        assert_int_equal(nb_base64_decode("Zm9vYmFy", 8, &bytes), -E2BIG);
+        assert_int_equal(bytes.len, 0);
+}
+
+static void hex_both_ways(void **state) {
+        uint8_t bytes[3];
+        char text[7];
+
+        assert_int_equal(nb_hex_decode("00fFA5", 6, bytes, 3), 0);
+        nb_hex_encode(bytes, 3, text);
+        assert_string_equal(text, "00ffa5");
+        assert_int_equal(nb_hex_decode("00fFA", 5, bytes, 3), -EINVAL);
+        assert_int_equal(nb_hex_decode("00fFA5b", 7, bytes, 3), -EINVAL);
+        assert_int_equal(nb_hex_decode("00fFg5", 6, bytes, 3), -EINVAL);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(vectors_both_ways),
+                cmocka_unit_test(what_is_not_exactly_base64_is_refused),
+                cmocka_unit_test(what_is_not_exactly_base64url_is_refused),
+                cmocka_unit_test(decoding_keeps_to_the_ceiling),
+                cmocka_unit_test(hex_both_ways),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

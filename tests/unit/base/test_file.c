@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+
+struct folder {
+        char path[64];
+        int fd;
+};
+
+static int setup(void **state) {
+        struct folder *folder = calloc(1, sizeof(*folder));
+
+        strcpy(folder->path, "/tmp/nb-test-file-XXXXXX");
+        if (!mkdtemp(folder->path) || nb_folder_open(folder->path, &folder->fd) < 0)
+                return -1;
+        *state = folder;
+        return 0;
+}
+
+static int teardown(void **state) {
+        struct folder *folder = *state;
+        static const char *const names[] = { "a", "b", ".a.tmp", "link", "fifo", "target" };
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                (void)unlinkat(folder->fd, names[i], 0);
+        close(folder->fd);
+        assert_int_equal(rmdir(folder->path), 0);
+        free(folder);
+        return 0;
+}
+
+static mode_t mode_of(int fd, const char *name) {
+        struct stat st;
+
+        assert_int_equal(fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+        return st.st_mode & 07777;
+}
+
+static void written_files_have_exactly_their_mode(void **state) {
+        struct folder *folder = *state;
+        mode_t before = umask(0077);
+
+        assert_int_equal(nb_file_write(folder->fd, "a", 0644, "old", 3), 0);
+        assert_int_equal(mode_of(folder->fd, "a"), 0644);
+        (void)umask(0);
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "new", 3), 0);
+        assert_int_equal(mode_of(folder->fd, "a"), 0600);
+        (void)umask(before);
+        assert_int_equal(faccessat(folder->fd, ".a.tmp", F_OK, 0), -1);
+}
+
+static void a_planted_link_under_the_temporary_name_is_not_followed(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
+        struct folder *folder = *state;
+
+        assert_int_equal(nb_file_write(folder->fd, "target", 0600, "safe", 4), 0);
+        assert_int_equal(symlinkat("target", folder->fd, ".a.tmp"), 0);
+        assert_int_equal(symlinkat("target", folder->fd, "a"), 0);
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "new", 3), 0);
+        assert_int_equal(nb_file_read(folder->fd, "target", &text, NULL), 0);
+        assert_string_equal(text.data, "safe");
+        assert_int_equal(nb_file_read(folder->fd, "a", &text, NULL), 0);
+        assert_string_equal(text.data, "new");
+}
+
+static void reading_refuses_what_is_no_plain_file(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
+        struct folder *folder = *state;
+
+        assert_int_equal(symlinkat("/etc/hostname", folder->fd, "link"), 0);
+        assert_int_equal(mkfifoat(folder->fd, "fifo", 0600), 0);
+        assert_int_equal(nb_file_read(folder->fd, "link", &text, NULL), -ELOOP);
+        assert_int_equal(nb_file_read(folder->fd, "fifo", &text, NULL), -EBADF);
+        assert_int_equal(nb_file_read(folder->fd, "a", &text, NULL), -ENOENT);
+        assert_int_equal(nb_file_read_secret(folder->fd, "link", 16, &secret, NULL), -ELOOP);
+        assert_null(secret.data);
+}
+
+static void reading_stops_at_the_ceiling(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4);
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
+        struct folder *folder = *state;
+
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "1234", 4), 0);
+        assert_int_equal(nb_file_write(folder->fd, "b", 0600, "12345", 5), 0);
+        assert_int_equal(nb_file_read(folder->fd, "a", &text, NULL), 0);
+        assert_int_equal(nb_file_read(folder->fd, "b", &text, NULL), -EFBIG);
+        assert_int_equal(nb_file_read_secret(folder->fd, "b", 4, &secret, NULL), -EFBIG);
+        assert_int_equal(nb_file_read_secret(folder->fd, "a", 4, &secret, NULL), 0);
+        assert_int_equal(secret.len, 4);
+        assert_string_equal(secret.data, "1234");
+}
+
+static void creating_never_replaces(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16);
+        struct folder *folder = *state;
+
+        assert_int_equal(nb_file_create(folder->fd, "a", 0600, "first", 5), 0);
+        assert_int_equal(nb_file_create(folder->fd, "a", 0600, "second", 6), -EEXIST);
+        assert_int_equal(nb_file_read(folder->fd, "a", &text, NULL), 0);
+        assert_string_equal(text.data, "first");
+        assert_int_equal(faccessat(folder->fd, ".a.tmp", F_OK, 0), -1);
+}
+
+static void removing_what_is_not_there_is_fine(void **state) {
+        struct folder *folder = *state;
+
+        assert_int_equal(nb_file_remove(folder->fd, "a"), 0);
+        assert_int_equal(nb_file_write(folder->fd, "a", 0600, "", 0), 0);
+        assert_int_equal(nb_file_remove(folder->fd, "a"), 0);
+        assert_int_equal(faccessat(folder->fd, "a", F_OK, 0), -1);
+}
+
+static void folders_are_made_with_their_mode(void **state) {
+        struct folder *folder = *state;
+        char path[128];
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "%s//b/c/d/", folder->path);
+        assert_int_equal(nb_folder_make(NULL, path, 0700, &fd), 0);
+        close(fd);
+        assert_int_equal(mode_of(folder->fd, "b"), 0755);
+        assert_int_equal(mode_of(folder->fd, "b/c"), 0755);
+        assert_int_equal(mode_of(folder->fd, "b/c/d"), 0700);
+        assert_int_equal(nb_folder_make(folder->path, "/b/c/d", 0755, &fd), 0);
+        close(fd);
+        assert_int_equal(mode_of(folder->fd, "b/c/d"), 0700);
+        for (const char *const *name = (const char *const[]){ "b/c/d", "b/c", "b", NULL }; *name; name++)
+                assert_int_equal(unlinkat(folder->fd, *name, AT_REMOVEDIR), 0);
+}
+
+static void folders_of_an_image_stay_in_it(void **state) {
+        struct folder *folder = *state;
+        char path[128];
+        int fd;
+
+        assert_int_equal(mkdirat(folder->fd, "b", 0700), 0);
+        assert_int_equal(symlinkat("/tmp", folder->fd, "link"), 0);
+        assert_int_equal(nb_folder_make(folder->path, "/link", 0755, &fd), -ENOTDIR);
+        assert_int_equal(nb_folder_make(folder->path, "/link/node-bootstrap-made-this", 0755, &fd), -ENOTDIR);
+        assert_int_equal(access("/tmp/node-bootstrap-made-this", F_OK), -1);
+        assert_int_equal(nb_folder_make("/nowhere/at/all", "/b", 0755, &fd), -ENOENT);
+        /* On a machine that runs, links are its administrator's. */
+        (void)snprintf(path, sizeof(path), "%s/link", folder->path);
+        assert_int_equal(nb_folder_make(NULL, path, 0755, &fd), 0);
+        close(fd);
+        assert_int_equal(unlinkat(folder->fd, "b", AT_REMOVEDIR), 0);
+}
+
+static void paths_are_split_at_their_last_component(void **state) {
+        char folder[16];
+        const char *name;
+
+        assert_int_equal(nb_path_split("/a/b/c", folder, sizeof(folder), &name), 0);
+        assert_string_equal(folder, "/a/b");
+        assert_string_equal(name, "c");
+        assert_int_equal(nb_path_split("/c", folder, sizeof(folder), &name), 0);
+        assert_string_equal(folder, "/");
+        assert_int_equal(nb_path_split("c", folder, sizeof(folder), &name), -EINVAL);
+        assert_int_equal(nb_path_split("/a/", folder, sizeof(folder), &name), -EINVAL);
+        assert_int_equal(nb_path_split("/longer/than/sixteen/c", folder, sizeof(folder), &name), -ENAMETOOLONG);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(written_files_have_exactly_their_mode),
+                TEST(a_planted_link_under_the_temporary_name_is_not_followed),
+                TEST(reading_refuses_what_is_no_plain_file),
+                TEST(reading_stops_at_the_ceiling),
+                TEST(creating_never_replaces),
+                TEST(removing_what_is_not_there_is_fine),
+                TEST(folders_are_made_with_their_mode),
+                TEST(folders_of_an_image_stay_in_it),
+                cmocka_unit_test(paths_are_split_at_their_last_component),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "format/k3s_token.h"
+
+#include "allocation.h"
+#include "case.h"
+
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define UPPER "0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF"
+#define TOKEN "abcdef.0123456789abcdef"
+#define TEXT(s) (s), sizeof(s) - 1
+
+struct token_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        bool is_meant;
+        bool has_hash;
+        enum nb_identity_kind kind; /* NB_IDENTITY_NONE: refused */
+        const char *secret;
+};
+
+static struct token_case tokens[] = {
+        { "a bootstrap token", TEXT("K10" HASH "::" TOKEN), true, true, NB_IDENTITY_TOKEN, TOKEN },
+        { "a bootstrap token and a newline", TEXT("K10" HASH "::" TOKEN "\n"), true, true, NB_IDENTITY_TOKEN, TOKEN },
+        { "a hash in upper case", TEXT("K10" UPPER "::" TOKEN), true, true, NB_IDENTITY_TOKEN, TOKEN },
+        { "a bootstrap token without a hash", TEXT("K10::" TOKEN), true, false, NB_IDENTITY_TOKEN, TOKEN },
+        { "the node's password", TEXT("K10" HASH "::node:secret"), true, true, NB_IDENTITY_PASSWORD, "node:secret" },
+        { "the server's password, with which an agent is the node", TEXT("K10" HASH "::server:secret"), true, true,
+          NB_IDENTITY_PASSWORD, "node:secret" },
+        { "a password and a newline", TEXT("K10" HASH "::server:secret\n"), true, true, NB_IDENTITY_PASSWORD, "node:secret" },
+        { "a password with colons", TEXT("K10" HASH "::server:a:b::c"), true, true, NB_IDENTITY_PASSWORD, "node:a:b::c" },
+        { "a password without a hash", TEXT("K10::node:secret"), true, false, NB_IDENTITY_PASSWORD, "node:secret" },
+        { "a password that is a bootstrap token", TEXT("K10" HASH "::server:" TOKEN), true, true, NB_IDENTITY_PASSWORD,
+          "node:" TOKEN },
+        { "nothing", TEXT(""), false, false, NB_IDENTITY_NONE, NULL },
+        { "a bootstrap token alone", TEXT(TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "a password alone", TEXT("secret"), false, false, NB_IDENTITY_NONE, NULL },
+        { "the prefix alone", TEXT("K10"), true, false, NB_IDENTITY_NONE, NULL },
+        { "the prefix in lower case", TEXT("k10" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "another version", TEXT("K11" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "a blank before it", TEXT(" K10" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "the hash alone", TEXT("K10" HASH), true, false, NB_IDENTITY_NONE, NULL },
+        { "no credentials", TEXT("K10" HASH "::"), true, false, NB_IDENTITY_NONE, NULL },
+        { "no credentials but a newline", TEXT("K10" HASH "::\n"), true, false, NB_IDENTITY_NONE, NULL },
+        { "one colon", TEXT("K10" HASH ":" TOKEN), true, false, NB_IDENTITY_NONE, NULL },
+        { "a hash one digit short", TEXT("K10"
+                                         "123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+                                         "::" TOKEN),
+          true,
+          false, NB_IDENTITY_NONE, NULL },
+        { "a hash one digit long", TEXT("K10" HASH "0::" TOKEN), true, false, NB_IDENTITY_NONE, NULL },
+        { "a hash with a letter that is no digit",
+          TEXT("K10"
+               "g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+               "::" TOKEN),
+          true, false, NB_IDENTITY_NONE, NULL },
+        { "no user", TEXT("K10" HASH ":::secret"), true, false, NB_IDENTITY_NONE, NULL },
+        { "no password", TEXT("K10" HASH "::server:"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a word without a colon", TEXT("K10" HASH "::secret"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a bootstrap token with a capital letter", TEXT("K10" HASH "::Abcdef.0123456789abcdef"), true, false,
+          NB_IDENTITY_NONE, NULL },
+        { "two newlines", TEXT("K10" HASH "::" TOKEN "\n\n"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a password and two newlines", TEXT("K10" HASH "::server:secret\n\n"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a line end of DOS", TEXT("K10" HASH "::" TOKEN "\r\n"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a newline inside", TEXT("K10" HASH "::server:a\nb"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a NUL inside", TEXT("K10" HASH "::server:a\0b"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a password that is no UTF-8", TEXT("K10" HASH "::server:\xff"), true, false, NB_IDENTITY_NONE, NULL },
+};
+
+static void parses(void **state) {
+        const struct token_case *c = *state;
+        struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
+        int r;
+
+        assert_int_equal(nb_k3s_token_is_meant(c->text, c->len), c->is_meant);
+        r = nb_k3s_token_parse(c->text, c->len, "here", &token);
+        if (c->kind == NB_IDENTITY_NONE) {
+                assert_int_equal(r, -EINVAL);
+                assert_null(token.identity.secret.data);
+                return;
+        }
+        assert_int_equal(r, 0);
+        assert_int_equal(token.has_hash, c->has_hash);
+        assert_int_equal(token.hash[31], c->has_hash ? 0xef : 0);
+        assert_int_equal(token.identity.kind, c->kind);
+        assert_string_equal(token.identity.secret.data, c->secret);
+        assert_string_equal(token.identity.token_id, c->kind == NB_IDENTITY_TOKEN ? "abcdef" : "");
+        assert_string_equal(token.identity.source, "here");
+        nb_k3s_token_done(&token);
+        assert_null(token.identity.secret.data);
+}
+
+static void length_has_a_limit(void **state) {
+        char text[NB_K3S_TOKEN_MAX + 1];
+        struct nb_k3s_token token;
+
+        memset(text, 'x', sizeof(text));
+        memcpy(text, "K10::a:", 7);
+        assert_int_equal(nb_k3s_token_parse(text, NB_K3S_TOKEN_MAX, "here", &token), 0);
+        nb_k3s_token_done(&token);
+        assert_int_equal(nb_k3s_token_parse(text, NB_K3S_TOKEN_MAX + 1, "here", &token), -EINVAL);
+}
+
+static int run(const void *input) {
+        struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
+        int r;
+
+        r = nb_k3s_token_parse(input, strlen(input), "here", &token);
+        nb_k3s_token_done(&token);
+        return r;
+}
+
+static void memory_runs_out(void **state) {
+        allocation_try_all(run, "K10" HASH "::" TOKEN);
+        allocation_try_all(run, "K10" HASH "::node:secret");
+}
+
+int main(void) {
+        CASES(tokens, parses);
+        CASE(length_has_a_limit);
+        CASE(memory_runs_out);
+        return case_run("k3s_token");
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "base/file.h"
+#include "case.h"
+#include "folder.h"
+#include "install/swap.h"
+
+static struct folder folder;
+
+static void set_up(void) {
+        folder_make(&folder);
+}
+
+static void tear_down(void) {
+        folder_remove(&folder);
+}
+
+/* What has the name "a" ("" for nothing; a link reads as what it names), and whether the temporary name is free. */
+static void expect(const char *text, const char *temporary) {
+        char found[16] = "";
+        struct nb_buffer file = NB_BUFFER_INIT(16);
+
+        if (readlinkat(folder.fd, "a", found, sizeof(found) - 1) < 0 && nb_file_read(folder.fd, "a", &file, NULL) == 0)
+                (void)snprintf(found, sizeof(found), "%s", file.data);
+        nb_buffer_done(&file);
+        assert_string_equal(found, text);
+        assert_int_equal(faccessat(folder.fd, temporary, F_OK, AT_SYMLINK_NOFOLLOW), -1);
+}
+
+struct old_case {
+        const char *name;
+        const char *file; /* what is there before; NULL for nothing */
+        const char *link;
+};
+
+static struct old_case olds[] = {
+        { "over nothing", NULL, NULL },
+        { "over a file", "old", NULL },
+        { "over a link", NULL, "/old" },
+};
+
+static void put_old(const struct old_case *c) {
+        if (c->file)
+                folder_put(&folder, "/a", c->file);
+        if (c->link)
+                folder_link(&folder, "/a", c->link);
+        folder_put(&folder, "/.a.tmp", "of a crash");
+        folder_put(&folder, "/updated", "of a crash");
+}
+
+static const char *old_text(const struct old_case *c) {
+        return c->file ? c->file : c->link ? c->link
+                                           : "";
+}
+
+static void swaps(void **state) {
+        const struct old_case *c = *state;
+
+        for (unsigned i = 0; i < 6; i++) {
+                const char *temporary = i % 2 ? "updated" : ".a.tmp";
+                struct nb_swap swap = { 0 };
+
+                set_up();
+                put_old(c);
+                assert_int_equal(i % 2 ? nb_swap_link(&swap, folder.fd, "a", temporary, "/new") : nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3),
+                                 0);
+                if (i < 2)
+                        assert_int_equal(nb_swap_undo(&swap), 0);
+                else {
+                        assert_int_equal(nb_swap_publish(&swap), 0);
+                        if (i < 4)
+                                assert_int_equal(nb_swap_undo(&swap), 0);
+                        else
+                                nb_swap_keep(&swap);
+                }
+                expect(i < 4 ? old_text(c) : i % 2 ? "/new"
+                                                   : "new",
+                       temporary);
+                assert_int_equal(nb_swap_undo(&swap), 0);
+                tear_down();
+        }
+}
+
+static void folder_is_not_moved_away(void **state) {
+        struct nb_swap swap = { 0 };
+
+        set_up();
+        assert_int_equal(mkdirat(folder.fd, "a", 0755), 0);
+        assert_int_equal(nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3), -EISDIR);
+        assert_int_equal(nb_swap_link(&swap, folder.fd, "a", "updated", "/new"), -EISDIR);
+        assert_int_equal(nb_swap_publish(&swap), 0);
+        assert_int_equal(nb_swap_undo(&swap), 0);
+        tear_down();
+}
+
+int main(void) {
+        CASES(olds, swaps);
+        CASE(folder_is_not_moved_away);
+        return case_run("install swap");
+}
