@@ -14,11 +14,26 @@ static void check_token(const struct nb_secret *token, const char *origin) {
         nb_token_done(&parsed);
 }
 
-/* Nothing in a failure that has the form of a token is out of the document. The names of two keys, joined, may have it. */
+/* The six characters before `dot` end the name of a section, which the failure puts before any key: "nodeRegistration.". */
+static bool is_section(const char *detail, const char *dot) {
+        static const char *const names[] = { "nodeRegistration", "discovery", "bootstrapToken", "controlPlane", "localAPIEndpoint", "timeouts" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                size_t len = strlen(names[i]);
+
+                if ((size_t)(dot - detail) >= len && memcmp(dot - len, names[i], len) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Nothing in a failure that has the form of a token is out of the document. */
 static void check_no_token(const char *detail, const char *data, size_t len) {
         for (const char *p = detail; strlen(p) >= NB_TOKEN_LEN; p++) {
                 char text[NB_TOKEN_LEN + 1];
 
+                if (is_section(detail, p + NB_TOKEN_ID_LEN))
+                        continue;
                 memcpy(text, p, NB_TOKEN_LEN);
                 text[NB_TOKEN_LEN] = '\0';
                 FUZZ_CHECK(!nb_token_may_stand_in(text) || !memmem(data, len, text, NB_TOKEN_LEN));
