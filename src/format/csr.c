@@ -58,19 +58,6 @@ static int copy_required(const struct nb_json *json, const char *path, char *ret
         return 0;
 }
 
-/* Copies a string for people, cut and made printable; "" when there is none. */
-static int copy_line(const struct nb_json *json, const char *path, char *ret, size_t size, struct nb_failure *f) {
-        const char *text;
-        size_t len;
-        int r;
-
-        ret[0] = '\0';
-        r = nb_json_string(json, path, &text, &len, f);
-        if (r > 0)
-                nb_text_copy_line(text, len, ret, size);
-        return r;
-}
-
 /* Decodes base64 into a text of its own; NULL when there is nothing at `path`. */
 static int decode(const struct nb_json *json, const char *path, char **ret, size_t *ret_len, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX);
@@ -118,20 +105,20 @@ static int take_condition(const struct nb_json *json, size_t i, struct nb_csr *c
         char path[PATH_MAX_LEN], type[32], status[32];
         int r;
 
-        r = copy_line(json, condition_path(i, "type", path), type, sizeof(type), f);
+        r = nb_json_line(json, condition_path(i, "type", path), type, sizeof(type), f);
         if (r < 0)
                 return r;
-        r = copy_line(json, condition_path(i, "status", path), status, sizeof(status), f);
+        r = nb_json_line(json, condition_path(i, "status", path), status, sizeof(status), f);
         if (r < 0)
                 return r;
         if ((status[0] != '\0' && strcmp(status, "True") != 0) || !wins(state_of(type), csr->state))
                 return 0;
 
         csr->state = state_of(type);
-        r = copy_line(json, condition_path(i, "reason", path), csr->reason, sizeof(csr->reason), f);
+        r = nb_json_line(json, condition_path(i, "reason", path), csr->reason, sizeof(csr->reason), f);
         if (r < 0)
                 return r;
-        return copy_line(json, condition_path(i, "message", path), csr->message, sizeof(csr->message), f);
+        return nb_json_line(json, condition_path(i, "message", path), csr->message, sizeof(csr->message), f);
 }
 
 static int take_conditions(const struct nb_json *json, struct nb_csr *csr, struct nb_failure *f) {
@@ -207,9 +194,9 @@ static int take_status(const struct nb_json *json, struct nb_status *status, str
         if (r >= 0)
                 r = nb_json_integer(json, "code", &status->code, f);
         if (r >= 0)
-                r = copy_line(json, "reason", status->reason, sizeof(status->reason), f);
+                r = nb_json_line(json, "reason", status->reason, sizeof(status->reason), f);
         if (r >= 0)
-                r = copy_line(json, "message", status->message, sizeof(status->message), f);
+                r = nb_json_line(json, "message", status->message, sizeof(status->message), f);
         return r < 0 ? r : 0;
 }
 

@@ -316,6 +316,18 @@ int nb_json_expect(const struct nb_json *json, const char *path, const char *exp
         return 0;
 }
 
+int nb_json_line(const struct nb_json *json, const char *path, char *ret, size_t size, struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        ret[0] = '\0';
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r > 0)
+                nb_text_copy_line(text, len, ret, size);
+        return r;
+}
+
 int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret, struct nb_failure *f) {
         struct json_object *object;
         int64_t value;

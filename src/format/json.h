@@ -35,6 +35,8 @@ void nb_json_done(struct nb_json *json);
  */
 int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
                    struct nb_failure *f);
+/* Copies a string for people, cut to `size` and made printable; "" when there is none. */
+int nb_json_line(const struct nb_json *json, const char *path, char *ret, size_t size, struct nb_failure *f);
 int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret, struct nb_failure *f);
 int nb_json_boolean(const struct nb_json *json, const char *path, bool *ret, struct nb_failure *f);
 int nb_json_object(const struct nb_json *json, const char *path, struct json_object **ret, struct nb_failure *f);

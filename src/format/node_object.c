@@ -10,19 +10,6 @@
 #define LIST_MAX 64
 #define PATH_SIZE 64
 
-/* Copies a string for people, cut and made printable; "" when there is none. */
-static int copy_line(const struct nb_json *json, const char *path, char *ret, size_t size, struct nb_failure *f) {
-        const char *text;
-        size_t len;
-        int r;
-
-        ret[0] = '\0';
-        r = nb_json_string(json, path, &text, &len, f);
-        if (r > 0)
-                nb_text_copy_line(text, len, ret, size);
-        return r;
-}
-
 static int copy_name(const struct nb_json *json, char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
         const char *text;
         size_t len;
@@ -69,12 +56,12 @@ static int take_ready(const struct nb_json *json, struct nb_node_object *node, s
         if (r <= 0)
                 return r;
         (void)snprintf(path, sizeof(path), "status.conditions[%zu].status", i);
-        r = copy_line(json, path, status, sizeof(status), f);
+        r = nb_json_line(json, path, status, sizeof(status), f);
         if (r < 0)
                 return r;
         node->is_ready = strcmp(status, "True") == 0;
         (void)snprintf(path, sizeof(path), "status.conditions[%zu].lastTransitionTime", i);
-        return copy_line(json, path, node->ready_since, sizeof(node->ready_since), f);
+        return nb_json_line(json, path, node->ready_since, sizeof(node->ready_since), f);
 }
 
 static int take_address(const struct nb_json *json, struct nb_node_object *node, struct nb_failure *f) {
@@ -86,7 +73,7 @@ static int take_address(const struct nb_json *json, struct nb_node_object *node,
         if (r <= 0)
                 return r;
         (void)snprintf(path, sizeof(path), "status.addresses[%zu].address", i);
-        return copy_line(json, path, node->address, sizeof(node->address), f);
+        return nb_json_line(json, path, node->address, sizeof(node->address), f);
 }
 
 int nb_node_object_parse(const char *text, size_t len, struct nb_node_object *ret_node, struct nb_failure *f) {

@@ -21,7 +21,7 @@ int nb_answer_failure(const struct nb_http_answer *answer, const char *what, con
 
         if (f->code == NB_NONE)
                 f->retry_after_ms = answer->retry_after_ms;
-        (void)nb_status_parse(answer->body.data ? answer->body.data : "", answer->body.len, &status);
+        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         if (answer->status >= 300 && answer->status < 400)
                 return nb_failure_set_http(f, code, answer->status, "%s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
                                            what, answer->status, answer->location);

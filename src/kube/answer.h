@@ -19,3 +19,8 @@ struct nb_answer_codes {
 
 int nb_answer_failure(const struct nb_http_answer *answer, const char *what, const struct nb_answer_codes *codes,
                       struct nb_failure *f);
+
+/* The body; "" for none. */
+static inline const char *nb_answer_text(const struct nb_http_answer *answer) {
+        return answer->body.data ? answer->body.data : "";
+}

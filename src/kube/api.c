@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/encoding.h"
@@ -7,6 +9,7 @@
 #include "kube/api.h"
 
 #define BASIC_MAX 4096
+#define PATH_MAX_LEN 512 /* the longest holds the name of a Node or of a CSR */
 
 static bool is_server(const char *pem, size_t len) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
@@ -77,4 +80,46 @@ void nb_api_done(struct nb_api *api) {
         nb_http_free(api->http);
         nb_secret_done(&api->authorization);
         *api = (struct nb_api){ 0 };
+}
+
+static int get(struct nb_api *api, const char *path, const char *what, size_t max_body, const struct nb_secret *authorization,
+               uint64_t until_ms, struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        char url[NB_URL_MAX + PATH_MAX_LEN];
+        const struct nb_http_request request = {
+                .what = what,
+                .url = url,
+                .authorization = authorization,
+                .max_body = max_body,
+                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
+        };
+
+        assert(strlen(path) < PATH_MAX_LEN);
+        (void)snprintf(url, sizeof(url), "%s%s", api->base, path);
+        return nb_http_perform(api->http, &request, until_ms, ret_answer, f);
+}
+
+int nb_api_get(struct nb_api *api, const char *path, const char *what, size_t max_body, uint64_t until_ms,
+               struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        return get(api, path, what, max_body, &api->authorization, until_ms, ret_answer, f);
+}
+
+int nb_api_get_public(struct nb_api *api, const char *path, const char *what, size_t max_body, uint64_t until_ms,
+                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        return get(api, path, what, max_body, NULL, until_ms, ret_answer, f);
+}
+
+int nb_api_start_unverified(struct nb_http *unverified, const struct nb_url *endpoint, const char *path, const char *what,
+                            size_t max_body, struct nb_http_transfer **ret_transfer, struct nb_failure *f) {
+        char base[NB_URL_MAX], url[NB_URL_MAX + PATH_MAX_LEN];
+        const struct nb_http_request request = {
+                .what = what,
+                .url = url,
+                .max_body = max_body,
+                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
+        };
+
+        assert(strlen(path) < PATH_MAX_LEN);
+        nb_url_format(endpoint, base);
+        (void)snprintf(url, sizeof(url), "%s%s", base, path);
+        return nb_http_start(unverified, &request, ret_transfer, f);
 }

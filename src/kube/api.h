@@ -27,3 +27,15 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const 
                 const struct nb_identity *identity, struct nb_failure *f);
 
 void nb_api_done(struct nb_api *api);
+
+/* GET of `path`, "/api/v1/...", with the identity; `what` names it for messages. Outcome as of nb_http_perform(). */
+int nb_api_get(struct nb_api *api, const char *path, const char *what, size_t max_body, uint64_t until_ms,
+               struct nb_http_answer *ret_answer, struct nb_failure *f);
+
+/* The same for what everybody may read: the identity is not shown. */
+int nb_api_get_public(struct nb_api *api, const char *path, const char *what, size_t max_body, uint64_t until_ms,
+                      struct nb_http_answer *ret_answer, struct nb_failure *f);
+
+/* The same begun at an endpoint that has proven nothing. */
+int nb_api_start_unverified(struct nb_http *unverified, const struct nb_url *endpoint, const char *path, const char *what,
+                            size_t max_body, struct nb_http_transfer **ret_transfer, struct nb_failure *f);

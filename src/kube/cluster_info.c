@@ -15,19 +15,11 @@ static void describe(const char *endpoint, char ret[static WHAT_SIZE]) {
 
 int nb_cluster_info_start(struct nb_http *unverified, const struct nb_url *endpoint, struct nb_http_transfer **ret_transfer,
                           struct nb_failure *f) {
-        char base[NB_URL_MAX], name[NB_URL_MAX], url[NB_URL_MAX + sizeof(CLUSTER_INFO_PATH)], what[WHAT_SIZE];
-        struct nb_http_request request = {
-                .what = what,
-                .url = url,
-                .max_body = NB_CLUSTER_INFO_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char name[NB_URL_MAX], what[WHAT_SIZE];
 
-        nb_url_format(endpoint, base);
         nb_endpoint_format(endpoint, name);
         describe(name, what);
-        (void)snprintf(url, sizeof(url), "%s" CLUSTER_INFO_PATH, base);
-        return nb_http_start(unverified, &request, ret_transfer, f);
+        return nb_api_start_unverified(unverified, endpoint, CLUSTER_INFO_PATH, what, NB_CLUSTER_INFO_MAX, ret_transfer, f);
 }
 
 int nb_cluster_info_read(const struct nb_http_answer *answer, const char *name, const char *token_id,
@@ -42,8 +34,8 @@ int nb_cluster_info_read(const struct nb_http_answer *answer, const char *name, 
 
         describe(name, what);
         if (answer->status == 200)
-                return nb_cluster_info_parse(answer->body.data ? answer->body.data : "", answer->body.len, token_id, ret_info, f);
-        (void)nb_status_parse(answer->body.data ? answer->body.data : "", answer->body.len, &status);
+                return nb_cluster_info_parse(nb_answer_text(answer), answer->body.len, token_id, ret_info, f);
+        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         if (answer->status == 404 && status.code == 404)
                 return nb_failure_set_http(f, NB_CLUSTER_INFO_MISSING, 404, "%s: %s", what, status.message);
         return nb_answer_failure(answer, what, &codes, f);
@@ -52,18 +44,11 @@ int nb_cluster_info_read(const struct nb_http_answer *answer, const char *name, 
 int nb_cluster_info_fetch_verified(struct nb_api *api, const char *token_id, uint64_t until_ms, struct nb_cluster_info *ret_info,
                                    struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char url[NB_URL_MAX + sizeof(CLUSTER_INFO_PATH)], what[WHAT_SIZE];
-        struct nb_http_request request = {
-                .what = what,
-                .url = url,
-                .max_body = NB_CLUSTER_INFO_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char what[WHAT_SIZE];
         int r;
 
         describe(api->name, what);
-        (void)snprintf(url, sizeof(url), "%s" CLUSTER_INFO_PATH, api->base);
-        r = nb_http_perform(api->http, &request, until_ms, &answer, f);
+        r = nb_api_get_public(api, CLUSTER_INFO_PATH, what, NB_CLUSTER_INFO_MAX, until_ms, &answer, f);
         if (r < 0)
                 return r;
         return nb_cluster_info_read(&answer, api->name, token_id, ret_info, f);

@@ -12,10 +12,6 @@ const struct nb_answer_codes nb_csr_answer_codes = {
         .invalid = NB_CSR_REJECTED,
 };
 
-static const char *body_of(const struct nb_http_answer *answer) {
-        return answer->body.data ? answer->body.data : "";
-}
-
 int nb_csr_submit(struct nb_api *api, const char *name, const char *request, size_t request_len, uint32_t expiration_seconds,
                   uint64_t until_ms, struct nb_csr *ret_csr, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
@@ -41,7 +37,7 @@ int nb_csr_submit(struct nb_api *api, const char *name, const char *request, siz
         if (r < 0)
                 return r;
         if (answer.status == 200 || answer.status == 201)
-                return nb_csr_parse(body_of(&answer), answer.body.len, ret_csr, f);
+                return nb_csr_parse(nb_answer_text(&answer), answer.body.len, ret_csr, f);
         if (answer.status == 409) {
                 r = nb_csr_read(api, name, until_ms, ret_csr, f);
                 if (r != 0)
@@ -55,27 +51,20 @@ int nb_csr_submit(struct nb_api *api, const char *name, const char *request, siz
 
 int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct nb_csr *ret_csr, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char url[NB_URL_MAX + sizeof(NB_CSR_PATH) + NB_CSR_NAME_MAX + 2], what[NB_URL_MAX + 64];
-        struct nb_http_request call = {
-                .what = what,
-                .url = url,
-                .authorization = &api->authorization,
-                .max_body = NB_CSR_OBJECT_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char path[sizeof(NB_CSR_PATH) + NB_CSR_NAME_MAX + 2], what[NB_URL_MAX + 64];
         struct nb_status status = { 0 };
         int r;
 
         (void)snprintf(what, sizeof(what), "reading the request from %s", api->name);
-        (void)snprintf(url, sizeof(url), "%s" NB_CSR_PATH "/%s", api->base, name);
-        r = nb_http_perform(api->http, &call, until_ms, &answer, f);
+        (void)snprintf(path, sizeof(path), NB_CSR_PATH "/%s", name);
+        r = nb_api_get(api, path, what, NB_CSR_OBJECT_MAX, until_ms, &answer, f);
         if (r < 0)
                 return r;
         if (answer.status == 200) {
-                r = nb_csr_parse(body_of(&answer), answer.body.len, ret_csr, f);
+                r = nb_csr_parse(nb_answer_text(&answer), answer.body.len, ret_csr, f);
                 return r < 0 ? r : 1;
         }
-        (void)nb_status_parse(body_of(&answer), answer.body.len, &status);
+        (void)nb_status_parse(nb_answer_text(&answer), answer.body.len, &status);
         if (answer.status == 404 && status.code == 404)
                 return 0;
         return nb_answer_failure(&answer, what, &nb_csr_answer_codes, f);

@@ -11,29 +11,17 @@
 #define SIGN_PATH_SIZE sizeof("/v1-rke2/client-kubelet.crt")
 #define WHAT_SIZE (NB_URL_MAX + 64)
 
-static const char *body_of(const struct nb_http_answer *answer) {
-        return answer->body.data ? answer->body.data : "";
-}
-
 static void describe_cacerts(const char *name, char ret[static WHAT_SIZE]) {
         (void)snprintf(ret, WHAT_SIZE, CACERTS_PATH " of %s", name);
 }
 
 int nb_cacerts_start(struct nb_http *unverified, const struct nb_url *endpoint, struct nb_http_transfer **ret_transfer,
                      struct nb_failure *f) {
-        char base[NB_URL_MAX], name[NB_URL_MAX], url[NB_URL_MAX + sizeof(CACERTS_PATH)], what[WHAT_SIZE];
-        struct nb_http_request request = {
-                .what = what,
-                .url = url,
-                .max_body = NB_CACERTS_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char name[NB_URL_MAX], what[WHAT_SIZE];
 
-        nb_url_format(endpoint, base);
         nb_endpoint_format(endpoint, name);
         describe_cacerts(name, what);
-        (void)snprintf(url, sizeof(url), "%s" CACERTS_PATH, base);
-        return nb_http_start(unverified, &request, ret_transfer, f);
+        return nb_api_start_unverified(unverified, endpoint, CACERTS_PATH, what, NB_CACERTS_MAX, ret_transfer, f);
 }
 
 /* kube-apiserver itself knows no /cacerts, and says so in one of three ways. */
@@ -56,18 +44,11 @@ int nb_cacerts_verify(const struct nb_http_answer *answer, const char *name, str
 }
 
 int nb_cacerts_fetch_verified(struct nb_api *api, uint64_t until_ms, struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        char url[NB_URL_MAX + sizeof(CACERTS_PATH)], what[WHAT_SIZE];
-        struct nb_http_request request = {
-                .what = what,
-                .url = url,
-                .max_body = NB_CACERTS_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char what[WHAT_SIZE];
         int r;
 
         describe_cacerts(api->name, what);
-        (void)snprintf(url, sizeof(url), "%s" CACERTS_PATH, api->base);
-        r = nb_http_perform(api->http, &request, until_ms, ret_answer, f);
+        r = nb_api_get_public(api, CACERTS_PATH, what, NB_CACERTS_MAX, until_ms, ret_answer, f);
         return r < 0 ? r : nb_cacerts_verify(ret_answer, api->name, f);
 }
 
@@ -94,11 +75,11 @@ static const struct nb_answer_codes sign_codes = {
 static int forbidden(const struct nb_http_answer *answer, const char *what, struct nb_failure *f) {
         struct nb_status status = { 0 };
 
-        (void)nb_status_parse(body_of(answer), answer->body.len, &status);
+        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         if (status.code == 403 && strcmp(status.message, "forbidden") != 0)
                 return nb_failure_set_http(f, NB_NODE_PASSWORD_REJECTED, 403, "%s: 403 %s: '%s'", what, status.reason, status.message);
-        if (status.code == 0 && strcasestr(body_of(answer), "node password"))
-                return nb_failure_set_http(f, NB_NODE_PASSWORD_REJECTED, 403, "%s: 403: '%.160s'", what, body_of(answer));
+        if (status.code == 0 && strcasestr(nb_answer_text(answer), "node password"))
+                return nb_failure_set_http(f, NB_NODE_PASSWORD_REJECTED, 403, "%s: 403: '%.160s'", what, nb_answer_text(answer));
         return nb_answer_failure(answer, what, &sign_codes, f);
 }
 
@@ -107,7 +88,7 @@ static int judge(const struct nb_http_answer *answer, const char *what, struct n
                 return forbidden(answer, what, f);
         if (answer->status != 200)
                 return nb_answer_failure(answer, what, &sign_codes, f);
-        if (nb_buffer_append(ret_certificate, body_of(answer), answer->body.len) < 0)
+        if (nb_buffer_append(ret_certificate, nb_answer_text(answer), answer->body.len) < 0)
                 return nb_failure_set_memory(f);
         return 0;
 }

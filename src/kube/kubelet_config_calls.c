@@ -14,7 +14,6 @@
 #define OBJECT_MAX (2 * 1024 * 1024) /* etcd's limit for an object is 1.5 MiB */
 #define VERSION_MAX (64 * 1024)
 #define OLDER_MAX 2 /* kubelet may be so many minor versions behind the API server of such a cluster */
-#define URL_SIZE (NB_URL_MAX + sizeof(CONFIG_MAPS_PATH) + NB_KUBELET_CONFIG_NAME_SIZE + 2)
 
 static const struct nb_answer_codes codes = {
         .unauthorized = NB_KUBELET_CONFIG_REFUSED,
@@ -22,33 +21,20 @@ static const struct nb_answer_codes codes = {
         .invalid = NB_ANSWER_MALFORMED,
 };
 
-static int get(struct nb_api *api, const char *what, const char *url, size_t max, uint64_t until_ms, struct nb_http_answer *ret_answer,
-               struct nb_failure *f) {
-        struct nb_http_request call = {
-                .what = what,
-                .url = url,
-                .authorization = &api->authorization,
-                .max_body = max,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
-
-        return nb_http_perform(api->http, &call, until_ms, ret_answer, f);
-}
-
 /* 1: read; 0: there is none, or it is not for us, and `refusal` says so. */
 static int fetch_one(struct nb_api *api, const char *name, uint64_t until_ms, struct nb_buffer *ret_text, struct nb_failure *refusal,
                      struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char url[URL_SIZE], what[NB_URL_MAX + 96];
+        char path[sizeof(CONFIG_MAPS_PATH) + NB_KUBELET_CONFIG_NAME_SIZE + 2], what[NB_URL_MAX + 96];
         int r;
 
         (void)snprintf(what, sizeof(what), "the ConfigMap kube-system/%s from %s", name, api->name);
-        (void)snprintf(url, sizeof(url), "%s" CONFIG_MAPS_PATH "/%s", api->base, name);
-        r = get(api, what, url, OBJECT_MAX, until_ms, &answer, f);
+        (void)snprintf(path, sizeof(path), CONFIG_MAPS_PATH "/%s", name);
+        r = nb_api_get(api, path, what, OBJECT_MAX, until_ms, &answer, f);
         if (r < 0)
                 return r;
         if (answer.status == 200) {
-                r = nb_kubelet_config_map_parse(answer.body.data ? answer.body.data : "", answer.body.len, ret_text, f);
+                r = nb_kubelet_config_map_parse(nb_answer_text(&answer), answer.body.len, ret_text, f);
                 return r < 0 ? r : 1;
         }
         if (answer.status == 404)
@@ -64,7 +50,7 @@ static int fetch_one(struct nb_api *api, const char *name, uint64_t until_ms, st
 static int fetch_version(struct nb_api *api, uint64_t until_ms, unsigned *ret_minor, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char url[URL_SIZE], what[NB_URL_MAX + 32];
+        char what[NB_URL_MAX + 32];
         struct nb_failure ignored = { 0 };
         const char *text;
         size_t len;
@@ -72,11 +58,10 @@ static int fetch_version(struct nb_api *api, uint64_t until_ms, unsigned *ret_mi
 
         *ret_minor = 0;
         (void)snprintf(what, sizeof(what), "the version from %s", api->name);
-        (void)snprintf(url, sizeof(url), "%s/version", api->base);
-        r = get(api, what, url, VERSION_MAX, until_ms, &answer, f);
+        r = nb_api_get(api, "/version", what, VERSION_MAX, until_ms, &answer, f);
         if (r < 0 || answer.status != 200)
                 return r;
-        r = nb_json_parse(answer.body.data ? answer.body.data : "", answer.body.len, what, NB_ANSWER_MALFORMED, &json, &ignored);
+        r = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED, &json, &ignored);
         if (r >= 0)
                 r = nb_json_string(&json, "minor", &text, &len, &ignored);
         if (r > 0 && len <= 4 && strspn(text, "0123456789") > 0)

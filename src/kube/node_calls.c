@@ -17,19 +17,12 @@ int nb_node_read(struct nb_api *api, const char *name, uint64_t until_ms, struct
                 .invalid = NB_ANSWER_MALFORMED,
         };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char url[NB_URL_MAX + sizeof(NODES_PATH) + NB_NODE_NAME_MAX + 2], what[NB_URL_MAX + NB_NODE_NAME_MAX + 32];
-        struct nb_http_request call = {
-                .what = what,
-                .url = url,
-                .authorization = &api->authorization,
-                .max_body = NB_NODE_OBJECT_MAX,
-                .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
-        };
+        char path[sizeof(NODES_PATH) + NB_NODE_NAME_MAX + 2], what[NB_URL_MAX + NB_NODE_NAME_MAX + 32];
         int r;
 
         (void)snprintf(what, sizeof(what), "the Node '%s' from %s", name, api->name);
-        (void)snprintf(url, sizeof(url), "%s" NODES_PATH "/%s", api->base, name);
-        r = nb_http_perform(api->http, &call, until_ms, &answer, f);
+        (void)snprintf(path, sizeof(path), NODES_PATH "/%s", name);
+        r = nb_api_get(api, path, what, NB_NODE_OBJECT_MAX, until_ms, &answer, f);
         if (r < 0)
                 return r;
         *ret_status = answer.status;
@@ -39,7 +32,7 @@ int nb_node_read(struct nb_api *api, const char *name, uint64_t until_ms, struct
                 return -EACCES;
         if (answer.status != 200)
                 return nb_answer_failure(&answer, what, &codes, f);
-        r = nb_node_object_parse(answer.body.data ? answer.body.data : "", answer.body.len, ret_node, f);
+        r = nb_node_object_parse(nb_answer_text(&answer), answer.body.len, ret_node, f);
         if (r < 0)
                 return r;
         if (strcmp(ret_node->name, name) != 0)

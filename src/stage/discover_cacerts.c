@@ -9,6 +9,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
+#include "kube/answer.h"
 #include "kube/k3s_calls.h"
 #include "stage/internal.h"
 
@@ -35,7 +36,7 @@ static int verify_hash(const struct nb_join *join, const struct nb_http_answer *
         uint8_t hash[NB_SHA256_SIZE];
         int r;
 
-        r = nb_ca_hash_k3s(answer->body.data ? answer->body.data : "", answer->body.len, hash);
+        r = nb_ca_hash_k3s(nb_answer_text(answer), answer->body.len, hash);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r == -EIO)

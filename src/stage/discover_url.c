@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "kube/answer.h"
 #include "stage/internal.h"
 
 /* The way to a web server, which is not of Kubernetes: what its statuses mean is said here. */
@@ -54,7 +55,7 @@ int nb_stage_discover_url(struct nb_join *join, struct nb_failure *f) {
                 strcat(url, "/");
         r = fetch(join, url, &answer, f);
         if (r >= 0)
-                r = nb_kubeconfig_parse_given(url, NULL, answer.body.data ? answer.body.data : "", answer.body.len, false, NULL, NULL,
+                r = nb_kubeconfig_parse_given(url, NULL, nb_answer_text(&answer), answer.body.len, false, NULL, NULL,
                                               NB_ANSWER_MALFORMED, &document, NULL, f);
         return r < 0 ? r : nb_join_take_document(join, &document, &join->bootstrap->url, f);
 }
