@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""packaging/examples: what is said twice is the same, and tokens are kept from others. The end-to-end tests boot with them."""
+
+import json
+import os
+import subprocess
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from machine import SOURCE
+
+EXAMPLES = SOURCE / "packaging/examples"
+TOKEN = "abcdef.0123456789abcdef"
+
+
+def from_butane(document):
+    """The Ignition config that butane makes of the few fields that the example has."""
+    def resource(entry):
+        contents = entry.get("contents")
+        return {**entry, "contents": contents["inline"]} if contents else entry
+
+    assert (document["variant"], document["version"]) == ("fcos", "1.4.0")
+    storage = {kind: [resource(entry) for entry in entries] for kind, entries in document["storage"].items()}
+    return {"ignition": {"version": "3.3.0"}, "storage": storage, "systemd": document["systemd"]}
+
+
+def without_urls(document):
+    """An Ignition config with the text of its files in the place of their data URLs."""
+    for file in document["storage"]["files"]:
+        scheme, text = file["contents"]["source"].split(",", 1)
+        assert scheme == "data:" and not file["contents"].get("compression")
+        file["contents"] = unquote(text)
+    return document
+
+
+def test_butane_and_ignition_are_the_same():
+    butane = yaml.safe_load((EXAMPLES / "node-bootstrap.bu").read_text())
+    ignition = json.loads((EXAMPLES / "node-bootstrap.ign").read_text())
+    assert without_urls(ignition) == from_butane(butane)
+
+
+def written_files():
+    for entry in yaml.safe_load((EXAMPLES / "cloud-config.yaml").read_text())["write_files"]:
+        yield "cloud-init", entry["path"], int(entry["permissions"], 8), entry["content"]
+    for entry in yaml.safe_load((EXAMPLES / "node-bootstrap.bu").read_text())["storage"]["files"]:
+        yield "Ignition", entry["path"], entry["mode"], entry["contents"]["inline"]
+
+
+@pytest.mark.parametrize("system, path, mode, text", written_files())
+def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
+    is_token = path == "/etc/credstore/node-bootstrap.token"
+    assert (TOKEN in text) == is_token
+    assert oct(mode) == ("0o600" if is_token else "0o644")
+
+
+@pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])
+def test_command_lines_hold_no_token(tmp_path, script, program):
+    """They name files, which are there, and pass on what else they are given."""
+    stub = tmp_path / program
+    stub.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    stub.chmod(0o755)
+    (tmp_path / "token").write_text(TOKEN)
+    done = subprocess.run(
+        [EXAMPLES / script, "the root", "--more", "a b"], cwd=tmp_path, text=True, check=True, stdout=subprocess.PIPE,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert TOKEN not in done.stdout
+    words = done.stdout.splitlines()
+    assert words[-2:] == ["--more", "a b"] and any("the root" in word for word in words)
+    for name, file in (("node-bootstrap.token", "token"), ("node-bootstrap.config", "config.yaml")):
+        assert [w for w in words if name in w and w.endswith(file)], done.stdout
+    names = [w.split(",")[0].removeprefix("name=") for w in words if w.startswith("name=")]
+    assert all(len(name) <= 55 for name in names), "QEMU refuses a longer name"
