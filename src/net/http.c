@@ -71,22 +71,47 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust, st
         return 0;
 }
 
-int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f) {
+static int new_connections(struct nb_http **ret_http, struct nb_failure *f) {
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
-        int r;
 
         http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);
         http->ca_fd = http->certificate_fd = http->key_fd = -1;
-        r = trust ? set_trust(http, trust, f) : 0;
-        if (r < 0)
-                return r;
+        http->connect_timeout_ms = NB_HTTP_CONNECT_TIMEOUT_MS;
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not initialise");
         http->multi = curl_multi_init();
         if (!http->multi)
                 return nb_failure_set_memory(f);
+        *ret_http = TAKE(http);
+        return 0;
+}
+
+int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f) {
+        _cleanup_(nb_http_freep) struct nb_http *http = NULL;
+        int r;
+
+        r = new_connections(&http, f);
+        if (r >= 0 && trust)
+                r = set_trust(http, trust, f);
+        if (r < 0)
+                return r;
+        *ret_http = TAKE(http);
+        return 0;
+}
+
+int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http, struct nb_failure *f) {
+        _cleanup_(nb_http_freep) struct nb_http *http = NULL;
+        int r;
+
+        r = new_connections(&http, f);
+        if (r < 0)
+                return r;
+        http->is_metadata = true;
+        http->is_verified = metadata->is_https;
+        http->is_low_port = metadata->is_low_port;
+        http->connect_timeout_ms = metadata->connect_timeout_ms;
         *ret_http = TAKE(http);
         return 0;
 }
@@ -140,7 +165,8 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request, s
         if (!transfer)
                 return nb_failure_set_memory(f);
         transfer->http = http;
-        transfer->max_body = request->max_body;
+        transfer->secret = request->secret;
+        transfer->max_body = request->secret ? request->secret->size : request->max_body;
         transfer->timeout_ms = request->timeout_ms;
         transfer->silence_sec = request->silence_sec;
         transfer->is_stream = request->is_stream;
@@ -248,7 +274,7 @@ static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_
 }
 
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        assert(transfer->http->is_verified);
+        assert(transfer->http->is_verified || transfer->http->is_metadata);
         return finish(transfer, ret_answer, f);
 }
 

@@ -9,6 +9,8 @@
  * what such a request returns is a struct nb_unverified, and only who has proven it may look inside. Several transfers can be under
  * way at once; everything runs in nb_http_wait(), which also ends when stopping is asked for (base/stop.h).
  *
+ * A cloud's metadata service is the exception, with connections of its own kind: plain HTTP, to an address alone, past every proxy.
+ *
  * Status codes are not judged here: an answer with 500 is an answer.
  */
 
@@ -28,6 +30,8 @@
 #define NB_HTTP_ERROR_BODY_MAX (64 * 1024) /* a Status object is some hundred bytes */
 #define NB_HTTP_RETRY_AFTER_MAX_MS 60000
 #define NB_HTTP_HEADERS_EXTRA 3
+#define NB_HTTP_LINES_MAX 3
+#define NB_HTTP_LINE_MAX 127
 #define NB_HTTP_CUT_SHORT ETIME /* errnum of the failure of a request that `until_ms` ended */
 
 struct nb_http;
@@ -46,18 +50,29 @@ struct nb_http_trust {
         const char *proxy_url;                          /* "" for the environment's */
 };
 
+/* How the metadata service of a cloud is reached. */
+struct nb_http_metadata {
+        uint32_t connect_timeout_ms;
+        bool is_https;    /* a name, certified by a CA of the system; otherwise plain HTTP, to an address in figures, in the URL itself */
+        bool is_low_port; /* from a source port below 1024, which proves to the service that root asks */
+};
+
 struct nb_http_request {
         const char *what; /* for messages: "cluster-info from 10.0.0.10:6443" */
         const char *url;
         const struct nb_secret *authorization;                  /* a whole "Authorization: Bearer ..." line; NULL or empty for none; never without trust */
-        const struct nb_secret *headers[NB_HTTP_HEADERS_EXTRA]; /* more whole lines; NULL for none; never without trust */
+        const struct nb_secret *headers[NB_HTTP_HEADERS_EXTRA]; /* more whole lines; NULL for none; never without trust, but for metadata */
+        const char *lines[NB_HTTP_LINES_MAX];                   /* more whole lines that are no secret, up to the first NULL; copied */
+        const char *accept;                                     /* media type; NULL: application/json */
         const char *body;                                       /* to POST; NULL for a GET. Must stay until the transfer is over */
         const char *body_type;                                  /* its media type; NULL: application/json */
         size_t body_len;
-        size_t max_body;      /* ceiling for the body of a 2xx answer; of all of it, for a stream in one piece */
-        uint32_t timeout_ms;  /* for the whole request; 0 for none, then silence_sec */
-        uint32_t silence_sec; /* ends the transfer when no byte arrived for so long; 0 for no such limit */
-        bool is_stream;       /* the body is taken piece by piece with nb_http_received() */
+        bool is_put;              /* PUT without a body */
+        struct nb_secret *secret; /* takes the body of a 2xx answer in the place of the answer's own, since it may hold secrets; its size is the ceiling */
+        size_t max_body;          /* ceiling for the body of a 2xx answer; of all of it, for a stream in one piece */
+        uint32_t timeout_ms;      /* for the whole request; 0 for none, then silence_sec */
+        uint32_t silence_sec;     /* ends the transfer when no byte arrived for so long; 0 for no such limit */
+        bool is_stream;           /* the body is taken piece by piece with nb_http_received() */
 };
 
 struct nb_http_answer {
@@ -79,6 +94,9 @@ void nb_unverified_done(struct nb_unverified *unverified);
 /* trust NULL: nothing is verified. NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
+/* No proxy, whatever the environment says. NB_INTERNAL. */
+int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http, struct nb_failure *f);
+
 /* Ends what is under way, and closes the connections. */
 void nb_http_free(struct nb_http *http);
 void nb_http_freep(struct nb_http **http);
@@ -97,7 +115,7 @@ struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_
 
 /*
  * The outcome of a transfer that is over; the transfer is gone then. NB_ENDPOINT_UNREACHABLE (transient), NB_TLS_UNTRUSTED,
- * NB_ANSWER_MALFORMED (a ceiling, or no HTTP at all), NB_INTERNAL.
+ * NB_ANSWER_MALFORMED (a ceiling, or no HTTP at all), NB_METADATA_REFUSED (this process may not bind a low source port), NB_INTERNAL.
  */
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f);
 int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unverified *ret_unverified, struct nb_failure *f);

@@ -9,7 +9,10 @@
 
 struct nb_http {
         CURLM *multi;
-        bool is_verified;          /* there is trust */
+        bool is_verified; /* there is trust */
+        bool is_metadata; /* a cloud's service: believed as far as the cloud is */
+        bool is_low_port;
+        uint32_t connect_timeout_ms;
         int ca_fd;                 /* sealed memfd with the CAs; -1 for those of the system */
         char ca_path[32];          /* "/proc/self/fd/N": CURLOPT_CAINFO_BLOB is not in Debian 12's GnuTLS build */
         int certificate_fd;        /* the same for a client certificate and its key; -1 for none: the blobs of that build */
@@ -30,11 +33,15 @@ struct nb_http_transfer {
         struct curl_slist content_type; /* the secret to a place that nobody wipes */
         struct curl_slist authorization;
         struct curl_slist extra[NB_HTTP_HEADERS_EXTRA];
+        struct curl_slist lines[NB_HTTP_LINES_MAX];
         struct curl_slist *connect_to;
         char type_line[80];
+        char accept_line[80];
+        char line[NB_HTTP_LINES_MAX][NB_HTTP_LINE_MAX + 1];
         char what[320];
         char error[CURL_ERROR_SIZE];
         struct nb_http_answer answer;
+        struct nb_secret *secret;
         size_t max_body;
         size_t headers_len;
         uint32_t timeout_ms;

@@ -26,8 +26,8 @@ bool nb_http_is_connected(const struct nb_http_transfer *transfer) {
 
 static int outcome_timeout(const struct nb_http_transfer *transfer, struct nb_failure *f) {
         if (!nb_http_is_connected(transfer))
-                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: no connection within %d s", transfer->what,
-                                      NB_HTTP_CONNECT_TIMEOUT_MS / 1000);
+                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: no connection within %u s", transfer->what,
+                                      transfer->http->connect_timeout_ms / 1000);
         if (transfer->silence_sec > 0)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: not a byte for %u s", transfer->what,
                                       transfer->silence_sec);
@@ -44,6 +44,17 @@ static int outcome_unreachable(const struct nb_http_transfer *transfer, struct n
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, (int)errnum, "%s: %m", transfer->what);
         }
         return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
+}
+
+static int outcome_port(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        long errnum = 0;
+        bool is_refused;
+
+        (void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &errnum);
+        is_refused = errnum == EACCES || errnum == EPERM;
+        errno = (int)errnum;
+        return nb_failure_set(f, is_refused ? NB_METADATA_REFUSED : NB_ENDPOINT_UNREACHABLE, (int)errnum,
+                              "%s: no source port below 1024: %m", transfer->what);
 }
 
 int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f) {
@@ -69,6 +80,8 @@ int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f) {
         case CURLE_SSL_CONNECT_ERROR:
         case CURLE_PROXY:
                 return outcome_unreachable(transfer, f);
+        case CURLE_INTERFACE_FAILED:
+                return outcome_port(transfer, f);
         case CURLE_OUT_OF_MEMORY:
                 return nb_failure_set_memory(f);
         case CURLE_SSL_CACERT_BADFILE:

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,10 +13,22 @@
 #define KEEPALIVE_IDLE_SEC 20L
 #define KEEPALIVE_INTERVAL_SEC 10L
 
+/* Source ports below 1024 that hardly anything listens on, as bindresvport(3) takes them. */
+#define LOW_PORT_FIRST 600L
+#define LOW_PORTS 424L
+
+static bool is_success(long status) {
+        return status >= 200 && status < 300;
+}
+
 static size_t body_ceiling(const struct nb_http_transfer *transfer, long status) {
-        if (status >= 200 && status < 300)
-                return transfer->max_body;
-        return NB_HTTP_ERROR_BODY_MAX;
+        return is_success(status) ? transfer->max_body : NB_HTTP_ERROR_BODY_MAX;
+}
+
+static int take(struct nb_http_transfer *transfer, const char *data, size_t len) {
+        if (transfer->secret && is_success(transfer->answer.status))
+                return nb_secret_append(transfer->secret, data, len);
+        return nb_buffer_append(&transfer->answer.body, data, len);
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
@@ -27,7 +40,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
                 (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &answer->status);
                 answer->body.max = body_ceiling(transfer, answer->status);
         }
-        if (nb_buffer_append(&answer->body, data, len) < 0) {
+        if (take(transfer, data, len) < 0) {
                 transfer->is_too_large = true;
                 return 0;
         }
@@ -90,6 +103,35 @@ static size_t on_header(char *line, size_t size, size_t count, void *userdata) {
         return len;
 }
 
+/* "169.254.169.254" or "[fd00:ec2::254]", with or without a port. */
+static bool is_address(const char *host, size_t len) {
+        char text[INET6_ADDRSTRLEN];
+        struct in6_addr address;
+        bool is_ipv6 = len > 0 && host[0] == '[';
+        const char *end = memchr(host, is_ipv6 ? ']' : ':', len);
+
+        if (end)
+                len = (size_t)(end - host);
+        host += is_ipv6;
+        len -= is_ipv6;
+        if ((is_ipv6 && !end) || len >= sizeof(text))
+                return false;
+        memcpy(text, host, len);
+        text[len] = '\0';
+        return inet_pton(is_ipv6 ? AF_INET6 : AF_INET, text, &address) == 1;
+}
+
+static int set_url_metadata(struct nb_http_transfer *transfer, const char *url) {
+        static const char scheme[] = "http://";
+        const char *host = url + strlen(scheme);
+
+        if (transfer->http->is_verified)
+                assert(!strncmp(url, "https://", strlen("https://")));
+        else
+                assert(!strncmp(url, scheme, strlen(scheme)) && is_address(host, strcspn(host, "/")));
+        return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
+}
+
 /* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the address goes into CONNECT_TO. */
 static int set_url(struct nb_http_transfer *transfer, const char *url) {
         const char *name = transfer->http->tls_server_name;
@@ -97,6 +139,8 @@ static int set_url(struct nb_http_transfer *transfer, const char *url) {
         const char *host = url + strlen("https://"), *path = strchr(host, '/');
         const char *port;
 
+        if (transfer->http->is_metadata)
+                return set_url_metadata(transfer, url);
         assert(!strncmp(url, "https://", strlen("https://")) && path);
         if (!name[0])
                 return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
@@ -153,7 +197,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
 static int set_tls(struct nb_http_transfer *transfer, struct nb_failure *f) {
         const struct nb_http *http = transfer->http;
 
-        SET(CURLOPT_PROTOCOLS_STR, "https");
+        SET(CURLOPT_PROTOCOLS_STR, http->is_metadata && !http->is_verified ? "http" : "https");
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         SET(CURLOPT_SSL_VERIFYPEER, http->is_verified ? 1L : 0L);
         SET(CURLOPT_SSL_VERIFYHOST, http->is_verified ? 2L : 0L);
@@ -166,7 +210,7 @@ static int set_tls(struct nb_http_transfer *transfer, struct nb_failure *f) {
                 SET(CURLOPT_SSLCERT, http->certificate_path);
                 SET(CURLOPT_SSLKEY, http->key_path);
         }
-        if (http->is_verified) {
+        if (http->is_server) {
                 SET(CURLOPT_CERTINFO, 1L);
                 SET(CURLOPT_PREREQFUNCTION, before_request);
                 SET(CURLOPT_PREREQDATA, transfer);
@@ -175,7 +219,7 @@ static int set_tls(struct nb_http_transfer *transfer, struct nb_failure *f) {
 }
 
 static int set_limits(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
-        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)NB_HTTP_CONNECT_TIMEOUT_MS);
+        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)transfer->http->connect_timeout_ms);
         SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
         if (request->silence_sec > 0) {
                 SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -187,26 +231,47 @@ static int set_limits(struct nb_http_transfer *transfer, const struct nb_http_re
         return 0;
 }
 
-static int set_content(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
-        static char accept[] = "Accept: application/json";
+static void add_line(struct nb_http_transfer *transfer, struct curl_slist *node, char *line) {
+        *node = (struct curl_slist){ .data = line, .next = transfer->accept.next };
+        transfer->accept.next = node;
+}
+
+static int set_method(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
         const char *type = request->body_type ? request->body_type : "application/json";
 
-        (void)snprintf(transfer->type_line, sizeof(transfer->type_line), "Content-Type: %s", type);
-        transfer->accept = (struct curl_slist){ .data = accept };
         if (request->body) {
                 SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
                 SET(CURLOPT_POSTFIELDS, request->body);
-                transfer->content_type = (struct curl_slist){ .data = transfer->type_line, .next = transfer->accept.next };
-                transfer->accept.next = &transfer->content_type;
+                (void)snprintf(transfer->type_line, sizeof(transfer->type_line), "Content-Type: %s", type);
+                add_line(transfer, &transfer->content_type, transfer->type_line);
+        } else if (request->is_put) {
+                SET(CURLOPT_POSTFIELDSIZE, 0L);
+                SET(CURLOPT_POSTFIELDS, "");
+                SET(CURLOPT_CUSTOMREQUEST, "PUT");
+                /* Without a value: libcurl leaves its own out. */
+                (void)snprintf(transfer->type_line, sizeof(transfer->type_line), "Content-Type:");
+                add_line(transfer, &transfer->content_type, transfer->type_line);
         }
-        if (request->authorization && request->authorization->data) {
-                transfer->authorization =
-                        (struct curl_slist){ .data = request->authorization->data, .next = transfer->accept.next };
-                transfer->accept.next = &transfer->authorization;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(transfer->extra) && request->headers[i]; i++) {
-                transfer->extra[i] = (struct curl_slist){ .data = request->headers[i]->data, .next = transfer->accept.next };
-                transfer->accept.next = &transfer->extra[i];
+        return 0;
+}
+
+static int set_content(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
+        int r;
+
+        (void)snprintf(transfer->accept_line, sizeof(transfer->accept_line), "Accept: %s",
+                       request->accept ? request->accept : "application/json");
+        transfer->accept = (struct curl_slist){ .data = transfer->accept_line };
+        r = set_method(transfer, request, f);
+        if (r < 0)
+                return r;
+        if (request->authorization && request->authorization->data)
+                add_line(transfer, &transfer->authorization, request->authorization->data);
+        for (size_t i = 0; i < N_ELEMENTS(transfer->extra) && request->headers[i]; i++)
+                add_line(transfer, &transfer->extra[i], request->headers[i]->data);
+        for (size_t i = 0; i < N_ELEMENTS(transfer->lines) && request->lines[i]; i++) {
+                assert(strlen(request->lines[i]) <= NB_HTTP_LINE_MAX);
+                (void)snprintf(transfer->line[i], sizeof(transfer->line[i]), "%s", request->lines[i]);
+                add_line(transfer, &transfer->lines[i], transfer->line[i]);
         }
         SET(CURLOPT_HTTPHEADER, &transfer->accept);
         return 0;
@@ -229,6 +294,14 @@ static int set_behaviour(struct nb_http_transfer *transfer, struct nb_failure *f
         SET(CURLOPT_WRITEDATA, transfer);
         SET(CURLOPT_HEADERFUNCTION, on_header);
         SET(CURLOPT_HEADERDATA, transfer);
+        if (transfer->http->is_metadata) {
+                SET(CURLOPT_PROXY, "");
+                SET(CURLOPT_NOPROXY, "*");
+        }
+        if (transfer->http->is_low_port) {
+                SET(CURLOPT_LOCALPORT, LOW_PORT_FIRST);
+                SET(CURLOPT_LOCALPORTRANGE, LOW_PORTS);
+        }
         if (transfer->http->proxy_url[0]) {
                 SET(CURLOPT_PROXY, transfer->http->proxy_url);
                 /* As in client-go: NO_PROXY makes exceptions of HTTPS_PROXY alone, not of what a kubeconfig says. */
@@ -240,8 +313,10 @@ static int set_behaviour(struct nb_http_transfer *transfer, struct nb_failure *f
 int nb_http_transfer_setup(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f) {
         int r;
 
-        /* The one rule that must hold whatever else goes wrong: who has proven nothing gets no credential. */
-        assert((!request->authorization && !request->headers[0]) || transfer->http->is_verified);
+        /* The one rule that must hold whatever else goes wrong: who has proven nothing gets no credential. Of a metadata service
+         * only what it gave out itself, a session's token, goes back to it. */
+        assert(!request->authorization || (transfer->http->is_verified && !transfer->http->is_metadata));
+        assert(!request->headers[0] || transfer->http->is_verified || transfer->http->is_metadata);
         r = set_url(transfer, request->url);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, -r, "libcurl does not take the URL of %s", request->what);

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/http.h"
+
+#include "case.h"
+
+#define NOBODY 65534
+
+/* Answers one request, and keeps it. */
+struct server {
+        int fd;
+        int port;
+        const char *reply;
+        size_t reply_len;
+        char request[4096];
+        int source_port;
+        pthread_t thread;
+};
+
+static void *serve(void *userdata) {
+        struct server *server = userdata;
+        struct sockaddr_in peer;
+        socklen_t peer_len = sizeof(peer);
+        size_t len = 0, sent = 0;
+        int fd = accept(server->fd, (struct sockaddr *)&peer, &peer_len);
+
+        if (fd < 0)
+                return NULL;
+        server->source_port = ntohs(peer.sin_port);
+        while (!strstr(server->request, "\r\n\r\n") && len < sizeof(server->request) - 1) {
+                ssize_t n = read(fd, server->request + len, sizeof(server->request) - 1 - len);
+
+                if (n <= 0)
+                        break;
+                len += (size_t)n;
+        }
+        while (sent < server->reply_len) {
+                ssize_t n = send(fd, server->reply + sent, server->reply_len - sent, MSG_NOSIGNAL);
+
+                if (n <= 0)
+                        break;
+                sent += (size_t)n;
+        }
+        (void)close(fd);
+        return NULL;
+}
+
+static void server_start(struct server *server, const char *reply, size_t reply_len) {
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        socklen_t len = sizeof(address);
+
+        *server = (struct server){ .reply = reply, .reply_len = reply_len };
+        server->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(server->fd >= 0);
+        assert_int_equal(bind(server->fd, (struct sockaddr *)&address, len), 0);
+        assert_int_equal(listen(server->fd, 1), 0);
+        assert_int_equal(getsockname(server->fd, (struct sockaddr *)&address, &len), 0);
+        server->port = ntohs(address.sin_port);
+        assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
+}
+
+static void server_stop(struct server *server) {
+        (void)shutdown(server->fd, SHUT_RDWR);
+        assert_int_equal(pthread_join(server->thread, NULL), 0);
+        (void)close(server->fd);
+}
+
+static int ask(const struct server *server, bool is_low_port, struct nb_http_request *request, struct nb_http_answer *answer,
+               struct nb_failure *f) {
+        const struct nb_http_metadata metadata = { .connect_timeout_ms = 2000, .is_low_port = is_low_port };
+        _cleanup_(nb_http_freep) struct nb_http *http = NULL;
+        char url[64];
+        int r;
+
+        (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/latest", server->port);
+        request->what = "the metadata";
+        request->url = url;
+        request->timeout_ms = 20000;
+        r = nb_http_new_metadata(&metadata, &http, f);
+        return r < 0 ? r : nb_http_perform(http, request, nb_now_ms() + 30000, answer, f);
+}
+
+#define OK(body) "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" body
+
+static void what_is_sent(void **state) {
+        struct nb_secret session = NB_SECRET_INIT;
+        struct nb_http_request request = { .headers = { &session },
+                                           .lines = { "Metadata-Flavor: Google", "Host: metadata.google.internal" },
+                                           .accept = "*/*",
+                                           .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        assert_int_equal(nb_secret_init(&session, 32), 0);
+        assert_int_equal(nb_secret_append(&session, "X-Token: 123", 12), 0);
+        server_start(&server, OK("data"), strlen(OK("data")));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_non_null(strstr(server.request, "GET /latest HTTP/1.1\r\n"));
+        assert_non_null(strstr(server.request, "X-Token: 123\r\n"));
+        assert_non_null(strstr(server.request, "Metadata-Flavor: Google\r\n"));
+        assert_non_null(strstr(server.request, "Host: metadata.google.internal\r\n"));
+        assert_null(strstr(server.request, "127.0.0.1"));
+        assert_non_null(strstr(server.request, "Accept: */*\r\n"));
+        assert_null(strstr(server.request, "Accept-Encoding"));
+        assert_int_equal(answer.status, 200);
+        assert_string_equal(answer.body.data, "data");
+        nb_http_answer_done(&answer);
+        nb_secret_done(&session);
+}
+
+static void put_has_no_body(void **state) {
+        struct nb_http_request request = { .is_put = true, .lines = { "X-ttl: 60" }, .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        server_start(&server, OK("token"), strlen(OK("token")));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_non_null(strstr(server.request, "PUT /latest HTTP/1.1\r\n"));
+        assert_non_null(strstr(server.request, "X-ttl: 60\r\n"));
+        assert_non_null(strstr(server.request, "Content-Length: 0\r\n"));
+        assert_null(strstr(server.request, "Content-Type"));
+        assert_string_equal(answer.body.data, "token");
+        nb_http_answer_done(&answer);
+}
+
+static void no_proxy_of_the_environment(void **state) {
+        static const char *const names[] = { "http_proxy", "all_proxy", "ALL_PROXY" };
+        struct nb_http_request request = { .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+        int r;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                assert_int_equal(setenv(names[i], "http://127.0.0.1:1", 1), 0);
+        server_start(&server, OK("data"), strlen(OK("data")));
+        r = ask(&server, false, &request, &answer, &f);
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                assert_int_equal(unsetenv(names[i]), 0);
+        server_stop(&server);
+        assert_int_equal(r, 0);
+        nb_http_answer_done(&answer);
+}
+
+static void a_secret_takes_the_body(void **state) {
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_http_request request = { .secret = &secret };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        assert_int_equal(nb_secret_init(&secret, 4), 0);
+        server_start(&server, OK("abcd"), strlen(OK("abcd")));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_string_equal(secret.data, "abcd");
+        assert_int_equal(answer.body.len, 0);
+        nb_http_answer_done(&answer);
+        nb_secret_done(&secret);
+}
+
+static void its_size_is_the_ceiling(void **state) {
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_http_request request = { .secret = &secret };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        assert_int_equal(nb_secret_init(&secret, 4), 0);
+        server_start(&server, OK("abcde"), strlen(OK("abcde")));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), -EMSGSIZE);
+        server_stop(&server);
+        assert_int_equal(f.code, NB_ANSWER_MALFORMED);
+        nb_http_answer_done(&answer);
+        nb_secret_done(&secret);
+}
+
+static void an_error_is_no_secret(void **state) {
+        static const char reply[] = "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\nnothing here";
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_http_request request = { .secret = &secret };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        assert_int_equal(nb_secret_init(&secret, 4), 0);
+        server_start(&server, reply, strlen(reply));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_int_equal(answer.status, 404);
+        assert_int_equal(secret.len, 0);
+        assert_string_equal(answer.body.data, "nothing here");
+        nb_http_answer_done(&answer);
+        nb_secret_done(&secret);
+}
+
+static void a_redirect_is_reported(void **state) {
+        static const char reply[] = "HTTP/1.1 302 Found\r\nLocation: https://10.0.0.1:6443/\r\nContent-Length: 0\r\n\r\n";
+        struct nb_http_request request = { .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        server_start(&server, reply, strlen(reply));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_int_equal(answer.status, 302);
+        assert_string_equal(answer.location, "https://10.0.0.1:6443/");
+        nb_http_answer_done(&answer);
+}
+
+static void content_is_not_decoded(void **state) {
+        static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x01";
+        struct nb_http_request request = { .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        server_start(&server, reply, strlen(reply));
+        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        server_stop(&server);
+        assert_int_equal(answer.body.len, 4);
+        assert_memory_equal(answer.body.data, "\x1f\x8b\x08\x01", 4);
+        nb_http_answer_done(&answer);
+}
+
+static void nobody_listens(void **state) {
+        struct nb_http_request request = { .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        struct nb_failure f = { 0 };
+        struct server server;
+
+        server_start(&server, "", 0);
+        server_stop(&server);
+        assert_int_equal(ask(&server, false, &request, &answer, &f), -ECONNREFUSED);
+        assert_int_equal(f.code, NB_ENDPOINT_UNREACHABLE);
+        assert_non_null(strstr(f.detail, "Connection refused"));
+}
+
+/* From here on what root may, or what the kernel lets everybody do. */
+static bool may_bind_low(void) {
+        FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
+        int first = 1024;
+
+        if (file) {
+                if (fscanf(file, "%d", &first) != 1)
+                        first = 1024;
+                (void)fclose(file);
+        }
+        return geteuid() == 0 || first <= 600;
+}
+
+static int low_port(struct server *server, struct nb_failure *f) {
+        struct nb_http_request request = { .max_body = 100 };
+        struct nb_http_answer answer = { 0 };
+        int r;
+
+        server_start(server, OK("data"), strlen(OK("data")));
+        r = ask(server, true, &request, &answer, f);
+        server_stop(server);
+        nb_http_answer_done(&answer);
+        return r;
+}
+
+static void check_low_port(void) {
+        struct nb_failure f = { 0 };
+        struct server server;
+        int r = low_port(&server, &f);
+
+        if (may_bind_low()) {
+                assert_int_equal(r, 0);
+                assert_in_range(server.source_port, 600, 1023);
+                return;
+        }
+        assert_int_equal(r, -EACCES);
+        assert_int_equal(f.code, NB_METADATA_REFUSED);
+        assert_non_null(strstr(f.detail, "no source port below 1024: Permission denied"));
+}
+
+static void a_low_source_port(void **state) {
+        check_low_port();
+}
+
+/* In a process of its own, which is nobody. */
+static void a_low_source_port_that_is_refused(void **state) {
+        int status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct nb_failure f = { 0 };
+                struct server server;
+                int r;
+
+                if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0)
+                        _exit(1);
+                r = low_port(&server, &f);
+                if (may_bind_low())
+                        _exit(r == 0 ? 0 : 2);
+                _exit(r == -EACCES && f.code == NB_METADATA_REFUSED ? 0 : 3);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+}
+
+int main(void) {
+        CASE(what_is_sent);
+        CASE(put_has_no_body);
+        CASE(no_proxy_of_the_environment);
+        CASE(a_secret_takes_the_body);
+        CASE(its_size_is_the_ceiling);
+        CASE(an_error_is_no_secret);
+        CASE(a_redirect_is_reported);
+        CASE(content_is_not_decoded);
+        CASE(nobody_listens);
+        CASE(a_low_source_port);
+        CASE(a_low_source_port_that_is_refused);
+        return case_run("net/metadata");
+}
