@@ -20,6 +20,7 @@ static const struct {
         { "refresh", "ask for a new CA or server; run by node-bootstrap-refresh.service", nb_verb_refresh },
         { "reset", "take back what the join wrote", nb_verb_reset },
         { "status", "what was installed on this machine", nb_verb_status },
+        { "explain", "what a failure or event means, and what to do; by its code, as `token-unknown`", nb_verb_explain },
 };
 
 static void write_summary(char ret[static SUMMARY_SIZE]) {

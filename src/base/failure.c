@@ -8,13 +8,24 @@
 #include "base/text.h"
 
 static const struct nb_failure_info table[_NB_CODE_N] = {
-        [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "" },
+        [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "", "", "" },
 #include "base/failure-table.h"
 };
 
 const struct nb_failure_info *nb_failure_info(enum nb_code code) {
         assert((unsigned)code < _NB_CODE_N);
         return &table[code];
+}
+
+const char *nb_class_name(enum nb_class class) {
+        static const char *const names[] = {
+                [NB_CLASS_WAIT] = "wait",
+                [NB_CLASS_CONFIRM] = "confirm",
+                [NB_CLASS_FATAL] = "fatal",
+                [NB_CLASS_EVENT] = "event",
+        };
+
+        return names[class];
 }
 
 enum nb_code nb_failure_find(const char *slug) {

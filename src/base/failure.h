@@ -28,8 +28,10 @@ struct nb_failure_info {
         const char *message_id; /* 32 hex digits */
         int exit_status;
         enum nb_class class;
-        const char *subject; /* one line */
-        const char *remedy;  /* what to look at next */
+        const char *subject;   /* one line */
+        const char *what;      /* what happened */
+        const char *unchanged; /* what of this machine is as it was */
+        const char *remedy;    /* what to look at next; as the other two with @FIELD@ for a field of the journal's entry */
 };
 
 struct nb_failure {
@@ -41,6 +43,9 @@ struct nb_failure {
 };
 
 const struct nb_failure_info *nb_failure_info(enum nb_code code);
+
+/* "wait", "confirm", "fatal", "event". */
+const char *nb_class_name(enum nb_class class);
 
 /* The row of this name; NB_NONE when there is none. */
 enum nb_code nb_failure_find(const char *slug);

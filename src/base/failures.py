@@ -71,7 +71,7 @@ def table(rows):
     yield "/* Made from failures.def. */"
     for row in rows:
         values = ", ".join((quote(row["code"]), quote(row["message-id"]), row["exit"], f"NB_CLASS_{row['class'].upper()}",
-                            quote(row["subject"]), quote(row["remedy"])))
+                            quote(row["subject"]), quote(row["what"]), quote(row["unchanged"]), quote(row["remedy"])))
         yield f"[{identifier(row)}] = {{ {values} }},"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from machine import FAILURES, TOKEN, find_program
 
-VERBS = ["join", "refresh", "reset", "setup", "status"]
+VERBS = ["explain", "join", "refresh", "reset", "setup", "status"]
 
 # name, words, what the failure says
 WRONG = [

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap explain, and what bash completes."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from machine import FAILURES, SOURCE, find_program
+
+WIDTH = 80
+
+
+def explain(*words):
+    return subprocess.run([find_program("node-bootstrap"), "explain", *words], env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def plain(text):
+    return re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"\1", text)
+
+
+def one_line(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_tells_the_whole_entry(code):
+    row = FAILURES[code]
+    done = explain(code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{code}: {row['subject']}\n")
+    assert f"class {row['class']}, exit status {row['exit']}, MESSAGE_ID {row['message-id']}\n" in done.stdout
+    assert one_line(done.stdout.partition(row["message-id"])[2]) == one_line(
+        f"What happened {plain(row['what'])} What was not changed {plain(row['unchanged'])} What to do {plain(row['remedy'])}")
+    for line in done.stdout.splitlines()[3:]:
+        assert len(line) <= WIDTH or " " not in line.strip()
+
+
+def test_several_codes():
+    done = explain("token-missing", "token-unknown")
+    assert done.stdout == explain("token-missing").stdout + "\n" + explain("token-unknown").stdout
+
+
+def test_code_by_its_message_id():
+    ids = [row["message-id"] for row in FAILURES.values()]
+    assert explain(*ids).stdout == explain(*FAILURES).stdout == explain(*(i.upper() for i in ids)).stdout
+
+
+def test_lists_all_codes():
+    lines = explain().stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(FAILURES)
+    assert [line.split(maxsplit=1)[1] for line in lines] == [row["subject"] for row in FAILURES.values()]
+
+
+@pytest.mark.parametrize("word", ["token-unknwon", "0123456789abcdef0123456789abcdef", ""], ids=["code", "MESSAGE_ID", "empty"])
+def test_code_that_is_not_known(word):
+    done = explain(word)
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and done.stdout == ""
+    assert "is not known; without one, `node-bootstrap explain` lists all" in done.stderr
+
+
+# --- bash ---
+
+def complete(*words):
+    """What bash offers for the last of the words, which it takes apart at '='."""
+    parts = [part for word in words for part in re.split(r"(=)", word) if part] or [""]
+    if words[-1] == "":
+        parts.append("")
+    script = """
+        source "$1"; shift
+        compopt() { :; }  # there is no completion under way
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _node_bootstrap
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    path = os.path.dirname(find_program("node-bootstrap")) + ":/usr/bin:/bin"
+    done = subprocess.run(["bash", "-euc", script, "bash", SOURCE / "packaging/completion/node-bootstrap", *parts],
+                          env={"PATH": path}, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return [word for word in done.stdout.split("\n") if word]
+
+
+def verbs():
+    done = subprocess.run([find_program("node-bootstrap"), "--help"], capture_output=True, text=True, check=True)
+    return re.findall(r"^  ([a-z]+) ", done.stdout, re.M)
+
+
+def test_completes_verbs():
+    assert complete("node-bootstrap", "") == verbs()
+    assert complete("node-bootstrap", "exp") == ["explain"]
+    assert complete("node-bootstrap", "--config-directory=/nowhere", "exp") == ["explain"]
+
+
+def test_completes_options():
+    assert complete("node-bootstrap", "setup", "--tok") == ["--token-file=", "--token="]
+    assert "--config-directory=" in complete("node-bootstrap", "status", "--")
+
+
+def test_completes_failure_codes():
+    assert complete("node-bootstrap", "explain", "token-u") == ["token-unknown"]
+    assert complete("node-bootstrap", "explain", "token-unknown", "") == list(FAILURES)
+
+
+def test_completes_files_where_an_option_takes_one(tmp_path):
+    (tmp_path / "token").touch()
+    assert complete("node-bootstrap", "setup", f"--token-file={tmp_path}/to") == [f"{tmp_path}/token"]
+    assert complete("node-bootstrap", "setup", f"--node-name={tmp_path}/to") == []
