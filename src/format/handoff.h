@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * The notes on disk: joined.json (join to install), inspect.json (install --inspect to join) and node-bootstrap.json
- * (what was installed, for --inspect and status); and
- * refreshed.json (refresh to install). Each parser wants exactly the members below, of the right type,
- * once each.
+ * The notes on disk: joined.json (join to install), inspect.json (install --inspect to join), node-bootstrap.json
+ * (what was installed, for --inspect and status) and refreshed.json (refresh to install). Each parser wants exactly the
+ * members below, of the right type, once each.
  */
 
 #include <stdbool.h>
@@ -18,6 +17,7 @@
 #include "format/settings.h"
 
 #define NB_HANDOFF_FILE "joined.json"
+#define NB_METADATA_FILE "metadata.yaml" /* beside the former: settings that came from metadata, where some did; a NodeBootstrap document without tokens */
 #define NB_REFRESH_FILE "refreshed.json"
 #define NB_PENDING_KEY_FILE "pending.key"
 #define NB_INSPECTION_FILE "inspect.json"
@@ -101,8 +101,10 @@ struct nb_record {
         char discovery[16];                       /* "token", "file", "url", "cacerts", "kubeconfig"; "" in what an older version wrote */
         char token_id[8];                         /* "" when it was no bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
-        char joined_at[32];    /* RFC 3339 */
-        char refreshed_at[32]; /* when server and caFileHashes were last changed since; "" for never */
+        char metadata[16];          /* the cloud whose metadata gave token or settings, as in metadata.provider; "" for none */
+        bool is_node_from_metadata; /* nodeFromMetadata: the node name is not of the settings on this machine, nor the host's (missing: false) */
+        char joined_at[32];         /* RFC 3339 */
+        char refreshed_at[32];      /* when server and caFileHashes were last changed since; "" for never */
         char certificate[NB_SETTINGS_PATH_MAX + 64];
 };
 

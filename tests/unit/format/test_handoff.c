@@ -314,6 +314,12 @@ static struct note_case records[] = {
           R "kubeletArguments: expected a line of text, found '--v=2?'" },
         { "record: a CA file from before", "", "\"caFileFound\":true", NB_NONE, "" },
         { "record: a CA file from some time", "", "\"caFileFound\":1", DAMAGED, R "caFileFound: expected a boolean, found an integer" },
+        { "record: by metadata", "", "\"metadata\":\"aws\"", NB_NONE, "" },
+        { "record: by the metadata of no cloud", "", "\"metadata\":\"none\"", DAMAGED, R "metadata: expected the name of a cloud, found 'none'" },
+        { "record: by the metadata of any cloud", "", "\"metadata\":\"auto\"", DAMAGED, R "metadata: expected the name of a cloud, found 'auto'" },
+        { "record: by the metadata of a cloud of tomorrow", "", "\"metadata\":\"x\"", DAMAGED, R "metadata: expected the name of a cloud, found 'x'" },
+        { "record: a node name from metadata", "", "\"nodeFromMetadata\":true", NB_NONE, "" },
+        { "record: a node name from somewhere", "", "\"nodeFromMetadata\":\"aws\"", DAMAGED, R "nodeFromMetadata: expected a boolean, found a string" },
         { "record: an unknown key", "", "\"x\":1", DAMAGED, R "expected no other keys than ours, found 'x'" },
         { "record: no version", "version", "", DAMAGED, R "version: expected 1, found 0" },
 };
@@ -334,6 +340,8 @@ static void parses_record(void **state) {
         assert_int_equal(record.n_ca_hashes, 1);
         assert_int_equal(record.discovery[0] != '\0', strstr(c->replacement, "discovery") != NULL);
         assert_int_equal(record.refreshed_at[0] != '\0', strstr(c->replacement, "refreshedAt") != NULL);
+        assert_int_equal(record.metadata[0] != '\0', strstr(c->replacement, "\"metadata\"") != NULL);
+        assert_int_equal(record.is_node_from_metadata, strstr(c->replacement, "nodeFromMetadata") != NULL);
         assert_int_equal(nb_record_format(&record, &first), 0);
         assert_int_equal(nb_record_parse(first.data, first.len, &again, &f), 0);
         assert_memory_equal(&record, &again, sizeof(again));
