@@ -195,6 +195,11 @@ int nb_bootstrap_load(const struct nb_settings *settings, struct nb_bootstrap *r
         return 0;
 }
 
+bool nb_bootstrap_wants_metadata(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap) {
+        (void)settings;
+        return bootstrap->identity.kind == NB_IDENTITY_NONE;
+}
+
 static int incomplete(const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0, "%s", what);
 }

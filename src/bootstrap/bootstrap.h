@@ -68,6 +68,13 @@ int nb_bootstrap_load(const struct nb_settings *settings, struct nb_bootstrap *r
 int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings, struct nb_failure *f);
 
 /*
+ * Whether metadata of the cloud is to be asked: nothing on this machine gives an identity, and metadata.provider is not none. Each side
+ * decides this by what it has read of root's own files and credentials; where it says no, not a packet is sent, and nothing that is said to
+ * be from metadata counts.
+ */
+bool nb_bootstrap_wants_metadata(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap);
+
+/*
  * Which CAs of a bundle may be trusted, by what was given alone:
  *
  *      token         those that discovery.caCertHashes names; all with unsafeSkipCAVerification and no hash

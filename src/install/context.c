@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
+#include "bootstrap/documents.h"
 #include "install/context.h"
 
 static bool is_own(int folder_fd, const char *name) {
@@ -46,10 +47,6 @@ static int verify_credentials(struct nb_failure *f) {
         return 0;
 }
 
-static int merge(void *userdata, const struct nb_config_document *document, struct nb_failure *f) {
-        return nb_settings_merge(userdata, document->origin, document->data, document->len, document->is_exposed, f);
-}
-
 static bool has_upper_case(const char *text) {
         for (; *text; text++)
                 if (*text >= 'A' && *text <= 'Z')
@@ -78,8 +75,7 @@ static int load_bootstrap(struct nb_context *context, struct nb_failure *f) {
 static int load(struct nb_context *context, const char *root, struct nb_failure *f) {
         int r;
 
-        nb_settings_init(&context->settings);
-        r = nb_sources_config(context->config_directory, merge, &context->settings, f);
+        r = nb_documents_merge(context->config_directory, NULL, NULL, &context->settings, f);
         if (r >= 0)
                 r = load_node_name(context, f);
         if (r >= 0)

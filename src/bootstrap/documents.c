@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sources.h"
+#include "bootstrap/documents.h"
+
+static int merge(void *userdata, const struct nb_config_document *document, struct nb_failure *f) {
+        return nb_settings_merge(userdata, document->origin, document->data, document->len, document->is_exposed, f);
+}
+
+bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting setting, const char *origin) {
+        char text[sizeof(settings->origin[0])];
+
+        (void)snprintf(text, sizeof(text), "%s", origin);
+        return !strcmp(settings->origin[setting], text);
+}
+
+static void take_back(struct nb_settings *settings, enum nb_setting setting, const char *origin, bool *value) {
+        if (!nb_setting_is_from(settings, setting, origin))
+                return;
+        *value = false;
+        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), "default");
+}
+
+/* Whoever hands out metadata would otherwise decide what a pin that root has set is worth. */
+static void keep_pins(struct nb_settings *settings, const char *origin) {
+        if (settings->n_pins == 0 || nb_setting_is_from(settings, NB_SETTING_CA_CERT_HASHES, origin))
+                return;
+        take_back(settings, NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION, origin, &settings->unsafe_skip_ca_verification);
+        take_back(settings, NB_SETTING_TRUST_WHOLE_BUNDLE, origin, &settings->trust_whole_bundle);
+}
+
+int nb_documents_merge(const char *config_directory, const struct nb_metadata_document *metadata, struct nb_settings_tokens *tokens,
+                       struct nb_settings *ret_settings, struct nb_failure *f) {
+        int r = 0;
+
+        nb_settings_init(ret_settings);
+        if (metadata)
+                r = nb_settings_merge(ret_settings, metadata->origin, metadata->data, metadata->len, false, f);
+        ret_settings->tokens = tokens;
+        if (r >= 0)
+                r = nb_sources_config(config_directory, merge, ret_settings, f);
+        if (r >= 0 && metadata)
+                keep_pins(ret_settings, metadata->origin);
+        return r;
+}
