@@ -50,13 +50,13 @@ class Machine:
 
     # life
 
-    def boot(self, *init, credentials=None, wait="basic.target"):
-        """Boots. `init` are arguments for systemd; `credentials` are the machine's, as SMBIOS would pass them."""
+    def boot(self, *init, credentials=None, options=(), wait="basic.target"):
+        """Boots. `init` are arguments for systemd, `options` for nspawn; `credentials` are the machine's, as SMBIOS would pass them."""
         command = [
             "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
             f"--machine={self.name}", f"--hostname={self.name}", "--capability=all", "--bind-ro=/dev/kmsg",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
-            f"--network-namespace-path={self.netns}", *(f"--bind-ro={path}" for path in self.binds),
+            f"--network-namespace-path={self.netns}", *(f"--bind-ro={path}" for path in self.binds), *options,
         ]
         for key, value in (credentials or {}).items():
             path = self.directory / f"credential.{key}"
@@ -65,7 +65,7 @@ class Machine:
         environment = dict(os.environ)
         if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
             environment["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "0"
-        self.boot_arguments = (init, credentials, wait)
+        self.boot_arguments = (init, {"credentials": credentials, "options": options, "wait": wait})
         with open(self.directory / "console", "ab") as console:
             self.nspawn = subprocess.Popen(
                 [*command, "--", *init], env=environment, preexec_fn=self.enter_groups, cwd="/",
@@ -94,8 +94,8 @@ class Machine:
         self.run("systemctl", "--no-block", "reboot")
         code = self.nspawn.wait(60)
         assert code == REBOOT, f"systemd-nspawn ended with {code} instead of {REBOOT}"
-        init, credentials, wait = self.boot_arguments
-        self.boot(*init, credentials=credentials, wait=wait)
+        init, others = self.boot_arguments
+        self.boot(*init, **others)
 
     def kill(self):
         """Every process of the machine is killed at once, as if its power went."""

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way that systemd has to deliver a credential, each a join on the real control plane.
+
+By SMBIOS and fw_cfg: test_vm.py. As a credential of a container out of a file: test_secrecy.py.
+"""
+
+import pytest
+from harness.node import CURRENT, UNIT, settings
+from harness.wait import until
+
+FOLDERS = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore", "/etc/credstore.encrypted", "/run/credstore.encrypted")
+NAME = "node-bootstrap.token"
+CREDENTIALS_STEP = 243
+SOCKET = "/run/broker.sock"
+# It knows whom it serves by the name that systemd gives to its own end of the connection, and gives no token twice.
+BROKER = """#!/bin/sh
+echo "$SOCAT_PEERADDR" | tr -d '\\0' >>/root/asked
+case $SOCAT_PEERADDR in
+*/unit/node-bootstrap.service/node-bootstrap.token) sed -n "$(wc -l </root/asked)p" /root/minted ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def booted(new_shared_node):
+    node = new_shared_node("credentials").enable("kubelet.service", off=True)
+    node.boot("--unit=basic.target")
+    return node
+
+
+@pytest.fixture
+def node(booted):
+    """As if it had just been set up, with settings and without a token."""
+    booted.forget().configure()
+    yield booted
+    booted.run("systemctl", "stop", UNIT)
+    for folder in FOLDERS:
+        booted.run("sh", "-c", f"rm -f {folder}/*")
+
+
+def put(node, name, text):
+    """As root of the machine does it: /run is not seen from outside."""
+    node.run("sh", "-c", f"mkdir -p -m 0700 {name.rpartition('/')[0]} && umask 077 && cat >{name}", stdin=str(text))
+
+
+def encrypt(node, token, *where):
+    """With the machine's own key; what is to be said about that key is not part of the answer."""
+    command = f"systemd-creds encrypt --with-key=host --name={NAME} {' '.join(where)} 2>/dev/null"
+    return node.run("sh", "-c", command, stdin=str(token)).stdout
+
+
+def drop_in(node, line):
+    node.drop_in(UNIT, f"[Service]\n{line}\n")
+
+
+def joined_by(node, *tokens):
+    """The unit has started with one of these tokens, and what kubelet needs is there."""
+    done = node.join(check=False)
+    assert done.returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=40")
+    last = node.entries("installed")[-1]
+    used = last["NODE_BOOTSTRAP_TOKEN_ID"]
+    assert used in [token.id for token in tokens] and last["NODE_BOOTSTRAP_TOKEN_SOURCE"] == f"credential '{NAME}'"
+    assert [csr["spec"]["username"] for csr in node.cluster.csrs(node.name)] == [f"system:bootstrap:{used}"]
+    assert node.exists(CURRENT) and node.kubeconfig()
+
+
+# Folders that systemd searches.
+
+@pytest.mark.parametrize("folder", ["/run/credstore", "/usr/lib/credstore"])
+def test_store(node, cluster, folder):
+    token = cluster.token()
+    put(node, f"{folder}/{NAME}", token)
+    joined_by(node, token)
+
+
+def test_first_store_counts(node, cluster):
+    token = cluster.token()
+    put(node, f"/etc/credstore/{NAME}", token)
+    put(node, f"/run/credstore/{NAME}", cluster.fresh_token())
+    joined_by(node, token)
+
+
+def test_settings(node, cluster):
+    """Stronger than the files in /etc/node-bootstrap."""
+    token = cluster.token()
+    put(node, f"/run/credstore/{NAME}", token)
+    node.configure(endpoints=["192.0.2.254:6443"])
+    put(node, "/run/credstore/node-bootstrap.config", settings(cluster))
+    joined_by(node, token)
+
+
+# Encrypted for this machine.
+
+@pytest.mark.parametrize("folder", ["/etc/credstore.encrypted", "/run/credstore.encrypted"])
+def test_encrypted_store(node, cluster, folder):
+    token = cluster.token()
+    put(node, f"{folder}/.keep", "")
+    encrypt(node, token, "-", f"{folder}/{NAME}")
+    assert token.secret not in node.run("cat", f"{folder}/{NAME}").stdout
+    drop_in(node, f"LoadCredentialEncrypted={NAME}:{folder}/{NAME}")
+    joined_by(node, token)
+
+
+def test_encrypted_in_a_drop_in(node, cluster):
+    token = cluster.token()
+    drop_in(node, encrypt(node, token, "--pretty", "-", "-"))
+    assert token.secret not in node.run("systemctl", "cat", UNIT).stdout
+    joined_by(node, token)
+
+
+# By an absolute path.
+
+def test_path(node, cluster):
+    token = cluster.token()
+    put(node, "/root/token", token)
+    drop_in(node, f"LoadCredential={NAME}:/root/token")
+    joined_by(node, token)
+
+
+def ours(node):
+    """What any of our programs has said."""
+    return [entry for entry in node.entries() if entry["SYSLOG_IDENTIFIER"].startswith("node-bootstrap")]
+
+
+def test_path_where_nothing_is(node, cluster):
+    """systemd itself refuses, before anything of ours runs; the next start finds the token."""
+    token, before = cluster.token(), ours(node)
+    drop_in(node, f"LoadCredential={NAME}:/root/late")
+    assert node.join(check=False).returncode != 0
+    assert node.await_end() == ("failed", CREDENTIALS_STEP)
+    assert ours(node) == before
+    put(node, "/root/late", token)
+    joined_by(node, token)
+
+
+def test_socket(node, cluster):
+    """A service of the machine mints tokens on demand. systemd 252 asks it for each command of the unit, and another answer each
+    time is as good."""
+    tokens = [cluster.token() for _ in range(6)]
+    put(node, "/root/minted", "".join(f"{token}\n" for token in tokens))
+    node.write("/usr/local/bin/broker", BROKER, 0o755)
+    drop_in(node, f"LoadCredential={NAME}:{SOCKET}")
+    node.run("systemd-run", "--unit=broker", "socat", f"UNIX-LISTEN:{SOCKET},fork,mode=0600", "EXEC:/usr/local/bin/broker")
+    until(lambda: node.run("test", "-S", SOCKET, check=False).returncode == 0, "the broker listens")
+    try:
+        joined_by(node, *tokens)
+    finally:
+        node.run("systemctl", "stop", "broker.service")
+    asked = node.read("/root/asked").decode().split()
+    assert len(asked) > 1 and all(name.endswith(f"/unit/{UNIT}/{NAME}") for name in asked)
+
+
+# The container's own.
+
+def test_of_the_container(new_node, cluster):
+    """Out of nspawn's command line; stronger than the stores."""
+    node, token = new_node(), cluster.token()
+    node.give(cluster.fresh_token())
+    given = {"options": [f"--set-credential={NAME}:{token}"], "credentials": {"node-bootstrap.config": settings(cluster)}}
+    node.enable(UNIT).boot("--unit=basic.target", **given)
+    joined_by(node, token)
+    cluster.await_node(node.name)
