@@ -22,27 +22,32 @@ static int malformed(const char *name, size_t len, int r, struct nb_failure *f) 
         return nb_failure_set_memory(f);
 }
 
+/* In either form. 0, -EINVAL, -EBADMSG, -ENOMEM. */
+static int parse_token(const struct nb_settings *settings, const struct nb_secret *text, struct nb_given_tokens *tokens) {
+        int r;
+
+        if (nb_k3s_token_is_meant(text->data, text->len))
+                return nb_k3s_token_parse(text->data, text->len, tokens->source, &tokens->k3s);
+        r = nb_token_parse(text->data, text->len, &tokens->discovery);
+        if (r < 0)
+                return r;
+        /* k3s takes a token without the hash, too. */
+        if (settings->cluster_type == NB_CLUSTER_TYPE_K3S)
+                return nb_identity_set_token(&tokens->k3s.identity, tokens->discovery.value.data, tokens->discovery.value.len, tokens->source);
+        return 0;
+}
+
 static int take_token(const struct nb_settings *settings, const struct nb_secret *text, struct nb_given_tokens *tokens, struct nb_failure *f) {
         int r;
 
         (void)snprintf(tokens->source, sizeof(tokens->source), "credential '" NB_CREDENTIAL_TOKEN "'");
-        if (nb_k3s_token_is_meant(text->data, text->len)) {
-                r = nb_k3s_token_parse(text->data, text->len, tokens->source, &tokens->k3s);
-                if (r == -EINVAL)
-                        return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
-                                              "the credential '" NB_CREDENTIAL_TOKEN "' (%zu bytes) begins as a token of k3s, and is not of the form "
-                                              "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>",
-                                              text->len);
-                return r < 0 ? nb_failure_set_memory(f) : 0;
-        }
-        r = nb_token_parse(text->data, text->len, &tokens->discovery);
-        if (r < 0)
-                return malformed(NB_CREDENTIAL_TOKEN, text->len, r, f);
-        /* k3s takes a token without the hash, too. */
-        if (settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
-            nb_identity_set_token(&tokens->k3s.identity, tokens->discovery.value.data, tokens->discovery.value.len, tokens->source) < 0)
-                return nb_failure_set_memory(f);
-        return 0;
+        r = parse_token(settings, text, tokens);
+        if (r == -EINVAL && nb_k3s_token_is_meant(text->data, text->len))
+                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
+                                      "the credential '" NB_CREDENTIAL_TOKEN "' (%zu bytes) begins as a token of k3s, and is not of the form "
+                                      "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>",
+                                      text->len);
+        return r < 0 ? malformed(NB_CREDENTIAL_TOKEN, text->len, r, f) : 0;
 }
 
 static int read_discovery(const struct nb_settings *settings, struct nb_given_tokens *tokens, struct nb_failure *f) {
@@ -58,7 +63,7 @@ static int read_discovery(const struct nb_settings *settings, struct nb_given_to
         if (!document || !document->discovery.data)
                 return 0;
         (void)snprintf(tokens->source, sizeof(tokens->source), "%s", document->discovery_origin);
-        r = nb_token_parse(document->discovery.data, document->discovery.len, &tokens->discovery);
+        r = parse_token(settings, &document->discovery, tokens);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 

@@ -13,7 +13,7 @@ struct nb_given_tokens {
         char source[NB_IDENTITY_SOURCE_MAX + 1]; /* of the first two */
 };
 
-/* The credentials, and the tokens of a JoinConfiguration where there is no credential. */
+/* The credentials, and the tokens of documents where there is no credential. */
 int nb_given_tokens_read(const struct nb_settings *settings, struct nb_given_tokens *ret_tokens, struct nb_failure *f);
 void nb_given_tokens_done(struct nb_given_tokens *tokens);
 

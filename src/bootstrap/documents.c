@@ -6,7 +6,9 @@
 #include "bootstrap/documents.h"
 
 static int merge(void *userdata, const struct nb_config_document *document, struct nb_failure *f) {
-        return nb_settings_merge(userdata, document->origin, document->data, document->len, document->is_exposed, f);
+        const struct nb_settings_source source = { .origin = document->origin, .is_exposed = document->is_exposed };
+
+        return nb_settings_merge(userdata, &source, document->data, document->len, f);
 }
 
 bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting setting, const char *origin) {
@@ -20,7 +22,7 @@ static void take_back(struct nb_settings *settings, enum nb_setting setting, con
         if (!nb_setting_is_from(settings, setting, origin))
                 return;
         *value = false;
-        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), "default");
+        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), NB_SETTINGS_DEFAULT_ORIGIN);
 }
 
 /* Whoever hands out metadata would otherwise decide what a pin that root has set is worth. */
@@ -36,8 +38,11 @@ int nb_documents_merge(const char *config_directory, const struct nb_metadata_do
         int r = 0;
 
         nb_settings_init(ret_settings);
-        if (metadata)
-                r = nb_settings_merge(ret_settings, metadata->origin, metadata->data, metadata->len, false, f);
+        if (metadata) {
+                const struct nb_settings_source source = { .origin = metadata->origin, .is_metadata = true };
+
+                r = nb_settings_merge(ret_settings, &source, metadata->data, metadata->len, f);
+        }
         ret_settings->tokens = tokens;
         if (r >= 0)
                 r = nb_sources_config(config_directory, merge, ret_settings, f);

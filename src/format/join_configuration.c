@@ -5,7 +5,6 @@
 
 #include "base/macro.h"
 #include "format/join_configuration.h"
-#include "format/token.h"
 
 #define GROUP "kubeadm.k8s.io/"
 #define KIND "JoinConfiguration"
@@ -101,7 +100,18 @@ static int take_section(struct reading *reading, const struct key *key, const st
         return r < 0 ? r : walk(reading, key->path, node);
 }
 
+/* Paths and the socket stand in every one that kubeadm's users have: out of metadata they are no error, and do nothing. */
+static bool is_for_the_machine(const struct reading *reading, enum nb_setting setting, const struct nb_yaml_node *node) {
+        bool is_path = setting == NB_SETTING_DISCOVERY_FILE && node->type == NB_YAML_SCALAR && node->value[0] == '/';
+
+        return reading->merge->is_metadata && (is_path || !nb_setting_is_for_metadata(setting));
+}
+
 static int take_setting(struct reading *reading, const struct key *key, const struct nb_yaml_node *node) {
+        if (is_for_the_machine(reading, key->setting, node)) {
+                note_ignored(reading, key->path);
+                return 0;
+        }
         return nb_settings_store(reading->merge, key->setting, node, key->path);
 }
 
@@ -119,50 +129,12 @@ static int take_endpoint(struct reading *reading, const struct key *key, const s
         return nb_settings_store_entry(reading->merge, NB_SETTING_ENDPOINTS, node->line, node->value, key->path);
 }
 
-/* Nothing of the value is ever in a message. */
-static int take_token(const struct reading *reading, const struct key *key, const struct nb_yaml_node *node,
-                      struct nb_secret *secret, char *origin, size_t origin_size) {
-        const struct nb_settings_merge *merge = reading->merge;
-        struct nb_token token;
-        int r;
-
-        if (merge->is_exposed)
-                return nb_failure_set(merge->f, NB_TOKEN_EXPOSED, EPERM,
-                                      "%s:%u: %s: expected a file that others cannot read, found one that they can",
-                                      merge->origin, node->line, key->path);
-        r = node->type == NB_YAML_SCALAR ? nb_token_parse(node->value, node->value_len, &token) : -EINVAL;
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(merge->f);
-        if (r < 0)
-                return nb_failure_set(merge->f, NB_TOKEN_MALFORMED, EINVAL,
-                                      "%s:%u: %s: expected six characters, a dot and sixteen, out of a-z and 0-9; found something else",
-                                      merge->origin, node->line, key->path);
-        if (secret) {
-                nb_secret_done(secret);
-                *secret = token.value;
-                token.value = (struct nb_secret)NB_SECRET_INIT;
-                (void)snprintf(origin, origin_size, "%s", merge->origin);
-        }
-        nb_token_done(&token);
-        return 0;
-}
-
 static int take_discovery_token(struct reading *reading, const struct key *key, const struct nb_yaml_node *node) {
-        struct nb_settings_tokens *tokens = reading->merge->settings->tokens;
-
-        if (!tokens)
-                return take_token(reading, key, node, NULL, NULL, 0);
-        return take_token(reading, key, node, &tokens->discovery, tokens->discovery_origin,
-                          sizeof(tokens->discovery_origin));
+        return nb_settings_store_discovery_token(reading->merge, node, key->path, false);
 }
 
 static int take_tls_bootstrap_token(struct reading *reading, const struct key *key, const struct nb_yaml_node *node) {
-        struct nb_settings_tokens *tokens = reading->merge->settings->tokens;
-
-        if (!tokens)
-                return take_token(reading, key, node, NULL, NULL, 0);
-        return take_token(reading, key, node, &tokens->tls_bootstrap, tokens->tls_bootstrap_origin,
-                          sizeof(tokens->tls_bootstrap_origin));
+        return nb_settings_store_tls_bootstrap_token(reading->merge, node, key->path);
 }
 
 /* --- Durations, as Go writes and reads them --- */

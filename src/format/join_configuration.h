@@ -17,6 +17,8 @@
  * Keys of other phases are named once as ignored; controlPlane is refused: this program joins workers. Unknown keys are
  * refused as in our own document. What is null or "" is not there, as for kubeadm; `taints: []` is none.
  *
+ * Out of metadata: caCertPath, criSocket, and a kubeConfigPath that is a path, are named as ignored.
+ *
  * kubeadm takes several documents in a file. Exactly one is a JoinConfiguration; the others that kubeadm knows are
  * named as ignored, any other is refused.
  */

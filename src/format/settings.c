@@ -9,7 +9,6 @@
 
 #define API_VERSION "node-bootstrap/v1"
 #define KIND "NodeBootstrap"
-#define DEFAULT_ORIGIN "default"
 
 static const char *const type_names[] = {
         [NB_SETTING_TYPE_LIST] = "a list",
@@ -38,13 +37,17 @@ static const char *expected_by(const struct nb_setting_row *row, int reason, cha
         return buffer;
 }
 
-static int store(const struct nb_settings_merge *merge, const struct nb_setting_row *row, enum nb_setting_type type,
+static int store(const struct nb_settings_merge *merge, enum nb_setting setting, enum nb_setting_type type,
                  const struct nb_yaml_node *node, const char *path) {
+        const struct nb_setting_row *row = &nb_setting_rows[setting];
         char buffer[32];
         int r;
 
         if (!is_type(node, type))
                 return nb_settings_refuse(merge, node, path, row->expected, type_names[type], NULL);
+        r = nb_settings_check_metadata_value(merge, setting, node->line, path, node->value);
+        if (r < 0)
+                return r;
         r = row->store(merge->settings, row->offset, node->value, node->value_len);
         return r < 0 ? nb_settings_refuse(merge, node, path, expected_by(row, r, buffer, sizeof(buffer)), NULL,
                                           hint_for(row, node->value))
@@ -66,6 +69,9 @@ int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setti
         char buffer[32];
         int r;
 
+        r = nb_settings_check_metadata_value(merge, setting, line, path, text);
+        if (r < 0)
+                return r;
         r = row->store(merge->settings, row->offset, text, strlen(text));
         return r < 0 ? nb_settings_refuse_text(merge, line, path, expected_by(row, r, buffer, sizeof(buffer)), text,
                                                hint_for(row, text))
@@ -75,7 +81,6 @@ int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setti
 /* A list takes the place of the one in a weaker document. */
 static int store_list(const struct nb_settings_merge *merge, enum nb_setting setting, const struct nb_yaml_node *node,
                       const char *key) {
-        const struct nb_setting_row *row = &nb_setting_rows[setting];
         char path[NB_SETTING_KEY_MAX];
         unsigned i = 0;
         int r;
@@ -85,21 +90,30 @@ static int store_list(const struct nb_settings_merge *merge, enum nb_setting set
         nb_settings_clear_list(merge, setting);
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
                 (void)snprintf(path, sizeof(path), "%s[%u]", key, i++);
-                r = store(merge, row, NB_SETTING_TYPE_STRING, entry, path);
+                r = store(merge, setting, NB_SETTING_TYPE_STRING, entry, path);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
+static bool is_empty(const struct nb_yaml_node *node) {
+        return node->type == NB_YAML_SCALAR && node->value_len == 0;
+}
+
 int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting, const struct nb_yaml_node *node,
                       const char *path) {
-        const struct nb_setting_row *row = &nb_setting_rows[setting];
+        enum nb_setting_type type = nb_setting_rows[setting].type;
         int r;
 
-        if (row->type == NB_SETTING_TYPE_LIST)
+        r = nb_settings_check_metadata_key(merge, setting, node->line, path);
+        if (r < 0)
+                return r;
+        if (setting == NB_SETTING_BOOTSTRAP_TOKEN && !is_empty(node))
+                return nb_settings_store_discovery_token(merge, node, path, true);
+        if (type == NB_SETTING_TYPE_LIST)
                 return store_list(merge, setting, node, path);
-        r = store(merge, row, row->type, node, path);
+        r = store(merge, setting, type, node, path);
         if (r < 0)
                 return r;
         nb_settings_set_origin(merge, setting);
@@ -204,10 +218,10 @@ static int merge_file(const struct nb_settings_merge *merge, const char *yaml, s
         return r < 0 || !root ? r : merge_document(merge, root);
 }
 
-int nb_settings_merge(struct nb_settings *settings, const char *origin, const char *yaml, size_t len, bool is_exposed,
+int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source, const char *yaml, size_t len,
                       struct nb_failure *f) {
         struct nb_settings next = *settings;
-        const struct nb_settings_merge merge = { &next, origin, is_exposed, f };
+        const struct nb_settings_merge merge = { &next, source->origin, source->is_exposed, source->is_metadata, f };
         int r;
 
         r = merge_file(&merge, yaml, len);
@@ -224,10 +238,11 @@ void nb_settings_init(struct nb_settings *ret_settings) {
                 .kubeconfig = "/etc/kubernetes/kubelet.conf",
                 .certificate_directory = "/var/lib/kubelet/pki",
                 .ca_file = "/etc/kubernetes/pki/ca.crt",
+                .metadata_provider = NB_PROVIDER_AUTO,
                 .timeout_ms = UINT64_MAX,
         };
         for (size_t i = 0; i < _NB_SETTING_N; i++)
-                memcpy(ret_settings->origin[i], DEFAULT_ORIGIN, sizeof(DEFAULT_ORIGIN));
+                memcpy(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN, sizeof(NB_SETTINGS_DEFAULT_ORIGIN));
 }
 
 static const char *path_of(const struct nb_settings *settings, enum nb_setting setting) {
@@ -235,7 +250,7 @@ static const char *path_of(const struct nb_settings *settings, enum nb_setting s
 }
 
 /* What is read, then what is written: a target that is one of the others would take its place. */
-int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f) {
+static int verify_paths(const struct nb_settings *settings, struct nb_failure *f) {
         static const enum nb_setting paths[] = { NB_SETTING_DISCOVERY_FILE, NB_SETTING_URL_CA_FILE,
                                                  NB_SETTING_BOOTSTRAP_KUBECONFIG, NB_SETTING_KUBECONFIG,
                                                  NB_SETTING_CERTIFICATE_DIRECTORY, NB_SETTING_CA_FILE };
@@ -251,7 +266,19 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
         return 0;
 }
 
-void nb_settings_tokens_done(struct nb_settings_tokens *tokens) {
-        nb_secret_done(&tokens->discovery);
-        nb_secret_done(&tokens->tls_bootstrap);
+static int verify_arguments(const struct nb_settings *settings, struct nb_failure *f) {
+        static const char option[] = "provider-id=";
+
+        for (unsigned i = 0; i < settings->n_extra_args; i++)
+                if (settings->provider_id[0] && strncmp(settings->extra_args[i], option, strlen(option)) == 0)
+                        return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
+                                              "expected kubelet.providerID or 'provider-id' in kubelet.extraArgs, found both: the first in %s, the other in %s",
+                                              settings->origin[NB_SETTING_PROVIDER_ID], settings->origin[NB_SETTING_EXTRA_ARGS]);
+        return 0;
+}
+
+int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f) {
+        int r = verify_paths(settings, f);
+
+        return r < 0 ? r : verify_arguments(settings, f);
 }

@@ -17,6 +17,7 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "format/node_name.h"
+#include "format/provider.h"
 #include "format/url.h"
 
 #define NB_SETTINGS_ENDPOINTS_MAX 16
@@ -26,7 +27,9 @@
 #define NB_SETTINGS_TAINT_SIZE 512 /* "prefix/name=value:NoSchedule": 253 + 1 + 63 + 1 + 63 + 1 + 16, and the NUL */
 #define NB_SETTINGS_EXTRA_ARGS_MAX 32
 #define NB_SETTINGS_EXTRA_ARG_SIZE 512 /* "name=value" */
+#define NB_SETTINGS_PROVIDER_ID_SIZE 512
 #define NB_SETTINGS_IGNORED_SIZE 256
+#define NB_SETTINGS_DEFAULT_ORIGIN "default"
 #define NB_PIN_SIZE 32            /* SHA-256 of a SubjectPublicKeyInfo in DER */
 #define NB_CSR_EXPIRATION_MIN 600 /* seconds; certificates.k8s.io/v1 spec.expirationSeconds */
 
@@ -38,6 +41,7 @@ enum nb_setting {
         NB_SETTING_DISCOVERY_FILE,              /* discovery.file: a path or an https URL */
         NB_SETTING_URL_CA_FILE,                 /* discovery.urlCAFile */
         NB_SETTING_BOOTSTRAP_KUBECONFIG,        /* bootstrap.kubeconfig: a path */
+        NB_SETTING_BOOTSTRAP_TOKEN,             /* bootstrap.token: a secret, which is in struct nb_settings_tokens */
         NB_SETTING_CLUSTER_TYPE,                /* cluster.type: auto, kubernetes or k3s */
         NB_SETTING_NODE_NAME,                   /* node.name */
         NB_SETTING_ALLOW_EXISTING,              /* node.allowExisting */
@@ -49,10 +53,14 @@ enum nb_setting {
         NB_SETTING_CRI_SOCKET,                  /* kubelet.criSocket */
         NB_SETTING_EXTRA_ARGS,                  /* kubelet.extraArgs: NAME=VALUE, without the dashes */
         NB_SETTING_CONFIG_FROM,                 /* kubelet.configFrom: none or cluster */
+        NB_SETTING_PROVIDER_ID,                 /* kubelet.providerID: NAME://ID */
         NB_SETTING_RESTART_KUBELET,             /* refresh.restartKubelet */
         NB_SETTING_KEY_TYPE,                    /* csr.keyType: only ecdsa-p256 */
         NB_SETTING_EXPIRATION_SECONDS,          /* csr.expirationSeconds */
-        NB_SETTING_METADATA_PROVIDER,           /* metadata.provider: none or auto */
+        NB_SETTING_METADATA_PROVIDER,           /* metadata.provider: none, auto or a name (provider.h) */
+        NB_SETTING_METADATA_NODE_NAME,          /* metadata.nodeName */
+        NB_SETTING_METADATA_PROVIDER_ID,        /* metadata.providerID */
+        NB_SETTING_TOKEN_DISCARD,               /* token.discard */
         NB_SETTING_TIMEOUT,                     /* timeout: infinity, or e.g. 30s, 5m, 1h30m, 2d */
         _NB_SETTING_N,
 };
@@ -63,10 +71,10 @@ enum nb_cluster_type {
         NB_CLUSTER_TYPE_K3S,
 };
 
-/* The tokens that a JoinConfiguration carries: secrets, so they are not among what is copied and printed. */
+/* The tokens that documents carry: secrets, so they are not among what is copied and printed. Both have the form of a token. */
 struct nb_settings_tokens {
-        struct nb_secret discovery;     /* discovery.bootstrapToken.token */
-        struct nb_secret tls_bootstrap; /* discovery.tlsBootstrapToken */
+        struct nb_secret discovery;     /* bootstrap.token, a bootstrap token or one of k3s; discovery.bootstrapToken.token of a JoinConfiguration */
+        struct nb_secret tls_bootstrap; /* discovery.tlsBootstrapToken of a JoinConfiguration */
         char discovery_origin[128];     /* the document that it stood in */
         char tls_bootstrap_origin[128];
 };
@@ -86,6 +94,7 @@ struct nb_settings {
         char discovery_file[NB_SETTINGS_PATH_MAX]; /* absolute path or https URL; "" for none */
         char url_ca_file[NB_SETTINGS_PATH_MAX];    /* "": the CAs of the system */
         char bootstrap_kubeconfig[NB_SETTINGS_PATH_MAX];
+        bool has_discovery_token, has_tls_bootstrap_token; /* some document has it, also where nobody asks for the tokens */
         enum nb_cluster_type cluster_type;
         bool allow_existing; /* a Node of this name that is Ready is no hindrance */
         bool verify_access;  /* a certificate from before is shown to the API server before it is taken for good */
@@ -95,16 +104,20 @@ struct nb_settings {
         char extra_args[NB_SETTINGS_EXTRA_ARGS_MAX][NB_SETTINGS_EXTRA_ARG_SIZE];
         unsigned n_extra_args;
         bool is_config_from_cluster;
-        bool restart_kubelet;                  /* after a refresh that changed something */
-        char node_name[NB_NODE_NAME_MAX + 1];  /* "" where the host name is to be taken */
-        bool is_node_name_lowered;             /* it stands in capitals in the settings */
-        char kubeconfig[NB_SETTINGS_PATH_MAX]; /* absolute, normalised (no //, no . or ..) */
+        char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE]; /* kubelet's --provider-id; "" for none */
+        enum nb_provider metadata_provider;
+        bool metadata_node_name, metadata_provider_id; /* node.name and kubelet.providerID come from metadata where nothing else sets them */
+        bool token_discard;                            /* after the join the plaintext of the token is removed */
+        bool restart_kubelet;                          /* after a refresh that changed something */
+        char node_name[NB_NODE_NAME_MAX + 1];          /* "" where the host name is to be taken */
+        bool is_node_name_lowered;                     /* it stands in capitals in the settings */
+        char kubeconfig[NB_SETTINGS_PATH_MAX];         /* absolute, normalised (no //, no . or ..) */
         char certificate_directory[NB_SETTINGS_PATH_MAX];
         char ca_file[NB_SETTINGS_PATH_MAX];
         uint32_t csr_expiration_seconds; /* 0: the signer's default */
         uint64_t timeout_ms;             /* UINT64_MAX: infinity */
 
-        /* Where each value came from: "default", or the origin that was given to nb_settings_merge(). */
+        /* Where each value came from: NB_SETTINGS_DEFAULT_ORIGIN, or the origin that was given to nb_settings_merge(). */
         char origin[_NB_SETTING_N][128];
 
         /* Keys and documents for other phases of kubeadm, which were passed over: "dryRun, patches"; ends with "..." when
@@ -117,16 +130,28 @@ struct nb_settings {
 /* All defaults. */
 void nb_settings_init(struct nb_settings *ret_settings);
 
+/* Where a document comes from. */
+struct nb_settings_source {
+        const char *origin; /* for people: a path, "the user data of Amazon EC2" */
+        bool is_exposed;    /* others can read it: a token in it is refused */
+        bool is_metadata;   /* of the cloud, or by way of the network side: only some keys are taken (settings_metadata.c) */
+};
+
 /*
- * Merges one document (or file of documents); on failure `settings` is as it was, but for its tokens. `is_exposed`:
- * others can read it, so that a token in it is refused (NB_TOKEN_EXPOSED). NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID,
- * NB_TOKEN_MALFORMED for a token in a JoinConfiguration.
+ * Merges one document (or file of documents); on failure `settings` is as it was, but for its tokens. NB_SETTINGS_MALFORMED,
+ * NB_SETTINGS_INVALID; NB_TOKEN_MALFORMED and NB_TOKEN_EXPOSED for a token in it.
  */
-int nb_settings_merge(struct nb_settings *settings, const char *origin, const char *yaml, size_t len, bool is_exposed,
+int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source, const char *yaml, size_t len,
                       struct nb_failure *f);
 
-/* What only the whole can tell of paths: no target is another target, or what is read. Whether there is enough to join
- * with: nb_bootstrap_verify(). NB_SETTINGS_INVALID. */
+/* As if no document had a token. Those of settings->tokens are wiped, and it is NULL afterwards. */
+void nb_settings_forget_tokens(struct nb_settings *settings);
+
+/* Whether a document out of metadata may set it, with whatever value. */
+bool nb_setting_is_for_metadata(enum nb_setting setting);
+
+/* What only the whole can tell: no target is another target, or what is read; no option of kubelet is given twice. Whether
+ * there is enough to join with: nb_bootstrap_verify(). NB_SETTINGS_INVALID. */
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
 
 /* "discovery.endpoints" and so on: the key as a person writes it. */

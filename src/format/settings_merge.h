@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What settings.c, settings_values.c, settings_messages.c and join_configuration.c share: the one table of settings, and
- * how a value out of a document gets into them. Private to these files.
+ * What settings.c, settings_values.c, settings_tokens.c, settings_metadata.c, settings_messages.c and join_configuration.c
+ * share: the one table of settings, and how a value out of a document gets into them. Private to these files.
  */
 
 #include <stdbool.h>
@@ -47,7 +47,7 @@ int nb_setting_duration_parse(const char *text, uint64_t *ret_seconds);
 struct nb_settings_merge {
         struct nb_settings *settings;
         const char *origin;
-        bool is_exposed;
+        bool is_exposed, is_metadata;
         struct nb_failure *f;
 };
 
@@ -87,3 +87,19 @@ int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setti
                             const char *text, const char *path);
 
 void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);
+
+/* --- Tokens (settings_tokens.c) --- */
+
+/* Nothing of the value is ever in a message. NB_TOKEN_EXPOSED, NB_TOKEN_MALFORMED. `is_k3s_known`: a token of k3s will do. */
+int nb_settings_store_discovery_token(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,
+                                      bool is_k3s_known);
+int nb_settings_store_tls_bootstrap_token(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path);
+
+/* --- Metadata (settings_metadata.c); no more than a look where the document is not out of it --- */
+
+/* NB_SETTINGS_INVALID where metadata may not set it. */
+int nb_settings_check_metadata_key(const struct nb_settings_merge *merge, enum nb_setting setting, unsigned line, const char *path);
+
+/* The same for one value, or entry of a list. */
+int nb_settings_check_metadata_value(const struct nb_settings_merge *merge, enum nb_setting setting, unsigned line, const char *path,
+                                     const char *value);

@@ -8,10 +8,8 @@
 #include "format/json.h"
 #include "format/settings_text.h"
 
-#define DEFAULT_ORIGIN "default"
-
 bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setting) {
-        return strcmp(settings->origin[setting], DEFAULT_ORIGIN) != 0;
+        return strcmp(settings->origin[setting], NB_SETTINGS_DEFAULT_ORIGIN) != 0;
 }
 
 static int add_quoted(const char *text, struct nb_buffer *ret) {
@@ -91,6 +89,8 @@ int nb_setting_format(const struct nb_settings *settings, enum nb_setting settin
                 return add_quoted(settings->url_ca_file, ret);
         case NB_SETTING_BOOTSTRAP_KUBECONFIG:
                 return add_quoted(settings->bootstrap_kubeconfig, ret);
+        case NB_SETTING_BOOTSTRAP_TOKEN:
+                return add_quoted(settings->has_discovery_token ? "(not shown)" : "", ret);
         case NB_SETTING_CLUSTER_TYPE:
                 return nb_buffer_append_string(ret, cluster_types[settings->cluster_type]);
         case NB_SETTING_ALLOW_EXISTING:
@@ -105,6 +105,8 @@ int nb_setting_format(const struct nb_settings *settings, enum nb_setting settin
                 return add_list(settings, extra_arg_text, ret);
         case NB_SETTING_CONFIG_FROM:
                 return nb_buffer_append_string(ret, settings->is_config_from_cluster ? "cluster" : "none");
+        case NB_SETTING_PROVIDER_ID:
+                return add_quoted(settings->provider_id, ret);
         case NB_SETTING_RESTART_KUBELET:
                 return add_boolean(settings->restart_kubelet, ret);
         case NB_SETTING_NODE_NAME:
@@ -120,7 +122,13 @@ int nb_setting_format(const struct nb_settings *settings, enum nb_setting settin
         case NB_SETTING_EXPIRATION_SECONDS:
                 return nb_buffer_printf(ret, "%" PRIu32, settings->csr_expiration_seconds);
         case NB_SETTING_METADATA_PROVIDER:
-                return nb_buffer_append_string(ret, "auto");
+                return nb_buffer_append_string(ret, nb_provider_name(settings->metadata_provider));
+        case NB_SETTING_METADATA_NODE_NAME:
+                return add_boolean(settings->metadata_node_name, ret);
+        case NB_SETTING_METADATA_PROVIDER_ID:
+                return add_boolean(settings->metadata_provider_id, ret);
+        case NB_SETTING_TOKEN_DISCARD:
+                return add_boolean(settings->token_discard, ret);
         case NB_SETTING_TIMEOUT:
                 return add_timeout(settings->timeout_ms, ret);
         case _NB_SETTING_N:
@@ -151,7 +159,7 @@ int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret
         for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
                 const char *key = nb_setting_key((enum nb_setting)i);
 
-                if (!nb_setting_is_set(settings, (enum nb_setting)i))
+                if (!nb_setting_is_set(settings, (enum nb_setting)i) || i == NB_SETTING_BOOTSTRAP_TOKEN)
                         continue;
                 r = add_key(settings, (enum nb_setting)i, section, ret);
                 (void)snprintf(section, sizeof(section), "%.*s", (int)strcspn(key, "."), key);

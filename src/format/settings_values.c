@@ -257,9 +257,34 @@ static int store_key_type(struct nb_settings *settings _unused_, size_t offset _
         return strcmp(value, "ecdsa-p256") == 0 ? 0 : -EINVAL;
 }
 
-static int store_provider(struct nb_settings *settings _unused_, size_t offset _unused_, const char *value,
-                          size_t len _unused_) {
-        return strcmp(value, "none") == 0 || strcmp(value, "auto") == 0 ? 0 : -EINVAL;
+static int store_provider(struct nb_settings *settings, size_t offset _unused_, const char *value, size_t len) {
+        return nb_provider_parse(value, len, &settings->metadata_provider);
+}
+
+/* As cloud controller managers write it into a Node's spec.providerID: "aws:///eu-west-1a/i-0123". */
+static int store_provider_id(struct nb_settings *settings, size_t offset _unused_, const char *value, size_t len) {
+        static const char option[] = "provider-id", separator[] = "://";
+        size_t name_len = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+
+        if (len == 0) {
+                settings->provider_id[0] = '\0';
+                return 0;
+        }
+        if (len >= NB_SETTINGS_PROVIDER_ID_SIZE || name_len == 0 || strncmp(value + name_len, separator, strlen(separator)) != 0 ||
+            len == name_len + strlen(separator) || !nb_kubelet_argument_is_valid(option, strlen(option), value))
+                return -EINVAL;
+        memcpy(settings->provider_id, value, len + 1);
+        return 0;
+}
+
+/* The empty one, which takes a weaker document's back; any other has a way of its own (settings_tokens.c). */
+static int store_no_token(struct nb_settings *settings, size_t offset _unused_, const char *value _unused_, size_t len) {
+        if (len > 0)
+                return -EINVAL;
+        settings->has_discovery_token = false;
+        if (settings->tokens)
+                nb_secret_done(&settings->tokens->discovery);
+        return 0;
 }
 
 /* Decimal digits up to the first other character. -EINVAL when there is none, or more than ten. */
@@ -339,6 +364,7 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
         [NB_SETTING_DISCOVERY_FILE] = STRING("discovery.file", store_discovery_file, MEMBER(discovery_file), "an absolute path without //, . and .. in it, or https://HOST[:PORT]/PATH", hint_discovery_file),
         [NB_SETTING_URL_CA_FILE] = STRING("discovery.urlCAFile", store_optional_path, MEMBER(url_ca_file), EXPECTED_PATH, NULL),
         [NB_SETTING_BOOTSTRAP_KUBECONFIG] = STRING("bootstrap.kubeconfig", store_optional_path, MEMBER(bootstrap_kubeconfig), EXPECTED_PATH, NULL),
+        [NB_SETTING_BOOTSTRAP_TOKEN] = STRING("bootstrap.token", store_no_token, 0, "a token", NULL),
         [NB_SETTING_CLUSTER_TYPE] = STRING("cluster.type", store_cluster_type, 0, "auto, kubernetes or k3s", NULL),
         [NB_SETTING_NODE_NAME] = STRING("node.name", store_node_name, 0, "a DNS-1123 subdomain (letters, digits, '-' and '.', at most 253)", NULL),
         [NB_SETTING_ALLOW_EXISTING] = BOOLEAN("node.allowExisting", allow_existing),
@@ -350,11 +376,15 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
         [NB_SETTING_CRI_SOCKET] = STRING("kubelet.criSocket", store_cri_socket, 0, "unix:// and an absolute path, or the path alone", NULL),
         [NB_SETTING_EXTRA_ARGS] = { "kubelet.extraArgs", NB_SETTING_TYPE_LIST, store_extra_arg, 0, "NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' in it", MEMBER(n_extra_args), NB_SETTINGS_EXTRA_ARGS_MAX, hint_extra_arg },
         [NB_SETTING_CONFIG_FROM] = STRING("kubelet.configFrom", store_config_from, 0, "none or cluster", NULL),
+        [NB_SETTING_PROVIDER_ID] = STRING("kubelet.providerID", store_provider_id, 0, "NAME://ID without blanks, quotes, '\\' and '$' in it", NULL),
         [NB_SETTING_RESTART_KUBELET] = BOOLEAN("refresh.restartKubelet", restart_kubelet),
         [NB_SETTING_KEY_TYPE] = STRING("csr.keyType", store_key_type, 0, "ecdsa-p256", NULL),
         [NB_SETTING_EXPIRATION_SECONDS] = { "csr.expirationSeconds", NB_SETTING_TYPE_NUMBER, store_expiration, 0,
                                             "0, or a number from 600 to 2147483647", 0, 0, NULL },
-        [NB_SETTING_METADATA_PROVIDER] = STRING("metadata.provider", store_provider, 0, "none or auto", NULL),
+        [NB_SETTING_METADATA_PROVIDER] = STRING("metadata.provider", store_provider, 0, "none, auto, or a provider that node-bootstrap.yaml(5) names", NULL),
+        [NB_SETTING_METADATA_NODE_NAME] = BOOLEAN("metadata.nodeName", metadata_node_name),
+        [NB_SETTING_METADATA_PROVIDER_ID] = BOOLEAN("metadata.providerID", metadata_provider_id),
+        [NB_SETTING_TOKEN_DISCARD] = BOOLEAN("token.discard", token_discard),
         [NB_SETTING_TIMEOUT] = STRING("timeout", store_timeout, 0, "infinity, or a duration such as 30s, 5m, 1h30m or 2d, up to 3650d", NULL),
 };
 

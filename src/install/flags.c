@@ -11,7 +11,7 @@
 #include "install/flags.h"
 
 #define HOSTNAME_OVERRIDE "hostname-override"
-#define OWN_MAX 3
+#define OWN_MAX 4
 
 struct flags {
         struct nb_kubelet_argument arguments[OWN_MAX + NB_SETTINGS_EXTRA_ARGS_MAX];
@@ -85,6 +85,8 @@ int nb_flags_make(const struct nb_context *context, const char *old, size_t old_
                 join_taints(settings, flags->taints);
                 add(flags, "register-with-taints", flags->taints, false);
         }
+        if (settings->provider_id[0] && !has(flags, "provider-id"))
+                add(flags, "provider-id", settings->provider_id, false);
         add(flags, HOSTNAME_OVERRIDE, context->node_name, !context->is_override_needed);
         qsort(flags->arguments, flags->n, sizeof(flags->arguments[0]), by_name);
         return nb_kubeadm_flags_edit(old, old_len, flags->arguments, flags->n, ret);

@@ -7,7 +7,8 @@
  *
  *      kubelet.criSocket       --container-runtime-endpoint, with unix:// before a path
  *      node.taints             --register-with-taints
- *      kubelet.extraArgs       as they are; they win over the two above, as with kubeadm
+ *      kubelet.providerID      --provider-id
+ *      kubelet.extraArgs       as they are; they win over those above, as with kubeadm
  *      the node name           --hostname-override, where kubelet would take another one by itself; it wins over
  *                              kubelet.extraArgs, since the certificate is for no other name
  */

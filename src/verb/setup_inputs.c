@@ -163,6 +163,9 @@ static int add_line(struct nb_buffer *document, const char *before, const char *
         return r < 0 ? r : nb_buffer_append_string(document, "\n");
 }
 
+/* It holds no token, those have their own way. */
+static const struct nb_settings_source given_source = { .origin = NB_SETUP_ORIGIN, .is_exposed = true };
+
 /* By way of a document, so that each value is checked as in any other. */
 static int merge_texts(const struct nb_setup_line *line, struct nb_settings *settings, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer document = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
@@ -182,7 +185,7 @@ static int merge_texts(const struct nb_setup_line *line, struct nb_settings *set
                 return nb_failure_set(f, NB_USAGE, EINVAL, "a value on the command line is no text, or too long");
         if (r < 0)
                 return nb_failure_set_memory(f);
-        return nb_settings_merge(settings, NB_SETUP_ORIGIN, document.data, document.len, true, f);
+        return nb_settings_merge(settings, &given_source, document.data, document.len, f);
 }
 
 /* The file's settings, and over them those of the command line, none of which may be in both. */
@@ -194,7 +197,7 @@ static int merge_over(struct nb_settings *settings, const char *path, struct nb_
                         return nb_failure_set(f, NB_USAGE, 0, "the command line and '%s' both give %s; expected one of them", path, nb_setting_key((enum nb_setting)i));
         if (nb_settings_format(given, &document) < 0)
                 return nb_failure_set_memory(f);
-        return nb_settings_merge(settings, NB_SETUP_ORIGIN, document.data, document.len, true, f);
+        return nb_settings_merge(settings, &given_source, document.data, document.len, f);
 }
 
 /* A token in the file becomes a credential: the document that is written is for everybody to read. */
@@ -226,7 +229,7 @@ static int merge_config(const struct nb_setup_line *line, struct nb_setup *setup
                 return r;
         nb_settings_init(&settings);
         settings.tokens = &tokens;
-        r = nb_settings_merge(&settings, path, text.data, text.len, is_exposed, f);
+        r = nb_settings_merge(&settings, &(const struct nb_settings_source){ .origin = path, .is_exposed = is_exposed }, text.data, text.len, f);
         if (r >= 0)
                 r = merge_over(&settings, path, &setup->settings, f);
         if (r >= 0)
@@ -238,7 +241,7 @@ static int merge_config(const struct nb_setup_line *line, struct nb_setup *setup
                 return r;
         if (settings.ignored[0])
                 nb_log(LOG_NOTICE, NB_KEYS_IGNORED, "ignored in '%s', since this program has no such phases: %s", path, settings.ignored);
-        settings.tokens = NULL;
+        nb_settings_forget_tokens(&settings);
         setup->settings = settings;
         return 0;
 }

@@ -24,14 +24,17 @@ struct merging {
 };
 
 static int merge_ours(struct merging *merging, struct nb_failure *f) {
+        const struct nb_settings_source source = { .origin = merging->origin, .is_exposed = true };
+
         merging->is_merged = true;
         if (!merging->document || merging->document->len == 0)
                 return 0;
-        return nb_settings_merge(merging->settings, merging->origin, merging->document->data, merging->document->len, true, f);
+        return nb_settings_merge(merging->settings, &source, merging->document->data, merging->document->len, f);
 }
 
 /* In the order in which nb_sources_config() comes by them: config.yaml, config.yaml.d by name, the credential. */
 static int merge_each(void *userdata, const struct nb_config_document *document, struct nb_failure *f) {
+        const struct nb_settings_source source = { .origin = document->origin, .is_exposed = document->is_exposed };
         struct merging *merging = userdata;
         const char *slash = strrchr(merging->origin, '/');
         size_t folder_len = (size_t)(slash - merging->origin) + 1;
@@ -47,7 +50,7 @@ static int merge_each(void *userdata, const struct nb_config_document *document,
         }
         if (r < 0 || (merging->document && is_ours))
                 return r;
-        return nb_settings_merge(merging->settings, document->origin, document->data, document->len, document->is_exposed, f);
+        return nb_settings_merge(merging->settings, &source, document->data, document->len, f);
 }
 
 static int load(const struct nb_setup *setup, const struct nb_buffer *document, struct nb_settings_tokens *tokens, struct nb_settings *ret_settings,

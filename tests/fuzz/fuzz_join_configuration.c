@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "format/k3s_token.h"
 #include "format/kubelet_env.h"
 #include "format/settings.h"
 #include "format/token.h"
 #include "fuzz.h"
 
 static void check_token(const struct nb_secret *token, const char *origin) {
+        struct nb_k3s_token k3s;
         struct nb_token parsed;
 
         FUZZ_CHECK((token->data != NULL) == (origin[0] != '\0'));
         if (!token->data)
                 return;
+        if (nb_k3s_token_is_meant(token->data, token->len)) {
+                FUZZ_CHECK(nb_k3s_token_parse(token->data, token->len, "fuzzed", &k3s) == 0);
+                nb_k3s_token_done(&k3s);
+                return;
+        }
         FUZZ_CHECK(nb_token_parse(token->data, token->len, &parsed) == 0);
         nb_token_done(&parsed);
 }
@@ -73,6 +80,7 @@ static void check_taints(const struct nb_settings *settings) {
 /* What is accepted fits kubelet, tokens have their form, and no word of a token is in the failure. */
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        const struct nb_settings_source source = { .origin = "fuzzed" }, exposed = { .origin = "fuzzed", .is_exposed = true };
         struct nb_settings settings, before;
         struct nb_failure f = {}, g = {};
         int r, r_exposed;
@@ -80,7 +88,7 @@ void fuzz_one(const char *data, size_t len) {
         nb_settings_init(&settings);
         settings.tokens = &tokens;
         before = settings;
-        r = nb_settings_merge(&settings, "fuzzed", data, len, false, &f);
+        r = nb_settings_merge(&settings, &source, data, len, &f);
         FUZZ_CHECK_FAILURE(f, r);
         check_no_token(f.detail, data, len);
         check_token(&tokens.discovery, tokens.discovery_origin);
@@ -95,7 +103,7 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK(!settings.cri_socket[0] || strncmp(settings.cri_socket, "unix:///", 8) == 0);
 
         /* Where others can read it, it is the same but for tokens. */
-        r_exposed = nb_settings_merge(&before, "fuzzed", data, len, true, &g);
+        r_exposed = nb_settings_merge(&before, &exposed, data, len, &g);
         FUZZ_CHECK((r_exposed < 0) == (tokens.discovery.data || tokens.tls_bootstrap.data));
         FUZZ_CHECK(r_exposed >= 0 || g.code == NB_TOKEN_EXPOSED);
 }

@@ -22,6 +22,8 @@ static void check_settings(const struct nb_settings *settings) {
                 FUZZ_CHECK(nb_node_name_parse(settings->node_name, strlen(settings->node_name), name) == 0);
 }
 
+static const struct nb_settings_source source = { .origin = "fuzzed" };
+
 void fuzz_one(const char *data, size_t len) {
         struct nb_settings settings, before, again;
         struct nb_failure f = {}, ignored = {};
@@ -29,7 +31,7 @@ void fuzz_one(const char *data, size_t len) {
 
         nb_settings_init(&settings);
         before = settings;
-        r = nb_settings_merge(&settings, "fuzzed", data, len, false, &f);
+        r = nb_settings_merge(&settings, &source, data, len, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0) {
                 FUZZ_CHECK(memcmp(&settings, &before, sizeof(settings)) == 0);
@@ -39,7 +41,7 @@ void fuzz_one(const char *data, size_t len) {
         (void)nb_settings_verify(&settings, &ignored);
         /* Merging the same once more changes nothing. */
         again = settings;
-        FUZZ_CHECK(nb_settings_merge(&again, "fuzzed", data, len, false, &f) == 0);
+        FUZZ_CHECK(nb_settings_merge(&again, &source, data, len, &f) == 0);
         FUZZ_CHECK(again.n_endpoints == settings.n_endpoints && again.n_pins == settings.n_pins);
         FUZZ_CHECK(again.timeout_ms == settings.timeout_ms && strcmp(again.kubeconfig, settings.kubeconfig) == 0);
 }

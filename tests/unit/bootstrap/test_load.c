@@ -97,6 +97,10 @@ static struct load_case cases[] = {
         { "a token of k3s without endpoints", "", { K10 TOKEN }, .discovery = NB_DISCOVERY_CACERTS, .issuer = NB_ISSUER_SUPERVISOR, .identity = TOKEN_SOURCE, .verify = NB_SETTINGS_INCOMPLETE, .detail = "discovery.endpoints" },
         { "a token of k3s without a hash", ENDPOINTS, { "K10::" TOKEN }, .discovery = NB_DISCOVERY_CACERTS, .issuer = NB_ISSUER_SUPERVISOR, .identity = TOKEN_SOURCE, .verify = NB_SETTINGS_INCOMPLETE, .detail = "carries no hash" },
 
+        { "a token in a document", ENDPOINTS "bootstrap: {token: " TOKEN "}\n", .discovery = NB_DISCOVERY_TOKEN, .identity = "main", .token_id = ID, .discovery_token = ID },
+        { "a credential before a token in a document", ENDPOINTS "bootstrap: {token: " TOKEN "}\n", { OTHER }, .discovery = NB_DISCOVERY_TOKEN, .identity = TOKEN_SOURCE, .discovery_token = "fedcba" },
+        { "a token of k3s in a document", ENDPOINTS "bootstrap: {token: \"" K10 TOKEN "\"}\n", .discovery = NB_DISCOVERY_CACERTS, .issuer = NB_ISSUER_SUPERVISOR, .identity = "main" },
+        { "a token in a document for the supervisor of k3s", ENDPOINTS "cluster: {type: k3s}\nbootstrap: {token: " TOKEN "}\n", .discovery = NB_DISCOVERY_CACERTS, .issuer = NB_ISSUER_SUPERVISOR, .identity = "main", .verify = NB_SETTINGS_INCOMPLETE, .detail = "carries no hash" },
         { "a token in a JoinConfiguration", JOIN "token: " TOKEN ", unsafeSkipCAVerification: true}\n", .discovery = NB_DISCOVERY_TOKEN, .identity = "main",
           .token_id = ID, .discovery_token = ID },
         { "a credential before a JoinConfiguration", JOIN "token: " TOKEN ", unsafeSkipCAVerification: true}\n", { OTHER }, .discovery = NB_DISCOVERY_TOKEN, .identity = TOKEN_SOURCE, .token_id = "fedcba", .discovery_token = "fedcba" },
@@ -146,7 +150,7 @@ static void prepare(const struct load_case *c, struct nb_settings *settings, str
         (void)snprintf(text, sizeof(text), "%s%s", strncmp(body, "apiVersion", 10) == 0 ? "" : OURS, body);
         nb_settings_init(settings);
         settings->tokens = tokens;
-        assert_int_equal(nb_settings_merge(settings, "main", text, strlen(text), false, &f), 0);
+        assert_int_equal(nb_settings_merge(settings, &(const struct nb_settings_source){ .origin = "main" }, text, strlen(text), &f), 0);
 }
 
 static void check_loaded(const struct load_case *c, const struct nb_bootstrap *bootstrap) {

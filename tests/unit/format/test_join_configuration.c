@@ -17,7 +17,9 @@
 #define HASH "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static int merge(struct nb_settings *settings, const char *text, bool is_exposed, struct nb_failure *f) {
-        return nb_settings_merge(settings, "x.yaml", text, strlen(text), is_exposed, f);
+        const struct nb_settings_source source = { .origin = "x.yaml", .is_exposed = is_exposed };
+
+        return nb_settings_merge(settings, &source, text, strlen(text), f);
 }
 
 /* Every value that a document can set, in one text: "endpoints;pins;unsafe;file;name;taints;socket;arguments;ca;timeout". */
@@ -374,7 +376,7 @@ static void a_stronger_document_wins_key_by_key(void **state) {
 
         nb_settings_init(&settings);
         settings.tokens = &tokens;
-        assert_int_equal(nb_settings_merge(&settings, "a.yaml", ours, strlen(ours), false, &f), 0);
+        assert_int_equal(nb_settings_merge(&settings, &(const struct nb_settings_source){ .origin = "a.yaml" }, ours, strlen(ours), &f), 0);
         assert_int_equal(merge(&settings, V3 "discovery: {bootstrapToken: {apiServerEndpoint: 'c:3', token: " TLS_TOKEN "}}\n", false, &f), 0);
         assert_int_equal(merge(&settings, V3 "discovery: {bootstrapToken: {token: " TOKEN "}}\nnodeRegistration: {taints: []}\ndryRun: null\n",
                                false, &f) < 0,

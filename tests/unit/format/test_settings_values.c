@@ -23,6 +23,8 @@ struct value_case {
 #define BOOLEAN "expected true or false, found "
 #define FILE_ "expected an absolute path without //, . and .. in it, or https://HOST[:PORT]/PATH, found "
 #define PATH "expected an absolute path without //, . and .. in it, found "
+#define ID "expected NAME://ID without blanks, quotes, '\\' and '$' in it, found "
+#define PROVIDER "expected none, auto, or a provider that node-bootstrap.yaml(5) names, found "
 #define TYPE "expected auto, kubernetes or k3s, found "
 #define FROM "expected none or cluster, found "
 #define SOCKET "expected unix:// and an absolute path, or the path alone, found "
@@ -56,6 +58,29 @@ static struct value_case values[] = {
         { "kubeconfig: a path", "bootstrap", "kubeconfig", "/etc/kubernetes/kubeconfig", NULL },
         { "kubeconfig: none", "bootstrap", "kubeconfig", "''", NULL },
         { "kubeconfig: a relative path", "bootstrap", "kubeconfig", "./kubeconfig", PATH "'./kubeconfig'" },
+        { "providerID: AWS's", "kubelet", "providerID", "aws:///eu-west-1a/i-0123456789abcdef0", NULL },
+        { "providerID: OpenStack's", "kubelet", "providerID", "openstack:///8f1c3a52-0d1f-4a4d-9a55-3d7c0f3c5b11", NULL },
+        { "providerID: Azure's", "kubelet", "providerID", "azure:///subscriptions/a/resourceGroups/b_c/providers/Microsoft.Compute/virtualMachines/d", NULL },
+        { "providerID: none", "kubelet", "providerID", "''", NULL },
+        { "providerID: no name", "kubelet", "providerID", "'://a'", ID "'://a'" },
+        { "providerID: no ID", "kubelet", "providerID", "'aws://'", ID "'aws://'" },
+        { "providerID: no slashes", "kubelet", "providerID", "'aws:i-0123'", ID "'aws:i-0123'" },
+        { "providerID: a capital letter in the name", "kubelet", "providerID", "AWS:///i-0123", ID "'AWS:///i-0123'" },
+        { "providerID: another option behind it", "kubelet", "providerID", "'aws:///a --v=9'", ID "'aws:///a --v=9'" },
+        { "providerID: a variable", "kubelet", "providerID", "'aws:///$X'", ID "'aws:///$X'" },
+        { "providerID: a list", "kubelet", "providerID", "['aws:///a']", ID "a list" },
+        { "provider: none", "metadata", "provider", "none", NULL },
+        { "provider: auto", "metadata", "provider", "auto", NULL },
+        { "provider: a name", "metadata", "provider", "openstack", NULL },
+        { "provider: a name in capitals", "metadata", "provider", "AWS", PROVIDER "'AWS'" },
+        { "provider: an unknown one", "metadata", "provider", "ec2", PROVIDER "'ec2'" },
+        { "provider: nothing", "metadata", "provider", "''", PROVIDER "''" },
+        { "nodeName: true", "metadata", "nodeName", "true", NULL },
+        { "nodeName: a name", "metadata", "nodeName", "node-1", BOOLEAN "'node-1' (a string)" },
+        { "metadata.providerID: true", "metadata", "providerID", "true", NULL },
+        { "metadata.providerID: an ID", "metadata", "providerID", "aws:///a", BOOLEAN "'aws:///a' (a string)" },
+        { "discard: true", "token", "discard", "true", NULL },
+        { "discard: never", "token", "discard", "never", BOOLEAN "'never' (a string)" },
         { "type: auto", "cluster", "type", "auto", NULL },
         { "type: kubernetes", "cluster", "type", "kubernetes", NULL },
         { "type: k3s", "cluster", "type", "k3s", NULL },
@@ -154,6 +179,12 @@ static struct value_case values[] = {
           "[0]: " ARGUMENT TOKEN_ },
 };
 
+static int merge(struct nb_settings *settings, const char *origin, const char *text, size_t len, struct nb_failure *f) {
+        const struct nb_settings_source source = { .origin = origin };
+
+        return nb_settings_merge(settings, &source, text, len, f);
+}
+
 static void takes_value(void **state) {
         const struct value_case *c = *state;
         struct nb_settings settings;
@@ -163,7 +194,7 @@ static void takes_value(void **state) {
 
         nb_settings_init(&settings);
         (void)snprintf(text, sizeof(text), HEAD "%s:\n  %s: %s\n", c->section, c->key, c->text);
-        r = nb_settings_merge(&settings, "x.yaml", text, strlen(text), false, &f);
+        r = merge(&settings, "x.yaml", text, strlen(text), &f);
         if (!c->detail) {
                 assert_string_equal(f.detail, "");
                 assert_int_equal(r, 0);
@@ -187,10 +218,10 @@ static void what_is_empty_is_none_again(void **state) {
         struct nb_failure f = {};
 
         nb_settings_init(&settings);
-        assert_int_equal(nb_settings_merge(&settings, "a.yaml", first, strlen(first), false, &f), 0);
+        assert_int_equal(merge(&settings, "a.yaml", first, strlen(first), &f), 0);
         assert_string_equal(settings.discovery_file, "/a");
         assert_int_equal(settings.n_taints + settings.n_extra_args, 2);
-        assert_int_equal(nb_settings_merge(&settings, "b.yaml", second, strlen(second), true, &f), 0);
+        assert_int_equal(merge(&settings, "b.yaml", second, strlen(second), &f), 0);
         assert_string_equal(settings.discovery_file, "");
         assert_string_equal(settings.url_ca_file, "");
         assert_string_equal(settings.bootstrap_kubeconfig, "");
@@ -208,7 +239,7 @@ static void merge_numbered(const char *section, const char *key, const char *for
         assert_int_equal(nb_buffer_printf(&text, HEAD "%s:\n  %s:\n", section, key), 0);
         for (unsigned i = 0; i < n; i++)
                 assert_int_equal(nb_buffer_printf(&text, "  - %s%u%s\n", format_before, i, after), 0);
-        (void)nb_settings_merge(&settings, "x.yaml", text.data, text.len, false, f);
+        (void)merge(&settings, "x.yaml", text.data, text.len, f);
 }
 
 static void lists_have_a_limit(void **state) {
@@ -245,7 +276,7 @@ static void texts_have_a_limit(void **state) {
                         memset(value, 'a', texts[i].max + more);
                         value[texts[i].max + more] = '\0';
                         (void)snprintf(text, sizeof(text), "%s%s\n", texts[i].before, value);
-                        assert_int_equal(nb_settings_merge(&settings, "x.yaml", text, strlen(text), false, &f) < 0, more);
+                        assert_int_equal(merge(&settings, "x.yaml", text, strlen(text), &f) < 0, more);
                 }
 }
 

@@ -8,7 +8,7 @@
 struct flags_case {
         const char *name;
         const char *taints[3], *extra[3];
-        const char *cri_socket;
+        const char *cri_socket, *provider_id;
         bool is_override_needed;
         const char *old;
         const char *expected; /* NULL: nothing is to be written */
@@ -33,6 +33,7 @@ static struct flags_case cases[] = {
         { "but not over the name in the certificate", .extra = { "hostname-override=b" }, .is_override_needed = true,
           .expected = "KUBELET_KUBEADM_ARGS=\"--hostname-override=a\"\n" },
         { "an empty value", .extra = { "node-ip=" }, .expected = "KUBELET_KUBEADM_ARGS=\"--node-ip=\"\n" },
+        { "the provider ID", .provider_id = "aws:///eu-west-1a/i-0123", .expected = "KUBELET_KUBEADM_ARGS=\"--provider-id=aws:///eu-west-1a/i-0123\"\n" },
         { "beside what is there", .taints = { "a:NoSchedule" }, .old = "KUBELET_KUBEADM_ARGS=\"--v=2 --register-with-taints=x:NoExecute\"\n",
           .expected = "KUBELET_KUBEADM_ARGS=\"--v=2 --register-with-taints=a:NoSchedule\"\n" },
         { "there already", .taints = { "a:NoSchedule" }, .old = "KUBELET_KUBEADM_ARGS=\"--register-with-taints=a:NoSchedule\"\n" },
@@ -50,6 +51,8 @@ static void make(const struct flags_case *c, struct nb_context *context) {
                 strcpy(settings->extra_args[settings->n_extra_args], c->extra[settings->n_extra_args]);
         if (c->cri_socket)
                 strcpy(settings->cri_socket, c->cri_socket);
+        if (c->provider_id)
+                strcpy(settings->provider_id, c->provider_id);
         context->is_override_needed = c->is_override_needed;
 }
 
@@ -79,6 +82,7 @@ static void all_that_settings_hold(void **state) {
                 settings->extra_args[i][i + 1] = '=';
         }
         memset(settings->cri_socket, '/', NB_SETTINGS_PATH_MAX - 1);
+        memset(settings->provider_id, '/', NB_SETTINGS_PROVIDER_ID_SIZE - 1);
         settings->n_taints = NB_SETTINGS_TAINTS_MAX;
         settings->n_extra_args = NB_SETTINGS_EXTRA_ARGS_MAX;
         context.is_override_needed = true;
