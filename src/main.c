@@ -17,6 +17,7 @@ static const struct {
 } verbs[] = {
         { "join", "join the cluster; run by node-bootstrap.service", nb_verb_join },
         { "setup", "prepare this machine and start the service; takes a `kubeadm join` command", nb_verb_setup },
+        { "check", "what a join would begin with, and where it comes from", nb_verb_check },
         { "refresh", "ask for a new CA or server; run by node-bootstrap-refresh.service", nb_verb_refresh },
         { "reset", "take back what the join wrote", nb_verb_reset },
         { "status", "what was installed on this machine", nb_verb_status },

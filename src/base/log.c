@@ -119,26 +119,25 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
 }
 
 /* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value; one without stays a word. */
-static void print_remedy(const char *remedy) {
-        const char *at, *end;
+void nb_log_print_remedy(FILE *stream, enum nb_code code) {
+        const char *remedy = nb_failure_info(code)->remedy, *at, *end;
 
-        (void)fputs("  ", stderr);
         while ((at = strstr(remedy, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
                 const char *name = at + 1 + strlen(PREFIX);
                 size_t len = (size_t)(end - name);
                 const char *value = NULL;
 
-                (void)fwrite(remedy, 1, (size_t)(at - remedy), stderr);
+                (void)fwrite(remedy, 1, (size_t)(at - remedy), stream);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
                         if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) && values[i][0])
                                 value = values[i];
                 if (value)
-                        (void)fputs(value, stderr);
+                        (void)fputs(value, stream);
                 else
-                        (void)fwrite(name, 1, len, stderr);
+                        (void)fwrite(name, 1, len, stream);
                 remedy = end + 1;
         }
-        (void)fprintf(stderr, "%s\n", remedy);
+        (void)fprintf(stream, "%s\n", remedy);
 }
 
 void nb_log_failure(int priority, const struct nb_failure *f) {
@@ -146,8 +145,8 @@ void nb_log_failure(int priority, const struct nb_failure *f) {
         struct entry entry = { 0 };
 
         if (!is_journal) {
-                (void)fprintf(stderr, "%s: %s: %s\n", program, info->slug, f->detail);
-                print_remedy(info->remedy);
+                (void)fprintf(stderr, "%s: %s: %s\n  ", program, info->slug, f->detail);
+                nb_log_print_remedy(stderr, f->code);
                 return;
         }
         if (f->http_status > 0)

@@ -6,6 +6,7 @@
  * and the fields set so far; otherwise one line on stderr. No secret is ever passed in here.
  */
 
+#include <stdio.h>
 #include <syslog.h>
 
 #include "base/failure.h"
@@ -42,6 +43,9 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) __attribut
 /* An entry for a failure: "<detail>", NODE_BOOTSTRAP_ERROR, ERRNO and NODE_BOOTSTRAP_HTTP_STATUS beside the fields.
  * On stderr the slug stands before it and the remedy on a line below. */
 void nb_log_failure(int priority, const struct nb_failure *f);
+
+/* What to look at next: one line, with the values of fields in it. */
+void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
 /* sd_notify STATUS=; nothing outside a unit. */
 void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));

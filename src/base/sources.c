@@ -176,19 +176,43 @@ static int each_in_folder(const char *folder, nb_config_each each, void *userdat
         return r;
 }
 
-static int each_credential(nb_config_each each, void *userdata, struct nb_failure *f) {
-        const char *folder = getenv("CREDENTIALS_DIRECTORY");
+static const char *const *store_folders;
+
+void nb_sources_use_stores(const char *const *folders) {
+        store_folders = folders;
+}
+
+static int read_below(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
         _cleanup_(nb_closep) int fd = -1;
+        int r = nb_folder_open(folder, &fd);
+
+        return r < 0 ? r : nb_file_read_secret(fd, name, max, ret, ret_stat);
+}
+
+/* What a store holds is delivered for the service alone, whatever its mode is there. */
+static int read_stored(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+        int r = -ENOENT;
+
+        for (size_t i = 0; r == -ENOENT && store_folders && store_folders[i]; i++)
+                r = read_below(store_folders[i], name, max, ret, ret_stat);
+        if (r >= 0)
+                ret_stat->st_mode &= ~(mode_t)0007;
+        return r;
+}
+
+static int read_credential(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+        const char *folder = getenv("CREDENTIALS_DIRECTORY");
+
+        return folder ? read_below(folder, name, max, ret, ret_stat) : read_stored(name, max, ret, ret_stat);
+}
+
+static int each_credential(nb_config_each each, void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_config_document document = { .origin = "credential '" NB_CREDENTIAL_CONFIG "'" };
         struct stat st;
         int r;
 
-        if (!folder)
-                return 0;
-        r = nb_folder_open(folder, &fd);
-        if (r >= 0)
-                r = nb_file_read_secret(fd, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
+        r = read_credential(NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
@@ -215,17 +239,11 @@ int nb_sources_config(const char *directory, nb_config_each each, void *userdata
 }
 
 int nb_sources_credential(const char *name, size_t max, struct nb_secret *ret, struct nb_failure *f) {
-        const char *folder = getenv("CREDENTIALS_DIRECTORY");
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
-        _cleanup_(nb_closep) int fd = -1;
         struct stat st;
         int r;
 
-        if (!folder)
-                return -ENOENT;
-        r = nb_folder_open(folder, &fd);
-        if (r >= 0)
-                r = nb_file_read_secret(fd, name, max, &secret, &st);
+        r = read_credential(name, max, &secret, &st);
         if (r == -ENOENT)
                 return r;
         if (r == -EBADF || r == -ELOOP)

@@ -49,6 +49,12 @@ int nb_sources_config(const char *directory, nb_config_each each, void *userdata
 int nb_sources_credential(const char *name, size_t max, struct nb_secret *ret, struct nb_failure *f);
 
 /*
+ * For who asks outside of the service what it would get: where there is no $CREDENTIALS_DIRECTORY, credentials are taken from these
+ * folders, strongest first, up to NULL. Borrowed; NULL: no longer.
+ */
+void nb_sources_use_stores(const char *const *folders);
+
+/*
  * Reads a file that settings name, links followed. 0; -EBADF when it is no regular file; -EFBIG above `max`; -errno.
  * ret_stat may be NULL.
  *

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "bootstrap/bootstrap.h"
+#include "verb/begin.h"
 #include "verb/setup_internal.h"
 
 /* In memory, never on a disk, and open to this user alone. */
@@ -96,25 +96,11 @@ static bool is_excused(const struct nb_setup *setup, const struct rehearsal *reh
         return setup->root && (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
 
-/* The CAs of a document, and whether pins fit them, are known before any cluster is asked. */
-static int verify_document(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
-        const struct nb_cluster *document = &bootstrap->document;
-        struct nb_ca_selection selection;
-
-        if (bootstrap->discovery != NB_DISCOVERY_DOCUMENT)
-                return 0;
-        return nb_bootstrap_select_ca(bootstrap, settings, document->ca ? document->ca : "", document->ca ? document->ca_len : 0,
-                                      NB_DISCOVERY_FILE_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &ignored, &selection, f);
-}
-
 static int load(const struct nb_settings *settings, struct nb_failure *f) {
         _cleanup_(nb_bootstrap_done) struct nb_bootstrap bootstrap = { 0 };
         int r = nb_bootstrap_load(settings, &bootstrap, f);
 
-        if (r >= 0)
-                r = nb_bootstrap_verify(&bootstrap, settings, f);
-        return r < 0 ? r : verify_document(&bootstrap, settings, f);
+        return r < 0 ? r : nb_begin_verify(&bootstrap, settings, f);
 }
 
 int nb_setup_rehearse(const struct nb_setup *setup, const struct nb_setup_plan *plan, const struct nb_settings *settings, struct nb_failure *f) {

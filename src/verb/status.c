@@ -118,7 +118,9 @@ static int print_status(const char *config_directory, bool *ret_is_joined, struc
                 return r;
         *ret_is_joined = r > 0;
         if (!*ret_is_joined) {
-                (void)printf("This machine was not joined by node-bootstrap: no %s/" NB_RECORD_FILE "\n", settings.certificate_directory);
+                (void)printf("This machine was not joined by node-bootstrap: no %s/" NB_RECORD_FILE "\n"
+                             "What a join would begin with: node-bootstrap check\n",
+                             settings.certificate_directory);
                 return 0;
         }
         print_record(&record);

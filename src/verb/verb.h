@@ -6,6 +6,7 @@
  * verb/options.h, and returns the exit status of the program.
  */
 
+int nb_verb_check(int argc, char **argv);
 int nb_verb_explain(int argc, char **argv);
 int nb_verb_join(int argc, char **argv);
 int nb_verb_refresh(int argc, char **argv);

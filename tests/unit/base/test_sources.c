@@ -89,6 +89,28 @@ static void a_document_that_is_too_large_is_named(void **state) {
         assert_non_null(strstr(f.detail, "config.yaml"));
 }
 
+static void stores_are_looked_at_where_nothing_was_delivered(void **state) {
+        const char *const stores[] = { "/nonexistent", folder, NULL };
+        _cleanup_(nb_buffer_done) struct nb_buffer order = NB_BUFFER_INIT(256);
+        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT, none = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        put("node-bootstrap.token", "secret", 0644);
+        put("node-bootstrap.config", "stored", 0644);
+        nb_sources_use_stores(stores);
+        assert_int_equal(nb_sources_credential("node-bootstrap.token", 64, &secret, &f), 0);
+        assert_string_equal(secret.data, "secret");
+        assert_int_equal(nb_sources_credential("node-bootstrap.kubeconfig", 64, &none, &f), -ENOENT);
+        assert_int_equal(nb_sources_config("/nonexistent", collect, &order, &f), 0);
+        assert_string_equal(order.data, "[stored]");
+        (void)setenv("CREDENTIALS_DIRECTORY", "/", 1);
+        assert_int_equal(nb_sources_credential("node-bootstrap.token", 64, &none, &f), -ENOENT);
+        (void)unsetenv("CREDENTIALS_DIRECTORY");
+        nb_sources_use_stores(NULL);
+        assert_int_equal(nb_sources_credential("node-bootstrap.token", 64, &none, &f), -ENOENT);
+        assert_int_equal(f.code, NB_NONE);
+}
+
 static void credentials_that_others_can_read_are_refused(void **state) {
         static const struct {
                 mode_t mode;
@@ -136,6 +158,7 @@ int main(void) {
                 TEST(documents_come_weakest_first),
                 TEST(nothing_there_is_no_failure),
                 TEST(a_document_that_is_too_large_is_named),
+                TEST(stores_are_looked_at_where_nothing_was_delivered),
                 TEST(credentials_that_others_can_read_are_refused),
                 TEST(a_credential_that_is_not_there_is_told_apart),
                 TEST(folders_of_systemd_must_be_set),
