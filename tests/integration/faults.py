@@ -12,13 +12,14 @@ import threading
 
 import apiserver
 import pki
-from apiserver import Hangup, Reply, Stream, status
+from apiserver import status
+from endpoint import Hangup, Reply, Stream
 
 # Before TLS (on_connect).
 
 
 def stall_before_tls(connection):
-    connection.server.cluster.stopping.wait()
+    connection.server.stopping.wait()
     raise Hangup
 
 
@@ -134,7 +135,7 @@ def healthy(request):
 
 def stall(request):
     """Takes the request and says nothing."""
-    request.connection.server.cluster.stopping.wait()
+    request.connection.server.stopping.wait()
     raise Hangup
 
 
@@ -145,7 +146,7 @@ def hang_up_instead(request):
 class _Stalled(Reply):
     def send(self, connection):
         connection.send(self.head(connection.server.date(), **{"Content-Length": 4096}) + b'{"kind":')
-        connection.server.cluster.stopping.wait()
+        connection.server.stopping.wait()
         raise Hangup
 
 
@@ -169,7 +170,7 @@ class _Endless(Reply):
     def send(self, connection):
         connection.send(self.head(connection.server.date(), **{"Transfer-Encoding": "chunked"}))
         filler = self.body * (65536 // len(self.body))
-        while not connection.server.cluster.stopping.is_set():
+        while not connection.server.stopping.is_set():
             connection.send(b"%x\r\n%s\r\n" % (len(filler), filler))
 
 
@@ -185,7 +186,7 @@ class _EndlessHeaders(Reply):
     def send(self, connection):
         connection.send(b"HTTP/1.1 200 OK\r\n")
         line = b"X-Filler: " + b"A" * 1000 + b"\r\n"
-        while not connection.server.cluster.stopping.is_set():
+        while not connection.server.stopping.is_set():
             connection.send(line * 16)
 
 
@@ -198,7 +199,7 @@ def announced(length):
     class Announced(Reply):
         def send(self, connection):
             connection.send(self.head(connection.server.date(), **{"Content-Length": length}))
-            connection.server.cluster.stopping.wait()
+            connection.server.stopping.wait()
             raise Hangup
     return lambda request: Announced()
 
@@ -216,7 +217,7 @@ class _Drip(Reply):
     def send(self, connection):
         connection.send(self.head(connection.server.date(), **{"Content-Length": len(self.body)}))
         for i in range(len(self.body)):
-            if connection.server.cluster.stopping.wait(0.5):
+            if connection.server.stopping.wait(0.5):
                 raise Hangup
             connection.send(self.body[i:i + 1])
 
@@ -229,7 +230,7 @@ def drip(request):
 
 def slow(seconds):
     def action(request):
-        request.connection.server.cluster.stopping.wait(seconds)
+        request.connection.server.stopping.wait(seconds)
     return action
 
 
@@ -256,7 +257,7 @@ WATCH_ENDS = watch_events()
 @_watch
 def watch_silent(server, request):
     """A load balancer that dropped the connection behind it: open, and nothing ever comes."""
-    server.cluster.stopping.wait()
+    server.stopping.wait()
     raise Hangup
     yield
 

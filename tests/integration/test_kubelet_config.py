@@ -6,6 +6,7 @@ import json
 import pytest
 
 import apiserver
+import endpoint
 import faults
 import pki
 from machine import HEADER, NODE, TOKEN_ID, Case, to_yaml
@@ -42,7 +43,7 @@ rotateCertificates: true
 
 
 def config_map(text=KUBEADM, **changes):
-    return apiserver.Reply(200, json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}, "data": {"kubelet": text}, **changes}).encode())
+    return endpoint.Reply(200, json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}, "data": {"kubelet": text}, **changes}).encode())
 
 
 def forbidden(name):
@@ -64,7 +65,7 @@ def maps(answers, otherwise=missing, version="34"):
 
         def action(request):
             if request.path == "/version":
-                return apiserver.Reply(200, json.dumps({"major": "1", "minor": version}).encode()) if version else apiserver.unauthorized()
+                return endpoint.Reply(200, json.dumps({"major": "1", "minor": version}).encode()) if version else apiserver.unauthorized()
             name = request.path.removeprefix(MAPS)
             answer = answers.get(name, otherwise)
             return answer(name) if callable(answer) else answer
@@ -126,7 +127,7 @@ CASES = [
     Case("anybody may do anything", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), *BAD, "authorization.mode", "AlwaysAllow"),
     Case("another type", maps({"kubelet-config": config_map(KUBEADM + "maxPods: many\n")}), *BAD, ":11: maxPods"),
     Case("too large", maps({"kubelet-config": config_map("#" * 300000)}), *BAD),
-    Case("not JSON", maps({"kubelet-config": apiserver.Reply(200, b"pong")}), "answer-malformed", 65),
+    Case("not JSON", maps({"kubelet-config": endpoint.Reply(200, b"pong")}), "answer-malformed", 65),
     Case("web page", maps({"kubelet-config": lambda name: faults.PORTAL(None)}), "answer-malformed", 65),
 ]
 

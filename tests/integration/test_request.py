@@ -8,6 +8,7 @@ from cryptography import x509
 
 import apiserver
 import csrs
+import endpoint
 import faults
 import pki
 from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Case
@@ -173,7 +174,7 @@ def lost_answer(world):
     """The object is made, and the answer never arrives."""
     def make_and_hang_up(request):
         request.connection.server.healthy(request)
-        raise apiserver.Hangup
+        raise endpoint.Hangup
     world.server.on("create", make_and_hang_up, times=1)
 
 
