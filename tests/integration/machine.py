@@ -97,10 +97,10 @@ class Run:
 
     def _read_statuses(self):
         while True:
-            data = self._socket.recv(65536).decode(errors="replace")
-            if data == "end":
+            data = self._socket.recv(65536)
+            if not data:
                 return
-            for line in data.splitlines():
+            for line in data.decode(errors="replace").splitlines():
                 if line.startswith("STATUS="):
                     self._add(self.statuses, line[len("STATUS="):])
 
@@ -137,9 +137,7 @@ class Run:
         """Gives back the descriptors: a test may start hundreds of programs, and an ordinary user has 1024."""
         if self._socket is None:
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:      # what was sent before is read before
-            sock.connect(self._socket.getsockname())
-            sock.send(b"end")
+        self._socket.shutdown(socket.SHUT_RD)       # what was sent before is read before
         self._status_thread.join(PATIENCE)
         for stream in (self._socket, self._child.stdout, self._child.stderr):
             stream.close()
@@ -256,8 +254,10 @@ class Machine:
     def program(name):
         return name if name.startswith("/") else find_program(name)
 
+    new_run = Run
+
     def start(self, program, *arguments, faketime=None, environment=None):
-        run = Run([self.program(program), *arguments], {**self.environment, **(environment or {})}, faketime=faketime)
+        run = self.new_run([self.program(program), *arguments], {**self.environment, **(environment or {})}, faketime=faketime)
         self.runs.append(run)
         return run
 
@@ -390,11 +390,12 @@ class World:
     """A cluster, one endpoint of it, and a machine that is configured for it."""
 
     endpoint_type = apiserver.ApiServer
+    machine_type = Machine
 
     def __init__(self, path):
         self.cluster = self.new_cluster()
         self.server = self.endpoint_type(self.cluster).start()
-        self.machine = Machine(path)
+        self.machine = self.machine_type(path)
         self.configure()
         self._more, self._closing = [], []
 
