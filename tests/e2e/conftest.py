@@ -22,13 +22,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from harness import controlplane, image, isolation, network, pki  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 
+FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
 counter = itertools.count(1)
 
 
 class World:
     """What the session found or made before its first test."""
 
-    missing = assets = work = base = layer = bare_layer = package = deb = None
+    missing = assets = work = base = layer = bare_layer = package = deb = debs = None
 
 
 def pytest_addoption(parser):
@@ -55,6 +56,7 @@ def pytest_configure(config):
 def before(package):
     """What needs the machine's own network, or is made once for all sessions."""
     World.base = image.debian()
+    World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
     if package:
         World.package = Path(package).read_bytes()
         return
@@ -123,9 +125,10 @@ def other_cluster(world):
 
 
 def node_factory(world, made):
-    def make(cluster, slug="node", package=True):
+    def make(cluster, slug="node", package=True, layers=()):
         binds = [f"{world.assets}/{name}:/usr/bin/{name}" for name in ("kubelet", "kubeadm")]
-        node = Node(world.work, [world.layer if package else world.bare_layer, world.base], f"{slug}-{next(counter)}", binds, cluster)
+        layers = [*layers, world.layer if package else world.bare_layer, world.base]
+        node = Node(world.work, layers, f"{slug}-{next(counter)}", binds, cluster)
         made.append(node)
         Nodes.alive.append(node)
         return node
@@ -145,7 +148,7 @@ def new_node(world, cluster, request):
     made = []
     make = node_factory(world, made)
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").split("[")[0].lower())[:30].strip("-")
-    yield lambda of=cluster, package=True: make(of, slug, package)
+    yield lambda of=cluster, package=True, layers=(): make(of, slug, package, layers)
     close_all(made)
 
 
@@ -154,7 +157,7 @@ def new_shared_node(world, cluster):
     """Makes machines that live as long as the tests of one file."""
     made = []
     make = node_factory(world, made)
-    yield lambda slug="shared", of=cluster: make(of, slug)
+    yield lambda slug="shared", of=cluster, layers=(): make(of, slug, layers=layers)
     close_all(made)
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from . import isolation
@@ -61,6 +62,36 @@ def debian(suite=SUITE, packages=PACKAGES):
     return root
 
 
+def debs(root, *packages):
+    """The cached folder with Debian's packages of these names and what they depend on that is not in the tree."""
+    key = hashlib.sha256(" ".join([root.name, *sorted(packages)]).encode()).hexdigest()[:12]
+    folder = isolation.cache() / f"debs-{key}"
+    with open(isolation.cache() / ".lock-debs", "w", encoding="ascii") as lock, tempfile.TemporaryDirectory() as work:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            work = Path(work)
+            for name in ("lists/partial", "archives/partial", "sources.d"):
+                (work / name).mkdir(parents=True)
+            for text, kind in zip(sources(), ("sources", "list")):
+                (work / f"sources.d/debian.{kind}").write_text(text)
+            options = {
+                "APT::Sandbox::User": "root", "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": work / "sources.d",
+                "Dir::State::lists": work / "lists", "Dir::State::status": root / "var/lib/dpkg/status",
+                "Dir::Cache::archives": work / "archives", "Dir::Cache::pkgcache": "", "Dir::Cache::srcpkgcache": "",
+                "Acquire::Retries": 3, "Acquire::Languages": "none",
+            }
+            command = ["apt-get", "-qq", *(f"--option={key}={value}" for key, value in options.items())]
+            subprocess.run([*command, "update"], check=True)
+            subprocess.run([*command, "--yes", "--no-install-recommends", "--download-only", "install", *packages], check=True)
+            temporary = folder.with_name(f".{folder.name}.tmp")
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            for path in (work / "archives").glob("*.deb"):
+                shutil.copy(path, temporary)
+            os.rename(temporary, folder)
+    return folder
+
+
 def overlay(where, *lower):
     """A writable view of the lower trees (uppermost first) at `where`/root; what is written lands in `where`/upper."""
     for name in ("upper", "work", "root"):
@@ -88,6 +119,18 @@ def install(work, lower, package=None):
         shutil.copy(package, root / "node-bootstrap.deb")
         chroot(root, "dpkg", "--install", "/node-bootstrap.deb")
         (root / "node-bootstrap.deb").unlink()
+    isolation.umount(str(root))
+    return work / "upper"
+
+
+def extend(work, packages, *lower):
+    """A layer over others: these package files, installed. Returns the folder that is the layer."""
+    root = overlay(work, *lower)
+    (root / "debs").mkdir()
+    for path in packages:
+        shutil.copy(path, root / "debs")
+    chroot(root, "apt-get", "-qq", "--yes", "--no-install-recommends", "install", *(f"/debs/{path.name}" for path in packages))
+    shutil.rmtree(root / "debs")
     isolation.umount(str(root))
     return work / "upper"
 

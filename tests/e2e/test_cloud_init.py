@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no knot in the order of units."""
+
+import re
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from harness import image
+from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT
+from harness.wait import until
+
+EXAMPLES = SOURCE / "packaging/examples"
+SEED = "/var/lib/cloud/seed/nocloud"
+# The network is there already, and there is no metadata service to ask.
+IMAGE = "datasource_list: [NoCloud, None]\nlocale: C.UTF-8\nnetwork: {config: disabled}\nssh_genkeytypes: [ed25519]\n"
+
+
+@pytest.fixture(scope="module")
+def with_cloud_init(world):
+    """The layers of a machine whose image has cloud-init and sshd."""
+    packages = [path for path in world.debs if not path.name.startswith("ignition_")]
+    layer = image.extend(world.work / "cloud-init", packages, world.layer, world.base)
+    (layer / "etc/cloud/cloud.cfg.d/90-image.cfg").write_text(IMAGE)
+    return [layer]
+
+
+def example(name, replacements):
+    """One of packaging/examples, with what is this cluster's in the place of what stands there for it."""
+    text = (EXAMPLES / name).read_text()
+    for pattern, replacement in replacements.items():
+        text, n = re.subn(pattern, replacement, text)
+        assert n, f"no {pattern!r} in {name}"
+    return text
+
+
+def fresh(new_node, layers, cluster):
+    """A machine that has nothing but its seed: the example, and a person's key beside it."""
+    node, token, key = new_node(layers=layers), str(cluster.token()), ed25519.Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    user_data = example("cloud-config.yaml", {
+        r"abcdef\.0123456789abcdef": token, r"10\.0\.0\.10:6443": cluster.front.endpoint, r"sha256:[0-9a-f]{64}": cluster.ca.pin,
+    })
+    node.write(f"{SEED}/user-data", user_data + yaml.safe_dump({"ssh_authorized_keys": [public]}), 0o600)
+    node.write(f"{SEED}/meta-data", example("nocloud/meta-data", {r"node-1": node.name}))
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    node.write("/root/key", private, 0o600)
+    assert not node.exists(TOKEN) and not node.exists(f"/etc/systemd/system/kubelet.service.requires/{UNIT}")
+    node.secret = token.split(".")[1]
+    return node
+
+
+def log_in(node):
+    """As an ordinary user, which /run/nologin forbids while the machine is not ready for people."""
+    options = ("-i", "/root/key", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR")
+    return node.run("ssh", *options, "debian@127.0.0.1", "id", "-un", check=False).stdout.strip()
+
+
+def cycles(node):
+    """What systemd said about the order of units, and what it would say about that of this machine's next boot."""
+    said = [line for line in node.journal_text("--boot", "_PID=1").splitlines() if "cycle" in line]
+    verified = node.run("systemd-analyze", "--man=no", "--generators=yes", "verify", "default.target", check=False).stdout
+    return said + [line for line in verified.splitlines() if "cycle" in line]
+
+
+def jobs(node):
+    """Unit and state of each job that is queued."""
+    lines = node.run("systemctl", "list-jobs", "--no-legend").stdout.splitlines()
+    return {words[1]: words[3] for words in map(str.split, lines)}
+
+
+def test_first_boot(new_node, cluster, with_cloud_init):
+    node = fresh(new_node, with_cloud_init, cluster)
+    node.boot()
+    cluster.await_node(node.name)
+    done = node.run("cloud-init", "status", "--wait", "--long", timeout=120, check=False)
+    assert done.returncode == 0 and "status: done" in done.stdout and "DataSourceNoCloud" in done.stdout, done.stdout
+    assert node.is_active(UNIT) and node.is_active("multi-user.target")
+    joined, started = (int(node.show(*what)) for what in ((UNIT, "ActiveEnterTimestampMonotonic"), ("kubelet.service", "ExecMainStartTimestampMonotonic")))
+    assert joined < started, "kubelet was started before the machine had joined"
+    assert len(cluster.csrs(node.name)) == 1
+    assert cycles(node) == []
+
+    token_is_with_root_alone(node)
+    node.reboot()
+    node.await_kubelet(30)
+    assert node.said("already-joined") and node.exists(KUBECONFIG)
+
+    # The rule is looked at by something that sees when it is broken.
+    node.drop_in(UNIT, "[Unit]\nAfter=cloud-init.target\n")
+    assert cycles(node)
+
+
+def token_is_with_root_alone(node):
+    """It is where it was put, in cloud-init's own copies of the user data, and nowhere that others can read."""
+    search = ("grep", "-rlsF", node.secret, "/etc", "/var", "/run", "/tmp", "/home", "/root")
+    found = node.run(*search, check=False).stdout.split()
+    assert TOKEN in found and f"{SEED}/user-data" in found
+    folders = ("/etc/credstore/", "/var/lib/cloud/", "/run/cloud-init/", "/run/credentials/")
+    assert [path for path in found if not path.startswith(folders)] == []
+    nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+    assert node.run(*nobody, *search, check=False).stdout == ""
+    assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
+
+
+@pytest.mark.parametrize("drop_in", [None, "multi-user.conf"], ids=["as shipped", "with the drop-in"])
+def test_api_server_is_away(new_node, cluster, with_cloud_init, drop_in):
+    """People and their tools get in while the machine waits; what comes after multi-user.target waits too, but for the drop-in."""
+    node = fresh(new_node, with_cloud_init, cluster)
+    if drop_in:
+        node.drop_in("kubelet.service", (EXAMPLES / drop_in).read_text(), drop_in)
+    try:
+        cluster.front.refuse()
+        node.boot()
+        until(lambda: node.said("endpoint-unreachable"), "the journal says that the server is away", 60)
+        until(lambda: log_in(node) == "debian", "a user logs in")
+        for unit in ("cloud-init-local", "cloud-init", "cloud-config", "systemd-user-sessions", "ssh"):
+            assert node.is_active(f"{unit}.service"), unit
+        if drop_in:
+            until(lambda: node.is_active("cloud-final.service"), "cloud-init ends", 60)
+            assert node.is_active("multi-user.target") and "status: done" in node.run("cloud-init", "status").stdout
+        waiting = jobs(node)
+        assert waiting[UNIT] == "running" and waiting["kubelet.service"] == "waiting" and not node.kubelet_was_started()
+        late = {unit: state for unit, state in waiting.items() if unit in ("multi-user.target", "cloud-final.service", "cloud-init.target")}
+        assert late == ({} if drop_in else dict.fromkeys(("multi-user.target", "cloud-final.service", "cloud-init.target"), "waiting"))
+    finally:
+        cluster.front.listen()
+    node.await_kubelet(30)
+    until(lambda: node.is_active("cloud-final.service") and node.is_active("multi-user.target"), "the boot ends", 60)
+    assert cycles(node) == []
