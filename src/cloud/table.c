@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cloud/internal.h"
+
+#define LINK_LOCAL "169.254.169.254"
+#define AWS "/latest/meta-data/"
+#define AZURE "/metadata/instance/compute/"
+#define AZURE_TEXT "?api-version=2021-01-01&format=text"
+#define GCE "/computeMetadata/v1/"
+#define TTL "300" /* seconds that a session token lasts: longer than an attempt, and no longer than it must */
+
+const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
+        [NB_PROVIDER_AKAMAI] = {
+                .address = LINK_LOCAL,
+                .address6 = "[fd00:a9fe:a9fe::1]",
+                .session = "/v1/token",
+                .session_ttl = "Metadata-Token-Expiry-Seconds: " TTL,
+                .session_header = "Metadata-Token: ",
+                .user_data = "/v1/user-data",
+                .document = "/v1/instance",
+                .node_name = "label",
+                .id_form = "linode://*",
+                .id_parts = { "id" },
+        },
+        [NB_PROVIDER_ALIBABA] = {
+                .address = "100.100.100.200",
+                .session = "/latest/api/token",
+                .session_ttl = "X-aliyun-ecs-metadata-token-ttl-seconds: " TTL,
+                .session_header = "X-aliyun-ecs-metadata-token: ",
+                .user_data = "/latest/user-data",
+                .node_name = "/latest/meta-data/hostname",
+                .id_form = "*.*",
+                .id_parts = { "/latest/meta-data/region-id", "/latest/meta-data/instance-id" },
+        },
+        [NB_PROVIDER_AWS] = {
+                .address = LINK_LOCAL,
+                .address6 = "[fd00:ec2::254]",
+                .session = "/latest/api/token",
+                .session_ttl = "X-aws-ec2-metadata-token-ttl-seconds: " TTL,
+                .session_header = "X-aws-ec2-metadata-token: ",
+                .token = AWS "tags/instance/" NB_CLOUD_TOKEN_KEY,
+                .token_kind = "instance tag",
+                .user_data = "/latest/user-data",
+                .node_name = AWS "local-hostname",
+                .id_form = "aws:///*/*",
+                .id_parts = { AWS "placement/availability-zone", AWS "instance-id" },
+        },
+        [NB_PROVIDER_AZURE] = {
+                .address = LINK_LOCAL,
+                .lines = { "Metadata: true" },
+                .is_patient = true,
+                .user_data = AZURE "userData" AZURE_TEXT,
+                .node_name = AZURE "osProfile/computerName" AZURE_TEXT,
+                .id_form = "azure://*",
+                .read = nb_cloud_read_azure,
+        },
+        [NB_PROVIDER_CLOUDSTACK] = {
+                .find_address = nb_cloud_find_cloudstack,
+                .user_data = "/latest/user-data",
+                .node_name = "/latest/meta-data/local-hostname",
+                .id_form = "external-cloudstack://*",
+                .id_parts = { "/latest/meta-data/instance-id" },
+        },
+        [NB_PROVIDER_DIGITALOCEAN] = {
+                .address = LINK_LOCAL,
+                .user_data = "/metadata/v1/user-data",
+                .node_name = "/metadata/v1/hostname",
+                .id_form = "digitalocean://*",
+                .id_parts = { "/metadata/v1/id" },
+        },
+        [NB_PROVIDER_EQUINIX] = {
+                .address = "metadata.packet.net",
+                .is_https = true,
+                .user_data = "/userdata",
+                .document = "/metadata",
+                .node_name = "hostname",
+                .id_form = "equinixmetal://*",
+                .id_parts = { "id" },
+        },
+        [NB_PROVIDER_EXOSCALE] = {
+                .address = LINK_LOCAL,
+                .user_data = "/1.0/user-data",
+                .node_name = "/1.0/meta-data/local-hostname",
+                .id_form = "exoscale://*",
+                .id_parts = { "/1.0/meta-data/instance-id" },
+        },
+        [NB_PROVIDER_GCE] = {
+                /* By its address: the name would have to be resolved first. */
+                .address = LINK_LOCAL,
+                .lines = { "Metadata-Flavor: Google", "Host: metadata.google.internal" },
+                .token = GCE "instance/attributes/" NB_CLOUD_TOKEN_KEY,
+                .token_kind = "instance attribute",
+                .user_data = GCE "instance/attributes/user-data",
+                .node_name = GCE "instance/name",
+                .id_form = "gce://*/*/*",
+                .id_parts = { GCE "project/project-id", GCE "instance/zone", GCE "instance/name" },
+        },
+        [NB_PROVIDER_HETZNER] = {
+                .address = LINK_LOCAL,
+                .user_data = "/hetzner/v1/userdata",
+                .node_name = "/hetzner/v1/metadata/hostname",
+                .id_form = "hcloud://*",
+                .id_parts = { "/hetzner/v1/metadata/instance-id" },
+        },
+        [NB_PROVIDER_NOCLOUD] = {
+                .node_name = "local-hostname",
+                .read = nb_cloud_read_nocloud,
+        },
+        [NB_PROVIDER_OPENSTACK] = {
+                .address = LINK_LOCAL,
+                .user_data = "/openstack/latest/user_data",
+                .document = "/openstack/latest/meta_data.json",
+                .node_name = "name",
+                .id_form = "openstack:///*",
+                .id_parts = { "uuid" },
+                .read = nb_cloud_read_openstack,
+        },
+        [NB_PROVIDER_ORACLE] = {
+                .address = LINK_LOCAL,
+                .address6 = "[fd00:c1::a9fe:a9fe]",
+                .lines = { "Authorization: Bearer Oracle" },
+                .token = "/opc/v2/instance/metadata/" NB_CLOUD_TOKEN_KEY,
+                .token_kind = "metadata key",
+                .user_data = "/opc/v2/instance/metadata/user_data",
+                .node_name = "/opc/v2/instance/hostname",
+                .id_form = "*",
+                .id_parts = { "/opc/v2/instance/id" },
+        },
+        [NB_PROVIDER_SCALEWAY] = {
+                .address = "169.254.42.42",
+                .address6 = "[fd00:42::42]",
+                .is_low_port = true,
+                .token = "/user_data/" NB_CLOUD_TOKEN_KEY,
+                .token_kind = "user data key",
+                .user_data = "/user_data/cloud-init",
+                .document = "/conf?format=json",
+                .node_name = "hostname",
+                .id_form = "scaleway://instance/*/*",
+                .id_parts = { "location.zone_id", "id" },
+        },
+        [NB_PROVIDER_UPCLOUD] = {
+                .address = LINK_LOCAL,
+                .user_data = "/metadata/v1/user_data",
+                .node_name = "/metadata/v1/hostname",
+                .id_form = "upcloud:////*",
+                .id_parts = { "/metadata/v1/instance_id" },
+        },
+        [NB_PROVIDER_VMWARE] = {
+                .read = nb_cloud_read_vmware,
+        },
+        [NB_PROVIDER_VULTR] = {
+                .address = LINK_LOCAL,
+                .user_data = "/user-data/user-data",
+                .node_name = "/v1/hostname",
+                .id_form = "vultr://*",
+                .id_parts = { "/v1/instance-v2-id" },
+        },
+};
