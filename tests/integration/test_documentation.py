@@ -23,7 +23,7 @@ def page(name):
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset"}
+    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "user-data"}
     assert [str(example) for example in documentation.examples() if example.kind not in kinds] == []
 
 
@@ -46,6 +46,36 @@ def test_settings_in_full_leave_no_key_out():
         assert key.rsplit(".", 1)[-1] in page("node-bootstrap.yaml.5"), f"{key} is not in node-bootstrap.yaml(5)"
 
 
+def test_providers_are_listed():
+    """In the list of names, and each with an entry that says how it is recognised."""
+    source = (SOURCE / "src/format/provider.c").read_text()
+    known = set(re.findall(r"\[NB_PROVIDER_\w+\] = \{ \"([a-z]+)\"", source)) - {"none", "auto"}
+    text = page("node-bootstrap.yaml.5")
+    entries = set(re.findall(r"^\.It Li ([a-z]+)$", text.split(".Ss Providers")[1].split(".Sh ")[0], re.M))
+    named = re.search(r"^or one of\n\.Li ([a-z0-9 ,]+) \.$", text, re.M)[1].split(" , ")
+    assert len(known) > 10 and entries == known == set(named)
+
+
+def test_what_recognises_a_provider_is_in_its_entry():
+    source = (SOURCE / "src/cloud/recognise.c").read_text()
+    entries = dict(re.findall(r"^\.It Li ([a-z]+)\n((?:.*\n)*?)(?=\.It|\.El)", page("node-bootstrap.yaml.5").split(".Ss Providers")[1], re.M))
+    rules = re.findall(r"\{ NB_PROVIDER_(\w+), FIELD\((\w+)\), \w+, \"([^\"]+)\" \}", source)
+    assert len(rules) > 20
+    for provider, field, value in rules:
+        assert field in entries[provider.lower()] and value in entries[provider.lower()], (provider, field, value)
+
+
+def test_keys_for_metadata_are_listed():
+    keys = dict(re.findall(r"(NB_SETTING_\w+), +/\* ([A-Za-z.]+)", (SOURCE / "src/format/settings.h").read_text()))
+    allowed = {keys[name] for name in re.findall(r"\[(NB_SETTING_\w+)\] = true", (SOURCE / "src/format/settings_metadata.c").read_text())}
+    of_discovery = {key for key in keys.values() if key.startswith("discovery.")}
+    assert of_discovery - allowed == {"discovery.urlCAFile"}
+    listed = re.search(r"^A document in metadata may set\n((?:.*\n)*?)Any other key is an error", page("node-bootstrap.yaml.5"), re.M)[1]
+    assert set(re.findall(r"\w+\.\w+", listed)) | {"timeout"} == allowed - of_discovery | {"kubelet.extraArgs"}
+    options = re.search(r"options\[\] = \{ (.*) \}", (SOURCE / "src/format/settings_metadata.c").read_text())[1]
+    assert all(option.strip('" ') in listed for option in options.split(","))
+
+
 def test_credentials_are_listed():
     header = (SOURCE / "src/base/sources.h").read_text()
     known = set(re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", header))
@@ -60,7 +90,8 @@ def test_systemd_accepts_unit(tmp_path, example):
     path = tmp_path / f"{name}.d/50-example.conf" if is_drop_in else tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(example.text)
-    done = subprocess.run([SOURCE / "tests/lint/units", build / "units/node-bootstrap.service", SOURCE / "units", tmp_path],
+    environment = {**os.environ, **({"NB_EXPOSURE_MAX": "16"} if "AmbientCapabilities=" in example.text else {})}     # one more, and that is why it is a drop-in
+    done = subprocess.run([SOURCE / "tests/lint/units", build / "units/node-bootstrap.service", SOURCE / "units", tmp_path], env=environment,
                           check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout
 
