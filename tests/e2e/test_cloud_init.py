@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no knot in the order of units."""
 
-import re
-
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from harness import image
-from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT
+from harness.node import KUBECONFIG, SOURCE, TOKEN, UNIT, example
 from harness.wait import until
 
 EXAMPLES = SOURCE / "packaging/examples"
@@ -24,15 +22,6 @@ def with_cloud_init(world):
     layer = image.extend(world.work / "cloud-init", packages, world.layer, world.base)
     (layer / "etc/cloud/cloud.cfg.d/90-image.cfg").write_text(IMAGE)
     return [layer]
-
-
-def example(name, replacements):
-    """One of packaging/examples, with what is this cluster's in the place of what stands there for it."""
-    text = (EXAMPLES / name).read_text()
-    for pattern, replacement in replacements.items():
-        text, n = re.subn(pattern, replacement, text)
-        assert n, f"no {pattern!r} in {name}"
-    return text
 
 
 def fresh(new_node, layers, cluster):

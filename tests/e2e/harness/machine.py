@@ -50,10 +50,11 @@ class Machine:
 
     # life
 
-    def boot(self, *init, credentials=None, options=(), wait="basic.target"):
-        """Boots. `init` are arguments for systemd, `options` for nspawn; `credentials` are the machine's, as SMBIOS would pass them."""
+    def boot(self, *init, credentials=None, options=(), wait="basic.target", script=None):
+        """Boots. `init` are arguments for systemd, `options` for nspawn; `credentials` are the machine's, as SMBIOS would pass them.
+        `script ROOT OPTION...` stands in for systemd-nspawn, in the machine's folder."""
         command = [
-            "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
+            *([script, self.root] if script else ["systemd-nspawn"]), "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
             f"--machine={self.name}", f"--hostname={self.name}", "--capability=all", "--bind-ro=/dev/kmsg",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
             f"--network-namespace-path={self.netns}", *(f"--bind-ro={path}" for path in self.binds), *options,
@@ -65,10 +66,10 @@ class Machine:
         environment = dict(os.environ)
         if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
             environment["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "0"
-        self.boot_arguments = (init, {"credentials": credentials, "options": options, "wait": wait})
+        self.boot_arguments = (init, {"credentials": credentials, "options": options, "wait": wait, "script": script})
         with open(self.directory / "console", "ab") as console:
             self.nspawn = subprocess.Popen(
-                [*command, "--", *init], env=environment, preexec_fn=self.enter_groups, cwd="/",
+                [*command, "--", *init], env=environment, preexec_fn=self.enter_groups, cwd=self.directory,
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,
             )
         self.leader = until(self._find_leader, f"{self.name}: init runs", 20, 0.01)

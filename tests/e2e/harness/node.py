@@ -49,6 +49,15 @@ def settings(cluster, endpoints=None, pins=None, **sections):
     return yaml.safe_dump(document, sort_keys=False)
 
 
+def example(name, replacements):
+    """One of packaging/examples, with what is this cluster's in the place of what stands there for it."""
+    text = (SOURCE / "packaging/examples" / name).read_text()
+    for pattern, replacement in replacements.items():
+        text, n = re.subn(pattern, replacement, text)
+        assert n, f"no {pattern!r} in {name}"
+    return text
+
+
 class Node(Machine):
     def __init__(self, work, layers, name, binds, cluster):
         super().__init__(work, layers, name, binds)

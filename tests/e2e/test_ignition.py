@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First boot of a machine that Debian's Ignition set up, with the config of packaging/examples."""
+
+import subprocess
+from urllib.parse import quote
+
+import pytest
+from harness import image
+from harness.node import CONFIG, SOURCE, TOKEN, UNIT, example
+
+IGNITION = "usr/lib/dracut/modules.d/30ignition/ignition"
+
+
+@pytest.fixture(scope="module")
+def with_ignition(world):
+    """The layers of a machine whose image has Ignition."""
+    layer = image.extend(world.work / "ignition", [p for p in world.debs if p.name.startswith("ignition_")], world.layer, world.base)
+    # Debian's presets enable it, and it would wait for an interface of its own; the network is there already.
+    preset = layer / "etc/systemd/system-preset/10-image.preset"
+    preset.parent.mkdir(parents=True, exist_ok=True)
+    preset.write_text("disable systemd-networkd*\n")
+    return [layer]
+
+
+def apply(node, config):
+    """What Ignition does in the initial RAM disk. It goes by the name that it is called by."""
+    command = ["ignition-apply", "--offline", f"--root={node.root}", node.path(config)]
+    done = subprocess.run(command, executable=node.path(IGNITION), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_first_boot(new_node, cluster, with_ignition):
+    node, token = new_node(layers=with_ignition), str(cluster.token())
+    node.write("/root/config.ign", example("node-bootstrap.ign", {
+        r"abcdef\.0123456789abcdef": token, r"10\.0\.0\.10%3A6443": quote(cluster.front.endpoint, safe=""),
+        r"sha256%3A[0-9a-f]{64}": quote(cluster.ca.pin, safe=""),
+    }), 0o600)
+    apply(node, "/root/config.ign")
+    assert node.read(TOKEN).decode() == f"{token}\n"
+    modes = [oct(node.path(name).stat().st_mode)[-4:] for name in ("/etc/credstore", TOKEN, CONFIG)]
+    assert modes == ["0700", "0600", "0644"]
+
+    # Ignition enables by a preset, which systemd applies at the first boot, against that of the package.
+    assert "disabled" in node.run_offline("sh", "-c", f"systemctl is-enabled {UNIT} || true")
+    node.write("/etc/machine-id", "uninitialized\n")
+    node.boot()
+    cluster.await_node(node.name)
+    assert node.is_active(UNIT) and len(cluster.csrs(node.name)) == 1
+    assert node.run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled"
+
+
+def test_examples_are_valid(new_node, with_ignition):
+    """And what is not is seen: the version of the config is read from it."""
+    node, text = new_node(layers=with_ignition), (SOURCE / "packaging/examples/node-bootstrap.ign").read_text()
+    for name, content in (("good", text), ("bad", text.replace('"mode": 384', '"mode": "0600"'))):
+        node.write(f"/root/{name}.ign", content)
+    node.run_offline("ignition-validate", "/root/good.ign")
+    with pytest.raises(RuntimeError, match="mode"):
+        node.run_offline("ignition-validate", "/root/bad.ign")
