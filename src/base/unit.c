@@ -17,6 +17,7 @@
 
 #define WORDS_MAX 16
 #define SHOW_MAX 8192
+#define RUNS_MAX 1000 /* of a unit, that are looked at */
 
 bool nb_systemd_is_running(void) {
         return sd_booted() > 0;
@@ -144,12 +145,112 @@ static void read_field(sd_journal *journal, const char *name, char *ret, size_t 
                 nb_text_copy_line((const char *)data + name_len + 1, len - name_len - 1, ret, size);
 }
 
+/* Entries of the unit's processes; of one run of it where `invocation` is not empty. */
+static int match(sd_journal *journal, const char *unit, const char *invocation) {
+        char text[192];
+        int r;
+
+        sd_journal_flush_matches(journal);
+        (void)snprintf(text, sizeof(text), "_SYSTEMD_UNIT=%s", unit);
+        r = sd_journal_add_match(journal, text, 0);
+        if (r < 0 || !invocation[0])
+                return r;
+        (void)snprintf(text, sizeof(text), "_SYSTEMD_INVOCATION_ID=%s", invocation);
+        return sd_journal_add_match(journal, text, 0);
+}
+
+/* Goes to the first entry of a run, and reads all of it: 1 when one has this MESSAGE_ID. */
+static int look_for(sd_journal *journal, const char *message_id) {
+        char text[64];
+        int r;
+
+        r = sd_journal_seek_head(journal);
+        while (r >= 0 && (r = sd_journal_next(journal)) > 0) {
+                read_field(journal, "MESSAGE_ID", text, sizeof(text));
+                if (strcmp(text, message_id) == 0)
+                        return 1;
+        }
+        return r;
+}
+
+/* Before the first entry of the run that is matched. */
+static int seek_before(sd_journal *journal, const char *unit) {
+        uint64_t when_usec;
+        int r;
+
+        r = sd_journal_seek_head(journal);
+        if (r >= 0)
+                r = sd_journal_next(journal);
+        if (r >= 0)
+                r = sd_journal_get_realtime_usec(journal, &when_usec);
+        if (r >= 0)
+                r = match(journal, unit, "");
+        return r < 0 ? r : sd_journal_seek_realtime_usec(journal, when_usec - 1);
+}
+
+/* From the tail on, run by run. 1: found, and before its first entry; 0: there is none. */
+static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
+        char invocation[64];
+        int r;
+
+        r = match(journal, unit, "");
+        if (r >= 0)
+                r = sd_journal_seek_tail(journal);
+        for (unsigned n = 0; r >= 0 && n < RUNS_MAX; n++) {
+                r = sd_journal_previous(journal);
+                if (r <= 0)
+                        return r;
+                read_field(journal, "_SYSTEMD_INVOCATION_ID", invocation, sizeof(invocation));
+                if (!invocation[0])
+                        return 0;
+                r = match(journal, unit, invocation);
+                if (r >= 0)
+                        r = pass_over ? look_for(journal, pass_over) : 0;
+                if (r == 0) {
+                        r = sd_journal_seek_head(journal);
+                        return r < 0 ? r : 1;
+                }
+                if (r > 0)
+                        r = seek_before(journal, unit);
+        }
+        return r < 0 ? r : 0;
+}
+
+int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over, struct nb_unit_journal **ret_journal) {
+        _cleanup_(nb_unit_journal_freep) struct nb_unit_journal *journal = NULL;
+        int r;
+
+        journal = calloc(1, sizeof(*journal));
+        if (!journal)
+                return -ENOMEM;
+        r = directory ? sd_journal_open_directory(&journal->journal, directory, 0) : sd_journal_open(&journal->journal, SD_JOURNAL_LOCAL_ONLY);
+        if (r >= 0)
+                r = find_run(journal->journal, unit, pass_over);
+        if (r > 0)
+                *ret_journal = TAKE(journal);
+        return r;
+}
+
+/* When the entry was sent; the journal's own time where that is not known. */
+static uint64_t read_time(sd_journal *journal) {
+        uint64_t when_usec = 0;
+        char text[32];
+
+        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
+        if (text[0])
+                return strtoull(text, NULL, 10);
+        (void)sd_journal_get_realtime_usec(journal, &when_usec);
+        return when_usec;
+}
+
 int nb_unit_journal_next(struct nb_unit_journal *journal, struct nb_unit_entry *ret_entry) {
         char text[64];
         int r = sd_journal_next(journal->journal);
 
         if (r <= 0)
                 return r;
+        ret_entry->when_usec = read_time(journal->journal);
+        read_field(journal->journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
         read_field(journal->journal, "PRIORITY", text, sizeof(text));
         ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
         read_field(journal->journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));

@@ -34,6 +34,8 @@ int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_fa
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 
 struct nb_unit_entry {
+        uint64_t when_usec; /* CLOCK_REALTIME, when it was written */
+        char message_id[33];
         int priority;
         char message[1024];
         char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure; "" where the entry is none */
@@ -44,6 +46,13 @@ struct nb_unit_journal;
 
 /* What the unit's processes log from now on. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct nb_unit_journal **ret_journal);
+
+/*
+ * What the unit logged in one run (one invocation ID): the newest one without an entry that has `pass_over` for its MESSAGE_ID (NULL: the
+ * newest), from its first entry on. `directory` holds the journal's files, as for journalctl --directory; NULL: those of this
+ * machine. 1; 0 when there is none; -errno.
+ */
+int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over, struct nb_unit_journal **ret_journal);
 
 /* 1 and the next entry; 0 when there is none yet; -errno. */
 int nb_unit_journal_next(struct nb_unit_journal *journal, struct nb_unit_entry *ret_entry);

@@ -2,6 +2,7 @@
 """A fresh machine joins: exactly kubelet's files, one request, and kubelet takes it from there."""
 
 import base64
+import json
 import re
 import stat
 
@@ -134,6 +135,20 @@ def test_status_prints_what_was_installed(joined, cluster):
         cluster.front.endpoint, "node-bootstrap.token", serial.not_valid_after.strftime("%Y-%m-%d"),
     ):
         assert expected in said, said
+
+
+def test_status_tells_what_the_join_took(joined):
+    found = json.loads(joined.run("node-bootstrap", "status", "--json").stdout)
+    assert found["joined"] is True and found["node"] == joined.name
+    took = found["lastJoin"]
+    assert (took["outcome"], took["error"]) == ("done", None)
+    assert [s["stage"] for s in took["stages"]] == ["discover", "request", "await", "hand-over", "install"]
+    assert all(s["outcome"] == "done" for s in took["stages"])
+    # One after the other, within what all of them took.
+    ends = [s["offsetUsec"] + s["durationUsec"] for s in took["stages"]]
+    assert ends == sorted(ends) and ends[-1] == took["durationUsec"]
+    for stage in took["stages"]:
+        assert re.search(rf"^  {stage['stage']} .*█|^  {stage['stage']} .*[▏▎▍▌▋▊▉]", joined.run("node-bootstrap", "status").stdout, re.M), stage
 
 
 def test_node_stays_in_touch(joined, cluster):

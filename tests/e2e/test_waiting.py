@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a machine shows while it waits, and how it goes on: approval by hand, an API server that comes late."""
 
+import json
 import re
 import time
 
@@ -143,3 +144,17 @@ def test_unknown_token_is_told_apart(new_node, cluster):
 def test_watch_that_a_load_balancer_drops(cut_off):
     """The join notices, and finds the certificate on another connection."""
     assert cut_off.await_end(150) == ("active", 0)
+
+
+def test_status_of_a_join_that_waits(manual):
+    manual.boot()
+    manual.begin()
+    manual.await_status("certificate approve")
+    run = manual.run("node-bootstrap", "status", "--json", check=False)
+    assert run.returncode == 1
+    found = json.loads(run.stdout)
+    assert found["joined"] is False
+    assert (found["lastJoin"]["outcome"], found["lastJoin"]["error"]) == ("under-way", "csr-pending")
+    assert found["lastJoin"]["stages"][-1]["stage"] == "await"
+    text = manual.run("node-bootstrap", "status", check=False).stdout
+    assert "waits: csr-pending" in text and "`node-bootstrap explain csr-pending`" in text

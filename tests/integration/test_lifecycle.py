@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts and ends: SIGTERM, SIGKILL at each stage, deadlines, and what `status` says afterwards."""
 
+import json
 import os
 import signal
 import time
@@ -264,7 +265,17 @@ def test_status_of_a_joined_machine(world):
     assert SECRET not in run.stdout and TOKEN not in run.stdout
 
 
-def status(machine):
+def test_status_for_programs(world):
+    world.machine.unit().joined()
+    found = json.loads(status(world.machine, "--json").stdout)
+    assert found["joined"] is True and found["node"] == NODE and found["server"] == world.server.url and found["tokenID"] == TOKEN_ID
+    assert found["tokenSource"] == TOKEN_SOURCE and found["caFileHashes"] == [world.cluster.ca.pin] and found["refreshedAt"] is None
+    certificate = found["certificate"]
+    assert certificate["subject"] and certificate["issuer"]
+    assert certificate["notBefore"] < certificate["rotationFrom"] < certificate["rotationUntil"] < certificate["notAfter"]
+
+
+def status(machine, *options):
     """`status` reads the paths of the settings, which here are below the root."""
     paths = {"kubeconfig": Machine.KUBECONFIG, "certificateDirectory": Machine.PKI, "caFile": Machine.CA_FILE}
     text = (machine.etc / "config.yaml").read_text()
@@ -274,7 +285,7 @@ def status(machine):
         target = os.readlink(link)
         link.unlink()
         link.symlink_to(str(machine.root) + target)
-    run = machine.status()
+    run = machine.status(*options)
     machine.write_settings(text)
     return run
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/macro.h"
+#include "base/unit.h"
+#include "verb/timeline.h"
+
+#define UNIT "node-bootstrap.service"
+#define BEFORE_STAGES "prepare" /* settings and credentials are read */
+#define INSTALL "install"
+
+struct reading {
+        struct nb_timeline *timeline;
+        char stage[32];     /* that the last entry belongs to */
+        uint64_t mark_usec; /* until when everything is told */
+        uint64_t last_usec;
+        char waited[64]; /* what this stage has waited for */
+        bool is_over;
+};
+
+static bool is(const struct nb_unit_entry *entry, enum nb_code code) {
+        return strcmp(entry->message_id, nb_failure_info(code)->message_id) == 0;
+}
+
+static void add(struct reading *reading, const char *stage, uint64_t begin_usec, uint64_t end_usec, enum nb_timeline_outcome outcome, const char *code) {
+        struct nb_timeline_row *row = nb_timeline_add(reading->timeline, stage, begin_usec, end_usec);
+
+        if (row) {
+                row->outcome = outcome;
+                (void)snprintf(row->code, sizeof(row->code), "%s", code);
+        }
+        reading->mark_usec = end_usec;
+        reading->waited[0] = '\0';
+}
+
+static void end(struct reading *reading, enum nb_timeline_outcome outcome, const char *code, const char *message) {
+        reading->is_over = true;
+        reading->timeline->outcome = outcome;
+        (void)snprintf(reading->timeline->code, sizeof(reading->timeline->code), "%s", code);
+        (void)snprintf(reading->timeline->message, sizeof(reading->timeline->message), "%s", message);
+}
+
+static void take_done(struct reading *reading, const struct nb_unit_entry *entry) {
+        uint64_t duration_usec = strtoull(entry->fields[NB_FIELD_DURATION_USEC], NULL, 10);
+
+        add(reading, entry->fields[NB_FIELD_STAGE], duration_usec < entry->when_usec ? entry->when_usec - duration_usec : 0, entry->when_usec,
+            NB_TIMELINE_DONE, reading->waited);
+}
+
+static void take_failure(struct reading *reading, const struct nb_unit_entry *entry) {
+        if (entry->priority > LOG_ERR) {
+                (void)snprintf(reading->waited, sizeof(reading->waited), "%s", entry->error);
+                return;
+        }
+        add(reading, reading->stage, reading->mark_usec, entry->when_usec, NB_TIMELINE_FAILED, entry->error);
+        end(reading, NB_TIMELINE_FAILED, entry->error, entry->message);
+}
+
+static void take(struct reading *reading, const struct nb_unit_entry *entry) {
+        const char *stage = entry->fields[NB_FIELD_STAGE];
+
+        if (reading->mark_usec == 0)
+                reading->mark_usec = entry->when_usec;
+        reading->last_usec = entry->when_usec;
+        /* What the installer does before is of no length. */
+        if (stage[0] && strcmp(stage, "inspect") != 0)
+                (void)snprintf(reading->stage, sizeof(reading->stage), "%.31s", stage);
+        if (is(entry, NB_STAGE_DONE))
+                take_done(reading, entry);
+        else if (is(entry, NB_JOINED)) {
+                (void)snprintf(reading->stage, sizeof(reading->stage), INSTALL);
+                reading->mark_usec = entry->when_usec;
+        } else if (is(entry, NB_INSTALLED)) {
+                add(reading, INSTALL, reading->mark_usec, entry->when_usec, NB_TIMELINE_DONE, "");
+                end(reading, NB_TIMELINE_DONE, "", "");
+        } else if (is(entry, NB_STOPPED)) {
+                add(reading, reading->stage, reading->mark_usec, entry->when_usec, NB_TIMELINE_FAILED, "stopped");
+                end(reading, NB_TIMELINE_FAILED, "stopped", entry->message);
+        } else if (entry->error[0])
+                take_failure(reading, entry);
+}
+
+static uint64_t now_usec(void) {
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline) {
+        _cleanup_(nb_unit_journal_freep) struct nb_unit_journal *journal = NULL;
+        struct nb_timeline timeline = { .n_rows = 0 };
+        struct reading reading = { .timeline = &timeline, .stage = BEFORE_STAGES };
+        struct nb_unit_entry entry;
+        int r;
+
+        r = nb_unit_journal_open_run(directory, UNIT, nb_failure_info(NB_ALREADY_JOINED)->message_id, &journal);
+        if (r <= 0)
+                return r;
+        while ((r = nb_unit_journal_next(journal, &entry)) > 0)
+                take(&reading, &entry);
+        if (r < 0)
+                return r;
+        /* A journal from elsewhere tells nothing of what came after its last entry. */
+        if (!reading.is_over) {
+                char waited[sizeof(reading.waited)];
+
+                memcpy(waited, reading.waited, sizeof(waited));
+                add(&reading, reading.stage, reading.mark_usec, directory ? reading.last_usec : now_usec(), NB_TIMELINE_UNDER_WAY, waited);
+                end(&reading, NB_TIMELINE_UNDER_WAY, waited, "");
+        }
+        *ret_timeline = timeline;
+        return 1;
+}

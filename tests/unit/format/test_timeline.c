@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "format/timeline.h"
+
+#include "case.h"
+
+#define BEGIN 1767323045000000 /* 2026-01-02T03:04:05Z */
+#define MS(n) (BEGIN + (n)*1000ULL)
+
+/* A join that waited for its approval. */
+static struct nb_timeline make(void) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+        struct nb_timeline_row *row;
+
+        nb_timeline_add(&timeline, "discover", MS(0), MS(20));
+        nb_timeline_add(&timeline, "request", MS(20), MS(30));
+        row = nb_timeline_add(&timeline, "await", MS(30), MS(1990));
+        (void)strcpy(row->code, "csr-pending");
+        nb_timeline_add(&timeline, "install", MS(1990), MS(2000));
+        return timeline;
+}
+
+struct text_case {
+        const char *name;
+        unsigned width;
+        bool is_utf8;
+        const char *expected;
+};
+
+static struct text_case texts[] = {
+        { "blocks", 60, true,
+          "  discover       20.0 ms  ▏\n"
+          "  request        10.0 ms  ▎\n"
+          "  await          1.960 s  █████████████████████▉  waited: csr-pending\n"
+          "  install        10.0 ms                       █\n" },
+        { "number signs", 60, false,
+          "  discover       20.0 ms  #\n"
+          "  request        10.0 ms  #\n"
+          "  await          1.960 s  ######################  waited: csr-pending\n"
+          "  install        10.0 ms                       #\n" },
+        { "no room", 1, false,
+          "  discover       20.0 ms  #\n"
+          "  request        10.0 ms  #\n"
+          "  await          1.960 s  ##########  waited: csr-pending\n"
+          "  install        10.0 ms           #\n" },
+};
+
+static void draws_text(void **state) {
+        const struct text_case *c = *state;
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_timeline timeline = make();
+
+        assert_int_equal(nb_timeline_format_text(&timeline, c->width, c->is_utf8, &text), 0);
+        assert_string_equal(text.data, c->expected);
+}
+
+struct note_case {
+        const char *name;
+        enum nb_timeline_outcome outcome;
+        const char *code, *expected;
+};
+
+static struct note_case notes[] = {
+        { "done at once", NB_TIMELINE_DONE, "", "#\n" },
+        { "done after a wait", NB_TIMELINE_DONE, "token-unknown", "#  waited: token-unknown\n" },
+        { "under way", NB_TIMELINE_UNDER_WAY, "", "#  under way\n" },
+        { "waits", NB_TIMELINE_UNDER_WAY, "csr-pending", "#  waits: csr-pending\n" },
+        { "failed", NB_TIMELINE_FAILED, "ca-pin-mismatch", "#  failed: ca-pin-mismatch\n" },
+        { "failed without a code", NB_TIMELINE_FAILED, "", "#  failed\n" },
+};
+
+static void says_how_a_stage_ended(void **state) {
+        const struct note_case *c = *state;
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_timeline timeline = { .n_rows = 0 };
+        struct nb_timeline_row *row = nb_timeline_add(&timeline, "await", MS(0), MS(1));
+        const char *found;
+
+        row->outcome = c->outcome;
+        (void)strcpy(row->code, c->code);
+        assert_int_equal(nb_timeline_format_text(&timeline, 80, false, &text), 0);
+        found = strrchr(text.data, '#');
+        assert_non_null(found);
+        assert_string_equal(found, c->expected);
+}
+
+static void formats_json(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_timeline timeline = make();
+
+        timeline.outcome = NB_TIMELINE_FAILED;
+        (void)strcpy(timeline.code, "csr-denied");
+        (void)strcpy(timeline.message, "it was \"denied\"");
+        timeline.n_rows = 1;
+        assert_int_equal(nb_timeline_format_json(&timeline, &text), 0);
+        assert_string_equal(text.data, "{\"begin\": \"2026-01-02T03:04:05.000000Z\", \"durationUsec\": 2000000, \"outcome\": \"failed\", "
+                                       "\"error\": \"csr-denied\", \"message\": \"it was \\\"denied\\\"\", \"stages\": [{\"stage\": \"discover\", "
+                                       "\"offsetUsec\": 0, \"durationUsec\": 20000, \"outcome\": \"done\", \"error\": null}]}");
+}
+
+static void escapes_what_stands_in_a_picture(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16384);
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add(&timeline, "<script>", MS(0), MS(1));
+        assert_int_equal(nb_timeline_format_svg(&timeline, "a & \"b\"", &text), 0);
+        assert_non_null(strstr(text.data, "&lt;script&gt;"));
+        assert_non_null(strstr(text.data, "a &amp; &quot;b&quot;"));
+        assert_null(strstr(text.data, "<script"));
+}
+
+static void keeps_to_its_ceiling(void **state) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
+                assert_non_null(nb_timeline_add(&timeline, "await", MS(i), MS(i + 1)));
+        assert_null(nb_timeline_add(&timeline, "await", MS(99), MS(100)));
+        assert_int_equal(timeline.end_usec, MS(NB_TIMELINE_ROWS_MAX));
+}
+
+/* The clock was set back in the middle. */
+static void ends_no_stage_before_it_began(void **state) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+        const struct nb_timeline_row *row = nb_timeline_add(&timeline, "await", MS(10), MS(5));
+
+        assert_int_equal(row->end_usec, row->begin_usec);
+}
+
+struct span_case {
+        const char *name;
+        uint64_t usec;
+        const char *expected;
+};
+
+static struct span_case spans[] = {
+        { "nothing", 0, "0.0 ms" },
+        { "microseconds", 950, "0.9 ms" },
+        { "milliseconds", 12345, "12.3 ms" },
+        { "just below a second", 999999, "999.9 ms" },
+        { "seconds", 1250000, "1.250 s" },
+        { "minutes", 125000000, "2 min 5 s" },
+};
+
+static void formats_span(void **state) {
+        const struct span_case *c = *state;
+        char text[NB_SPAN_SIZE];
+
+        nb_span_format(c->usec, text);
+        assert_string_equal(text, c->expected);
+}
+
+int main(void) {
+        CASES(texts, draws_text);
+        CASES(notes, says_how_a_stage_ended);
+        CASE(formats_json);
+        CASE(escapes_what_stands_in_a_picture);
+        CASE(keeps_to_its_ceiling);
+        CASE(ends_no_stage_before_it_began);
+        CASES(spans, formats_span);
+        return case_run("timeline");
+}
