@@ -7,5 +7,5 @@ set -eu
 root=$1
 shift
 exec systemd-nspawn --boot --directory="$root" \
-        --load-credential=node-bootstrap.token:token \
-        --load-credential=node-bootstrap.config:config.yaml "$@"
+        --load-credential=node-bootstrap.token:"$PWD/token" \
+        --load-credential=node-bootstrap.config:"$PWD/config.yaml" "$@"
