@@ -31,7 +31,7 @@ enum nb_user_data_kind {
 
 struct nb_user_data {
         enum nb_user_data_kind kind;
-        char what[96];                        /* for people, without any of its content: "a shell script", "empty", "a NodeBootstrap document in gzip" */
+        char what[128];                       /* for people, without any of its content: "a shell script", "empty", "a NodeBootstrap document in gzip" */
         struct nb_secret document;            /* YAML for nb_settings_merge() */
         struct nb_secret token;               /* node-bootstrap.token */
         struct nb_secret tls_bootstrap_token; /* node-bootstrap.tls-bootstrap-token */

@@ -277,6 +277,107 @@ int nb_yaml_parse_stream(const char *origin, const char *data, size_t len, enum 
         return parse(origin, data, len, code, NB_YAML_DOCUMENTS_MAX, ret_documents, f);
 }
 
+/* --- One key of somebody else's document --- */
+
+struct finder {
+        struct builder *builder;
+        const char *key;
+        unsigned depth;  /* of what is open, the mapping at the top included */
+        bool is_mapping; /* what is at the top */
+        bool is_value;   /* right below it a value comes next, and no key */
+        bool is_wanted;  /* it is the one */
+        bool is_found;
+        bool is_over;
+};
+
+/* What an event does to the depth; -2 for those that are no node. */
+static int depth_change(const yaml_event_t *event) {
+        switch (event->type) {
+        case YAML_SEQUENCE_START_EVENT:
+        case YAML_MAPPING_START_EVENT:
+                return 1;
+        case YAML_SEQUENCE_END_EVENT:
+        case YAML_MAPPING_END_EVENT:
+                return -1;
+        case YAML_SCALAR_EVENT:
+        case YAML_ALIAS_EVENT:
+                return 0;
+        case YAML_NO_EVENT:
+        case YAML_STREAM_START_EVENT:
+        case YAML_STREAM_END_EVENT:
+        case YAML_DOCUMENT_START_EVENT:
+        case YAML_DOCUMENT_END_EVENT:
+        default:
+                return -2;
+        }
+}
+
+static bool is_key(const struct finder *finder, const yaml_event_t *event) {
+        return event->type == YAML_SCALAR_EVENT && event->data.scalar.length == strlen(finder->key) &&
+               memcmp(event->data.scalar.value, finder->key, event->data.scalar.length) == 0;
+}
+
+/* A key or value right below the top is complete. */
+static int end_child(struct finder *finder, const yaml_event_t *event) {
+        bool is_wanted = !finder->is_value && is_key(finder, event);
+
+        finder->is_value = !finder->is_value;
+        finder->is_wanted = is_wanted;
+        if (is_wanted && finder->is_found)
+                return nb_failure_set(finder->builder->f, finder->builder->code, 0, "%s:%u: expected each key once, found '%s' twice",
+                                      finder->builder->origin, line_of(&event->start_mark), finder->key);
+        finder->is_found = finder->is_found || is_wanted;
+        return 0;
+}
+
+static int find_event(struct finder *finder, const yaml_event_t *event) {
+        int change = depth_change(event), r = 0;
+
+        if (change == -2) {
+                finder->is_over = event->type == YAML_DOCUMENT_END_EVENT || event->type == YAML_STREAM_END_EVENT;
+                return 0;
+        }
+        if (change < 0)
+                finder->depth--;
+        else if (finder->depth == 0)
+                finder->is_mapping = event->type == YAML_MAPPING_START_EVENT;
+        if (finder->is_wanted)
+                r = handle_event(finder->builder, event);
+        if (r >= 0 && finder->depth == 1 && finder->is_mapping && change <= 0)
+                r = end_child(finder, event);
+        if (change > 0 && finder->depth++ == NB_YAML_FOREIGN_DEPTH_MAX && r >= 0)
+                r = nb_failure_set(finder->builder->f, finder->builder->code, 0, "%s:%u: expected at most %d levels, found more",
+                                   finder->builder->origin, line_of(&event->start_mark), NB_YAML_FOREIGN_DEPTH_MAX);
+        return r;
+}
+
+int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_code code, const char *key,
+                      struct nb_yaml_node **ret_value, struct nb_failure *f) {
+        _cleanup_(builder_done) struct builder builder = { .origin = origin, .code = code, .f = f };
+        struct finder finder = { .builder = &builder, .key = key };
+        yaml_parser_t parser;
+        int r = 0;
+
+        if (!yaml_parser_initialize(&parser))
+                return nb_failure_set_memory(f);
+        yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+        yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
+        while (!finder.is_over && r >= 0) {
+                yaml_event_t event;
+
+                if (yaml_parser_parse(&parser, &event)) {
+                        r = find_event(&finder, &event);
+                        yaml_event_delete(&event);
+                } else
+                        r = parse_error(&builder, &parser);
+        }
+        yaml_parser_delete(&parser);
+        if (r < 0)
+                return r;
+        *ret_value = TAKE(builder.root);
+        return 0;
+}
+
 void nb_yaml_free(struct nb_yaml_node *root) {
         while (root) {
                 struct nb_yaml_node *next = root->next;

@@ -15,7 +15,8 @@
 #define NB_YAML_DEPTH_MAX 16
 #define NB_YAML_NODES_MAX 10000
 #define NB_YAML_DOCUMENTS_MAX 16
-#define NB_YAML_KEYS_MAX 1000 /* in one mapping: each is compared with all before it */
+#define NB_YAML_FOREIGN_DEPTH_MAX 256 /* of what is passed over by nb_yaml_parse_key() */
+#define NB_YAML_KEYS_MAX 1000         /* in one mapping: each is compared with all before it */
 
 enum nb_yaml_type {
         NB_YAML_SCALAR,
@@ -43,6 +44,13 @@ int nb_yaml_parse(const char *origin, const char *data, size_t len, enum nb_code
 /* As above, but for several documents, linked by `next`; those without content are left out. */
 int nb_yaml_parse_stream(const char *origin, const char *data, size_t len, enum nb_code code,
                          struct nb_yaml_node **ret_documents, struct nb_failure *f);
+
+/*
+ * The value of one key at the top of a document that is somebody else's: everything else in it may be whatever libyaml takes,
+ * in any amount and with aliases and tags; the value is as strict as above. NULL where the document has no such key.
+ */
+int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_code code, const char *key,
+                      struct nb_yaml_node **ret_value, struct nb_failure *f);
 
 /* Frees what `next` leads to as well. */
 void nb_yaml_free(struct nb_yaml_node *root);
