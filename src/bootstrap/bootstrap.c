@@ -196,8 +196,7 @@ int nb_bootstrap_load(const struct nb_settings *settings, struct nb_bootstrap *r
 }
 
 bool nb_bootstrap_wants_metadata(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap) {
-        (void)settings;
-        return bootstrap->identity.kind == NB_IDENTITY_NONE;
+        return settings->metadata_provider != NB_PROVIDER_NONE && bootstrap->identity.kind == NB_IDENTITY_NONE;
 }
 
 static int incomplete(const char *what, struct nb_failure *f) {

@@ -13,58 +13,56 @@
 #define TOKEN_FILE_MAX 4096
 #define NAMED_FILE_MAX (256 * 1024) /* bytes of a file that a kubeconfig refers to */
 
-static int malformed(const char *name, size_t len, int r, struct nb_failure *f) {
+/* `what`: "credential 'node-bootstrap.token'", or the document that it stands in. */
+static int malformed(const char *what, size_t len, int r, struct nb_failure *f) {
         if (r == -EBADMSG)
-                return nb_failure_set(f, NB_TOKEN_ENCRYPTED, -r, "the credential '%s' (%zu bytes) is still encrypted", name, len);
+                return nb_failure_set(f, NB_TOKEN_ENCRYPTED, -r, "the %s (%zu bytes) is still encrypted", what, len);
         if (r == -EINVAL)
-                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
-                                      "the credential '%s' (%zu bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9", name, len);
+                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "the %s (%zu bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9", what, len);
         return nb_failure_set_memory(f);
 }
 
-/* In either form. 0, -EINVAL, -EBADMSG, -ENOMEM. */
-static int parse_token(const struct nb_settings *settings, const struct nb_secret *text, struct nb_given_tokens *tokens) {
+static int take_token(const struct nb_settings *settings, const char *what, const struct nb_secret *text, struct nb_given_tokens *tokens,
+                      struct nb_failure *f) {
         int r;
 
-        if (nb_k3s_token_is_meant(text->data, text->len))
-                return nb_k3s_token_parse(text->data, text->len, tokens->source, &tokens->k3s);
+        if (nb_k3s_token_is_meant(text->data, text->len)) {
+                r = nb_k3s_token_parse(text->data, text->len, tokens->source, &tokens->k3s);
+                if (r == -EINVAL)
+                        return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
+                                              "the %s (%zu bytes) begins as a token of k3s, and is not of the form "
+                                              "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>",
+                                              what, text->len);
+                return r < 0 ? nb_failure_set_memory(f) : 0;
+        }
         r = nb_token_parse(text->data, text->len, &tokens->discovery);
         if (r < 0)
-                return r;
+                return malformed(what, text->len, r, f);
         /* k3s takes a token without the hash, too. */
-        if (settings->cluster_type == NB_CLUSTER_TYPE_K3S)
-                return nb_identity_set_token(&tokens->k3s.identity, tokens->discovery.value.data, tokens->discovery.value.len, tokens->source);
+        if (settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
+            nb_identity_set_token(&tokens->k3s.identity, tokens->discovery.value.data, tokens->discovery.value.len, tokens->source) < 0)
+                return nb_failure_set_memory(f);
         return 0;
-}
-
-static int take_token(const struct nb_settings *settings, const struct nb_secret *text, struct nb_given_tokens *tokens, struct nb_failure *f) {
-        int r;
-
-        (void)snprintf(tokens->source, sizeof(tokens->source), "credential '" NB_CREDENTIAL_TOKEN "'");
-        r = parse_token(settings, text, tokens);
-        if (r == -EINVAL && nb_k3s_token_is_meant(text->data, text->len))
-                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
-                                      "the credential '" NB_CREDENTIAL_TOKEN "' (%zu bytes) begins as a token of k3s, and is not of the form "
-                                      "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>",
-                                      text->len);
-        return r < 0 ? malformed(NB_CREDENTIAL_TOKEN, text->len, r, f) : 0;
 }
 
 static int read_discovery(const struct nb_settings *settings, struct nb_given_tokens *tokens, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const struct nb_settings_tokens *document = settings->tokens;
+        char what[NB_IDENTITY_SOURCE_MAX + 16];
         int r;
 
         r = nb_sources_credential(NB_CREDENTIAL_TOKEN, TOKEN_FILE_MAX, &text, f);
-        if (r >= 0)
-                return take_token(settings, &text, tokens, f);
+        if (r >= 0) {
+                (void)snprintf(tokens->source, sizeof(tokens->source), "credential '" NB_CREDENTIAL_TOKEN "'");
+                return take_token(settings, tokens->source, &text, tokens, f);
+        }
         if (r != -ENOENT || f->code != NB_NONE)
                 return r;
         if (!document || !document->discovery.data)
                 return 0;
         (void)snprintf(tokens->source, sizeof(tokens->source), "%s", document->discovery_origin);
-        r = parse_token(settings, &document->discovery, tokens);
-        return r < 0 ? nb_failure_set_memory(f) : 0;
+        (void)snprintf(what, sizeof(what), "token in %s", tokens->source);
+        return take_token(settings, what, &document->discovery, tokens, f);
 }
 
 static int read_tls_bootstrap(const struct nb_settings *settings, struct nb_given_tokens *tokens, struct nb_failure *f) {
@@ -72,22 +70,24 @@ static int read_tls_bootstrap(const struct nb_settings *settings, struct nb_give
         _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
         const struct nb_settings_tokens *document = settings->tokens;
         const char *source = "credential '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN "'";
+        char what[NB_IDENTITY_SOURCE_MAX + 16];
         int r;
 
         r = nb_sources_credential(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, TOKEN_FILE_MAX, &text, f);
-        if (r >= 0) {
-                r = nb_token_parse(text.data, text.len, &token);
-                if (r < 0)
-                        return malformed(NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, text.len, r, f);
-        } else if (r != -ENOENT || f->code != NB_NONE)
+        if (r < 0 && (r != -ENOENT || f->code != NB_NONE))
                 return r;
-        else if (!document || !document->tls_bootstrap.data)
+        if (r < 0 && (!document || !document->tls_bootstrap.data))
                 return 0;
-        else {
+        if (r >= 0) {
+                (void)snprintf(what, sizeof(what), "%s", source);
+                r = nb_token_parse(text.data, text.len, &token);
+        } else {
                 source = document->tls_bootstrap_origin;
-                if (nb_token_parse(document->tls_bootstrap.data, document->tls_bootstrap.len, &token) < 0)
-                        return nb_failure_set_memory(f);
+                (void)snprintf(what, sizeof(what), "token in %s", source);
+                r = nb_token_parse(document->tls_bootstrap.data, document->tls_bootstrap.len, &token);
         }
+        if (r < 0)
+                return malformed(what, text.data ? text.len : document->tls_bootstrap.len, r, f);
         r = nb_identity_set_token(&tokens->tls_bootstrap, token.value.data, token.value.len, source);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }

@@ -13,6 +13,10 @@ static bool is_proxy_url(const char *text) {
         return !text[0] || nb_proxy_url_verify(text) >= 0;
 }
 
+static bool is_hash(const char *text) {
+        return strlen(text) == 2 * NB_K3S_HASH_SIZE && text[strspn(text, "0123456789abcdef")] == '\0';
+}
+
 static bool is_time_or_empty(const char *text) {
         return !text[0] || nb_note_is_time(text);
 }
@@ -30,6 +34,12 @@ static const struct nb_note_member handoff_members[] = {
         NB_NOTE_MEMBER(nb_handoff, "tokenSource", token_source, nb_note_is_filled_line, NB_NOTE_LINE, NB_NONE),
 };
 
+/* Only of a join by metadata. */
+static const struct nb_note_member handoff_optional_members[] = {
+        NB_NOTE_MEMBER(nb_handoff, "metadata", metadata, nb_note_is_cloud, NB_NOTE_CLOUD, NB_NONE),
+        NB_NOTE_MEMBER(nb_handoff, "k3sHash", k3s_hash, is_hash, "64 hex digits in lower case", NB_NONE),
+};
+
 int nb_handoff_format(const struct nb_handoff *handoff, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
         int r;
@@ -44,6 +54,8 @@ int nb_handoff_format(const struct nb_handoff *handoff, struct nb_buffer *ret) {
                 r = nb_note_write_text(ret, "server", server);
         if (r >= 0)
                 r = nb_note_write_members(ret, handoff_members, N_ELEMENTS(handoff_members), handoff);
+        if (r >= 0)
+                r = nb_note_write_optional(ret, handoff_optional_members, N_ELEMENTS(handoff_optional_members), handoff);
         return r < 0 ? r : nb_note_write_end(ret);
 }
 
@@ -77,7 +89,7 @@ static int take_server(const struct nb_json *json, struct nb_url *ret, struct nb
 }
 
 static int take_handoff(const struct nb_json *json, struct nb_handoff *handoff, struct nb_failure *f) {
-        static const char *const others[] = { "version", "certificate", "ca", "server", NULL };
+        static const char *const others[] = { "version", "certificate", "ca", "server", "metadata", "k3sHash", NULL };
         struct nb_note_keys keys = { json, handoff_members, N_ELEMENTS(handoff_members), others };
         int r;
 
@@ -88,6 +100,8 @@ static int take_handoff(const struct nb_json *json, struct nb_handoff *handoff, 
                 r = take_server(json, &handoff->server, f);
         if (r >= 0)
                 r = nb_note_take_members(json, handoff_members, N_ELEMENTS(handoff_members), handoff, f);
+        for (size_t i = 0; i < N_ELEMENTS(handoff_optional_members) && r >= 0; i++)
+                r = nb_note_take_optional(json, &handoff_optional_members[i], handoff, f);
         if (r >= 0)
                 r = copy_pem(json, "certificate", false, &handoff->certificate, f);
         if (r >= 0)

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/failure.h"
 #include "format/csr.h"
+#include "format/k3s_token.h"
 #include "format/kubeconfig.h"
 #include "format/settings.h"
 
@@ -38,6 +39,8 @@ struct nb_handoff {
         char endpoint[NB_URL_MAX];
         char token_id[8]; /* "" when it was no bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
+        char metadata[16];                       /* the cloud whose metadata gave token or settings; "" for none (missing: "") */
+        char k3s_hash[2 * NB_K3S_HASH_SIZE + 1]; /* k3sHash: of the cluster's CA, 64 hex digits, where metadata gave a k3s token; "" for none (missing: "") */
 };
 
 int nb_handoff_format(const struct nb_handoff *handoff, struct nb_buffer *ret);

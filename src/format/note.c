@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "format/note_internal.h"
+#include "format/provider.h"
 
 #define VERSION 1
 
@@ -39,6 +40,12 @@ bool nb_note_is_node_name(const char *text) {
 
 bool nb_note_is_time(const char *text) {
         return strlen(text) >= strlen("2026-01-02T15:04:05Z") && text[strspn(text, "0123456789-:TZ")] == '\0';
+}
+
+bool nb_note_is_cloud(const char *text) {
+        enum nb_provider provider;
+
+        return nb_provider_parse(text, strlen(text), &provider) >= 0 && provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO;
 }
 
 /* --- Reading --- */
@@ -100,6 +107,18 @@ int nb_note_take_members(const struct nb_json *json, const struct nb_note_member
         return r;
 }
 
+int nb_note_take_optional(const struct nb_json *json, const struct nb_note_member *member, void *ret, struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_string(json, member->key, &text, &len, f);
+        if (r <= 0)
+                return r;
+        r = nb_note_take_member(json, member, ret, f);
+        return r < 0 ? r : 1;
+}
+
 static int check_key(void *userdata, const char *key, struct nb_failure *f) {
         const struct nb_note_keys *keys = userdata;
 
@@ -135,6 +154,15 @@ int nb_note_write_members(struct nb_buffer *ret, const struct nb_note_member *me
 
         for (size_t i = 0; i < n_members && r >= 0; i++)
                 r = nb_note_write_text(ret, members[i].key, (const char *)from + members[i].offset);
+        return r;
+}
+
+int nb_note_write_optional(struct nb_buffer *ret, const struct nb_note_member *members, size_t n_members, const void *from) {
+        int r = 0;
+
+        for (size_t i = 0; i < n_members && r >= 0; i++)
+                if (((const char *)from)[members[i].offset])
+                        r = nb_note_write_members(ret, &members[i], 1, from);
         return r;
 }
 

@@ -29,6 +29,7 @@ struct nb_note_member {
 #define NB_NOTE_ENDPOINT "HOST:PORT"
 #define NB_NOTE_TOKEN_ID "six characters of a-z and 0-9, or nothing"
 #define NB_NOTE_LINE "a line of text"
+#define NB_NOTE_CLOUD "the name of a cloud"
 
 bool nb_note_is_csr_name_or_empty(const char *text);
 bool nb_note_is_endpoint(const char *text);
@@ -37,6 +38,7 @@ bool nb_note_is_line(const char *text);
 bool nb_note_is_filled_line(const char *text);
 bool nb_note_is_node_name(const char *text);
 bool nb_note_is_time(const char *text);
+bool nb_note_is_cloud(const char *text);
 
 /* --- Reading; `code` of the document where the member has none --- */
 
@@ -45,6 +47,9 @@ int nb_note_check_version(const struct nb_json *json, struct nb_failure *f);
 int nb_note_get_text(const struct nb_json *json, const char *key, const char **ret, size_t *ret_len, struct nb_failure *f);
 int nb_note_take_member(const struct nb_json *json, const struct nb_note_member *member, void *ret, struct nb_failure *f);
 int nb_note_take_members(const struct nb_json *json, const struct nb_note_member *members, size_t n_members, void *ret, struct nb_failure *f);
+
+/* 1: it stands there; 0: it does not, and *ret is as it was. */
+int nb_note_take_optional(const struct nb_json *json, const struct nb_note_member *member, void *ret, struct nb_failure *f);
 
 /* The keys of a note beside those in its table. */
 struct nb_note_keys {
@@ -61,4 +66,5 @@ int nb_note_check_keys(struct nb_note_keys *keys, struct nb_failure *f);
 int nb_note_write_start(struct nb_buffer *ret);
 int nb_note_write_text(struct nb_buffer *ret, const char *key, const char *text);
 int nb_note_write_members(struct nb_buffer *ret, const struct nb_note_member *members, size_t n_members, const void *from);
+int nb_note_write_optional(struct nb_buffer *ret, const struct nb_note_member *members, size_t n_members, const void *from); /* those that are not "" */
 int nb_note_write_end(struct nb_buffer *ret);

@@ -4,7 +4,6 @@
 
 #include "base/macro.h"
 #include "format/note_internal.h"
-#include "format/provider.h"
 
 static bool is_url(const char *text) {
         struct nb_url url;
@@ -25,12 +24,6 @@ static bool is_path(const char *text) {
         return text[0] == '/' && nb_note_is_line(text);
 }
 
-static bool is_cloud(const char *text) {
-        enum nb_provider provider;
-
-        return nb_provider_parse(text, strlen(text), &provider) >= 0 && provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO;
-}
-
 static const struct nb_note_member record_members[] = {
         NB_NOTE_MEMBER(nb_record, "node", node, nb_note_is_node_name, NB_NOTE_NODE, NB_NONE),
         NB_NOTE_MEMBER(nb_record, "server", server, is_url, "an https URL", NB_NONE),
@@ -46,16 +39,13 @@ static const struct nb_note_member record_members[] = {
 static const struct nb_note_member optional_members[] = {
         NB_NOTE_MEMBER(nb_record, "discovery", discovery, is_discovery, "token, file, url, cacerts or kubeconfig", NB_NONE),
         NB_NOTE_MEMBER(nb_record, "refreshedAt", refreshed_at, nb_note_is_time, "a time", NB_NONE),
-        NB_NOTE_MEMBER(nb_record, "metadata", metadata, is_cloud, "the name of a cloud", NB_NONE),
+        NB_NOTE_MEMBER(nb_record, "metadata", metadata, nb_note_is_cloud, NB_NOTE_CLOUD, NB_NONE),
 };
 static const struct nb_note_member arguments_member = NB_NOTE_MEMBER(nb_record, "kubeletArguments", arguments, nb_note_is_line, NB_NOTE_LINE, NB_NONE);
 
 static int write_optional_members(struct nb_buffer *ret, const struct nb_record *record) {
-        int r = 0;
+        int r = nb_note_write_optional(ret, optional_members, N_ELEMENTS(optional_members), record);
 
-        for (size_t i = 0; i < N_ELEMENTS(optional_members) && r >= 0; i++)
-                if (((const char *)record)[optional_members[i].offset])
-                        r = nb_note_write_members(ret, &optional_members[i], 1, record);
         if (r >= 0 && record->has_arguments)
                 r = nb_note_write_members(ret, &arguments_member, 1, record);
         if (r >= 0 && record->is_ca_found)
@@ -121,26 +111,13 @@ static int take_pins(const struct nb_json *json, const char *key, pin_list *ret_
         return 0;
 }
 
-/* 1: it stands there; 0: it does not. */
-static int take_optional(const struct nb_json *json, const struct nb_note_member *member, struct nb_record *record, struct nb_failure *f) {
-        const char *text;
-        size_t len;
-        int r;
-
-        r = nb_json_string(json, member->key, &text, &len, f);
-        if (r <= 0)
-                return r;
-        r = nb_note_take_member(json, member, record, f);
-        return r < 0 ? r : 1;
-}
-
 static int take_optional_members(const struct nb_json *json, struct nb_record *record, struct nb_failure *f) {
         int r = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(optional_members) && r >= 0; i++)
-                r = take_optional(json, &optional_members[i], record, f);
+                r = nb_note_take_optional(json, &optional_members[i], record, f);
         if (r >= 0)
-                r = take_optional(json, &arguments_member, record, f);
+                r = nb_note_take_optional(json, &arguments_member, record, f);
         record->has_arguments = r > 0;
         if (r >= 0)
                 r = nb_json_boolean(json, "caFileFound", &record->is_ca_found, f);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/key.h"
 #include "format/kubelet_config.h"
@@ -192,7 +193,21 @@ static int take_kubelet_config(const struct nb_context *context, const struct nb
         return 0;
 }
 
-int nb_accept(const struct nb_context *context, const struct nb_state *state, struct nb_accepted *ret_accepted,
+/* Out of a token that only `join` has seen. One that stands on this machine has been read there. */
+static int take_hash(struct nb_context *context, const struct nb_handoff *handoff, struct nb_failure *f) {
+        struct nb_bootstrap *bootstrap = &context->bootstrap;
+        int r;
+
+        if (!context->is_metadata_wanted || bootstrap->discovery != NB_DISCOVERY_CACERTS || bootstrap->has_hash || !handoff->k3s_hash[0])
+                return 0;
+        r = nb_hex_decode(handoff->k3s_hash, strlen(handoff->k3s_hash), bootstrap->hash, sizeof(bootstrap->hash));
+        bootstrap->has_hash = r >= 0;
+        if (r >= 0)
+                r = nb_anchors_take(bootstrap, &context->settings, &context->anchors);
+        return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+int nb_accept(struct nb_context *context, const struct nb_state *state, struct nb_accepted *ret_accepted,
               struct nb_failure *f) {
         _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
@@ -203,6 +218,8 @@ int nb_accept(const struct nb_context *context, const struct nb_state *state, st
                 r = nb_settings_verify(&context->settings, f);
         if (r >= 0)
                 r = nb_context_verify_bootstrap(context, f);
+        if (r >= 0)
+                r = take_hash(context, &accepted.handoff, f);
         if (r >= 0)
                 r = verify_endpoint(context, &accepted.handoff, f);
         if (r >= 0)

@@ -7,7 +7,8 @@
  *
  * Trusted from `join`, since nothing here can tell: that the server belongs to the cluster whose CA is pinned (kubelet
  * checks that by TLS), and the names that the record is adorned with; where the settings give a URL and no pins, the CA
- * and the server. The endpoint has to be a configured one, the server of the document, or the host of the URL.
+ * and the server. The endpoint has to be a configured one, the server of the document, or the host of the URL. Where nothing on this machine gives
+ * an identity, so that metadata is wanted: all that metadata gave, by the word of `join`, beneath what is set on this machine.
  */
 
 #include <stddef.h>
@@ -29,9 +30,9 @@ struct nb_accepted {
         char not_after[32]; /* of the leaf, RFC 3339 */
 };
 
-/* -ENOENT, and nothing set, when there is no joined.json. NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED,
+/* `context` as of nb_context_load_joined(); it is completed by the hash of a k3s token where metadata gave one. -ENOENT, and nothing set, when there is no joined.json. NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED,
  * NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and what nb_bootstrap_load() said. A missing token is none: it may be gone
  * by now. */
-int nb_accept(const struct nb_context *context, const struct nb_state *state, struct nb_accepted *ret_accepted,
+int nb_accept(struct nb_context *context, const struct nb_state *state, struct nb_accepted *ret_accepted,
               struct nb_failure *f);
 void nb_accepted_done(struct nb_accepted *accepted);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,7 +12,12 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "bootstrap/documents.h"
+#include "format/handoff.h"
+#include "format/settings_text.h"
 #include "install/context.h"
+#include "install/target.h"
+
+#define METADATA_ORIGIN "'" NB_METADATA_FILE "' in the state directory"
 
 static bool is_own(int folder_fd, const char *name) {
         struct stat st;
@@ -54,40 +60,82 @@ static bool has_upper_case(const char *text) {
         return false;
 }
 
+static int choose_node_name(struct nb_context *context, const char *name, struct nb_failure *f) {
+        return nb_node_name_choose(name, context->host_name, context->node_name, &context->is_override_needed, f);
+}
+
 static int load_node_name(struct nb_context *context, struct nb_failure *f) {
         int r = nb_sources_host_name(context->host_name, f);
 
         if (r < 0)
                 return r;
         context->is_name_lowered = context->settings.node_name[0] ? context->settings.is_node_name_lowered : has_upper_case(context->host_name);
-        return nb_node_name_choose(context->settings.node_name, context->host_name, context->node_name,
-                                   &context->is_override_needed, f);
+        return choose_node_name(context, context->settings.node_name, f);
+}
+
+int nb_context_read_record(const struct nb_context *context, struct nb_record *ret_record) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, context->settings.certificate_directory);
+        r = nb_target_read(context->root_fd, path, NB_HANDOFF_MAX, &text);
+        if (r >= 0)
+                r = nb_record_parse(text.data, text.len, ret_record, &ignored);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        return 1;
+}
+
+/* Metadata is asked once: what it said of the name holds from then on, and a host that is called otherwise is no other node. */
+static int recall_node_name(struct nb_context *context, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_record *record = calloc(1, sizeof(*record));
+        int r;
+
+        if (context->settings.node_name[0])
+                return 0;
+        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        if (r == 0 || !record->is_node_from_metadata)
+                return 0;
+        context->is_name_lowered = false;
+        return choose_node_name(context, record->node, f);
 }
 
 /* What cannot be read is a failure only for those who need it. */
 static int load_bootstrap(struct nb_context *context, struct nb_failure *f) {
         int r = nb_bootstrap_load(&context->settings, &context->bootstrap, &context->bootstrap_failure);
 
+        context->is_metadata_wanted = r >= 0 && nb_bootstrap_wants_metadata(&context->settings, &context->bootstrap);
         r = nb_anchors_take(r < 0 ? NULL : &context->bootstrap, &context->settings, &context->anchors);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-static int load(struct nb_context *context, const char *root, struct nb_failure *f) {
+/* With the tokens that stand in documents: one of k3s says which cluster is meant, and whether there is one at all decides on metadata. */
+static int load_documents(struct nb_context *context, const struct nb_metadata_document *metadata, struct nb_failure *f) {
+        _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
         int r;
 
-        r = nb_documents_merge(context->config_directory, NULL, NULL, &context->settings, f);
+        r = nb_documents_merge(context->config_directory, metadata, &tokens, &context->settings, f);
         if (r >= 0)
                 r = load_node_name(context, f);
         if (r >= 0)
                 r = load_bootstrap(context, f);
-        if (r < 0 || !root)
-                return r;
-        r = nb_folder_open(root, &context->root_fd);
+        context->settings.tokens = NULL;
+        return r;
+}
+
+static int load(struct nb_context *context, const char *root, struct nb_failure *f) {
+        int r = root ? nb_folder_open(root, &context->root_fd) : 0;
+
         if (r < 0) {
                 errno = -r;
                 return nb_failure_set(f, NB_USAGE, -r, "--root=%s: %m", root);
         }
-        return 0;
+        r = load_documents(context, NULL, f);
+        return r < 0 ? r : recall_node_name(context, f);
 }
 
 int nb_context_load(struct nb_context *ret_context, const char *root, const char *config_directory,
@@ -103,6 +151,64 @@ int nb_context_load(struct nb_context *ret_context, const char *root, const char
                 return r;
         }
         *ret_context = context;
+        return 0;
+}
+
+/* Looked at by itself first, so that what is wrong with it is not taken for something wrong with root's own files. */
+static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
+        const struct nb_settings_source source = { .origin = METADATA_ORIGIN, .is_metadata = true };
+        struct nb_failure why = { 0 };
+        struct nb_settings settings;
+        int r;
+
+        nb_settings_init(&settings);
+        r = nb_settings_merge(&settings, &source, text->data, text->len, &why);
+        if (r >= 0)
+                return 0;
+        if (why.errnum == ENOMEM)
+                return nb_failure_set_memory(f);
+        return nb_failure_set(f, why.code == NB_SETTINGS_MALFORMED ? NB_HANDOFF_MALFORMED : NB_HANDOFF_UNTRUSTED, why.errnum, "%s", why.detail);
+}
+
+/* 1: read; 0: nothing of it counts. */
+static int read_metadata(const struct nb_context *context, const struct nb_state *state, struct nb_secret *ret_text, struct nb_failure *f) {
+        int r;
+
+        if (!context->is_metadata_wanted)
+                return 0;
+        r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, ret_text, f);
+        if (r == -ENOENT && f->code == NB_NONE)
+                return 0;
+        if (r >= 0)
+                r = verify_metadata(ret_text, f);
+        return r < 0 ? r : 1;
+}
+
+int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state, struct nb_context *ret_joined, struct nb_failure *f) {
+        struct nb_context joined = { .root_fd = -1, .now = context->now, .config_directory = context->config_directory };
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_metadata_document metadata = { .origin = METADATA_ORIGIN };
+        bool has_metadata;
+        int r;
+
+        r = read_metadata(context, state, &text, f);
+        if (r < 0)
+                return r;
+        has_metadata = r > 0;
+        metadata.data = text.data;
+        metadata.len = text.len;
+        if (context->root_fd >= 0) {
+                joined.root_fd = fcntl(context->root_fd, F_DUPFD_CLOEXEC, 3);
+                if (joined.root_fd < 0)
+                        return nb_failure_set(f, NB_INTERNAL, errno, "--root: %m");
+        }
+        r = load_documents(&joined, has_metadata ? &metadata : NULL, f);
+        if (r < 0) {
+                nb_context_done(&joined);
+                return r;
+        }
+        joined.is_node_from_metadata = has_metadata && joined.settings.node_name[0] && nb_setting_is_from(&joined.settings, NB_SETTING_NODE_NAME, METADATA_ORIGIN);
+        *ret_joined = joined;
         return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "format/handoff.h"
+#include "format/platform.h"
 #include "install/acl.h"
 #include "install/give.h"
 #include "install/target.h"
@@ -210,6 +211,18 @@ static int give_credential(struct giving *giving, const char *name, bool wants_u
         return r < 0 ? 0 : give_named(giving, name, NULL, &text, wants_user, f);
 }
 
+/* What node-bootstrap-platform.service has found on this machine itself: as good as metadata, so that it is for those who want that. */
+static int give_platform(const struct giving *giving, struct nb_failure *f) {
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA, NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
+        int r = 0;
+
+        if (!giving->context->is_metadata_wanted)
+                return 0;
+        for (size_t i = 0; i < N_ELEMENTS(paths) && r >= 0; i++)
+                r = give_file(giving, paths[i], NULL, f);
+        return r;
+}
+
 static int refuse_password(int errnum, const char *found, struct nb_failure *f) {
         return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, errnum, "'" NB_NODE_PASSWORD_FILE "' %s; expected 1 to %d printable characters", found, PASSWORD_MAX);
 }
@@ -352,6 +365,8 @@ int nb_give(const struct nb_context *context, bool is_joined, bool is_client_nee
                 r = give_credential(&giving, NB_CREDENTIAL_CLUSTER_INFO, false, f);
         if (r >= 0)
                 r = give_credential(&giving, NB_CREDENTIAL_KUBECONFIG, true, f);
+        if (r >= 0)
+                r = give_platform(&giving, f);
         if (r >= 0)
                 r = give_password(&giving, is_joined, f);
         if (r >= 0 && is_client_needed)

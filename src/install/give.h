@@ -10,6 +10,7 @@
  *      discovery.urlCAFile
  *      bootstrap.kubeconfig; certificate-authority, tokenFile, client-certificate and client-key in it, or in the credential
  *      node-bootstrap.kubeconfig
+ *      what is in NB_PLATFORM_DIRECTORY, where metadata is wanted
  *      the node password of k3s, which is made where there is none, unless `is_joined`: this machine is in use already
  *      kubelet's client certificate with its key, the CA file, and kubelet's kubeconfig with the files in it, if `is_client_needed`
  *

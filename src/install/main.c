@@ -20,6 +20,7 @@
 #include "install/accept.h"
 #include "install/alone.h"
 #include "install/context.h"
+#include "install/discard.h"
 #include "install/give.h"
 #include "install/kubelet_name.h"
 #include "install/present.h"
@@ -130,23 +131,59 @@ static void clear(const struct nb_state *state) {
         }
 }
 
+/*
+ * Beside a certificate that still does, metadata counts only as far as it means the same node of the same cluster: it is by the word of `join`, and
+ * with no more than that another cluster would take this machine over.
+ */
+static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection, const struct nb_context *joined,
+                       const struct nb_handoff *handoff, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        bool is_same;
+        int r;
+
+        if (!joined->is_metadata_wanted || (inspection->verdict != NB_VERDICT_USABLE && inspection->verdict != NB_VERDICT_NOT_ROTATABLE))
+                return 0;
+        record = calloc(1, sizeof(*record));
+        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        is_same = r > 0 && !strcmp(joined->node_name, inspection->node) && nb_anchors_are_recorded(&joined->anchors, record) &&
+                  (joined->anchors.n_pins > 0 || !strcmp(handoff->endpoint, record->endpoint));
+        if (is_same)
+                return 0;
+        return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                              "'" NB_HANDOFF_FILE "' is for node '%s' of a cluster that metadata names; expected node '%s' of the cluster of the last join, "
+                              "while the certificate from there is still good",
+                              joined->node_name, inspection->node);
+}
+
 /* -ENOENT, and nothing set, when there is nothing to install. */
-static int accept_and_write(const struct nb_context *context, const struct nb_state *state, struct nb_failure *f) {
+static int accept_and_write(const struct nb_context *context, const struct nb_inspection *inspection, const struct nb_state *state,
+                            struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1 };
         _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
         char server[NB_URL_MAX];
         int r;
 
-        r = nb_accept(context, state, &accepted, f);
+        if (!nb_state_has(state, NB_HANDOFF_FILE))
+                return -ENOENT;
+        r = nb_context_load_joined(context, state, &joined, f);
+        if (r < 0)
+                return r;
+        r = nb_accept(&joined, state, &accepted, f);
+        if (r >= 0)
+                r = verify_same(context, inspection, &joined, &accepted.handoff, f);
         if (r < 0)
                 return r;
         log_names(&accepted);
-        r = nb_write(context, &accepted, f);
+        nb_log_field(NB_FIELD_NODE, "%s", joined.node_name);
+        r = nb_write(&joined, &accepted, f);
         if (r < 0)
                 return r;
         clear(state);
         nb_url_format(&accepted.handoff.server, server);
         nb_log(LOG_INFO, NB_INSTALLED, "node '%s' has joined the cluster at %s; its certificate is valid until %s",
-               context->node_name, server, accepted.not_after);
+               joined.node_name, server, accepted.not_after);
         nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server, accepted.not_after);
         return 0;
 }
@@ -176,9 +213,14 @@ static bool is_previous_kept(const struct nb_context *context, const struct nb_f
         return true;
 }
 
-static int keep(const struct nb_state *state, const struct nb_inspection *inspection) {
+/* The node is up, whether or not the mark could be left. */
+static int keep(const struct nb_context *context, const struct nb_state *state, const struct nb_inspection *inspection) {
+        struct nb_failure why = { 0 };
+
         nb_log(LOG_DEBUG, NB_ALREADY_JOINED, "nothing to install: %s", inspection->detail);
         clear(state);
+        if (nb_discard_mark(context, &why) < 0)
+                nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
         return 0;
 }
 
@@ -196,10 +238,10 @@ static int install(const struct nb_context *context, const struct nb_inspection 
         if (r < 0)
                 return r;
         if (is_usable && !(inspection->verdict == NB_VERDICT_USABLE && context->settings.verify_access))
-                return keep(&state, inspection);
-        r = accept_and_write(context, &state, f);
+                return keep(context, &state, inspection);
+        r = accept_and_write(context, inspection, &state, f);
         if (r == -ENOENT && f->code == NB_NONE && is_usable)
-                return keep(&state, inspection);
+                return keep(context, &state, inspection);
         if (r == -ENOENT && f->code == NB_NONE) {
                 if (!inspection->fallback)
                         return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
@@ -244,7 +286,7 @@ static bool is_refused(const struct nb_failure *f) {
  * What the installer left unfinished, by a crash or a failure, is finished without asking the network again: the token
  * may be gone by now, and the kubeconfig may be set aside already.
  */
-static int finish(const struct nb_context *context, struct nb_failure *f) {
+static int finish(const struct nb_context *context, const struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         struct nb_failure why = { 0 };
         int r;
@@ -253,7 +295,7 @@ static int finish(const struct nb_context *context, struct nb_failure *f) {
                 return 0;
         r = nb_state_open(&state, &why);
         if (r >= 0)
-                r = accept_and_write(context, &state, &why);
+                r = accept_and_write(context, inspection, &state, &why);
         if (r >= 0 || (r == -ENOENT && why.code == NB_NONE))
                 return 0;
         if (is_refused(&why)) {
@@ -326,7 +368,7 @@ static int inspect(const struct nb_context *context, struct nb_inspection *inspe
         int r;
 
         if (!nb_verdict_keeps(inspection->verdict)) {
-                r = finish(context, f);
+                r = finish(context, inspection, f);
                 if (r >= 0)
                         r = look(context, inspection, f);
                 if (r < 0)

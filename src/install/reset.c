@@ -15,6 +15,7 @@
 #include "format/kubeconfig.h"
 #include "format/kubelet_env.h"
 #include "install/aside.h"
+#include "install/discard.h"
 #include "install/flags.h"
 #include "install/reset.h"
 #include "install/state.h"
@@ -23,6 +24,7 @@
 #define CA_FILE_MAX (256 * 1024)
 #define WORDS_MAX 64
 #define ENV_FILE NB_KUBELET_DIRECTORY "/node-bootstrap.env"
+#define DISCARD_FILE NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE
 #define FLAGS_FILE NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
 #define PATH_SIZE (2 * NB_SETTINGS_PATH_MAX)
 
@@ -430,6 +432,8 @@ static int remove_all(struct reset *reset, struct nb_failure *f) {
                 r = remove_file(reset, ENV_FILE, f);
         if (r >= 0)
                 r = remove_flags(reset, f);
+        if (r >= 0)
+                r = remove_file(reset, DISCARD_FILE, f);
         if (r >= 0)
                 r = clear_state(f);
         return r < 0 ? r : remove_file(reset, reset->path, f);

@@ -9,6 +9,7 @@
  *      kubelet-client-current.pem, and the dated file that the record names
  *      CA file, if it still holds the certificates that the join put there
  *      node-bootstrap.env; of kubeadm-flags.env the arguments of the join
+ *      node-bootstrap.discard, where it was not dealt with
  *      state directory, where $STATE_DIRECTORY names one
  *      node-bootstrap.json
  *

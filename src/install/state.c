@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,10 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         return 0;
 }
 
+bool nb_state_has(const struct nb_state *state, const char *name) {
+        return faccessat(state->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* The note first: without it a key is a join that goes on; a note without its key is nothing. */
 int nb_state_clear(const struct nb_state *state) {
         static const char *const names[] = {
@@ -65,6 +70,8 @@ int nb_state_clear(const struct nb_state *state) {
                 "." NB_PENDING_KEY_FILE ".tmp",
                 NB_KUBELET_CONFIG_FILE,
                 "." NB_KUBELET_CONFIG_FILE ".tmp",
+                NB_METADATA_FILE,
+                "." NB_METADATA_FILE ".tmp",
         };
         int first = 0;
 

@@ -7,6 +7,7 @@
  * the installer able to read any file that a link could name.
  */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/failure.h"
@@ -24,7 +25,10 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
 int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
                   struct nb_failure *f);
 
-/* Removes key, note, kubelet's configuration and their temporary names, and nothing else. 0, -errno of what could not be removed. */
+/* Whether there is anything of that name. */
+bool nb_state_has(const struct nb_state *state, const char *name);
+
+/* Removes key, note, kubelet's configuration, what came from metadata, and their temporary names, and nothing else. 0, -errno of what could not be removed. */
 int nb_state_clear(const struct nb_state *state);
 
 void nb_state_done(struct nb_state *state);

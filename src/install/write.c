@@ -14,6 +14,7 @@
 #include "format/kubeconfig.h"
 #include "format/kubelet_env.h"
 #include "install/aside.h"
+#include "install/discard.h"
 #include "install/flags.h"
 #include "install/store.h"
 #include "install/swap.h"
@@ -44,6 +45,7 @@ enum target {
         TARGET_ENV,
         TARGET_FLAGS,
         TARGET_CONFIG,
+        TARGET_DISCARD,    /* before the kubeconfig, so that no crash comes between; it is looked at when the service has started */
         TARGET_KUBECONFIG, /* makes all before it count */
         _TARGET_N,
 };
@@ -222,6 +224,11 @@ static int stage(struct plan *plan, enum target target, const struct place *plac
         return r < 0 ? unwritable(plan->paths[target], r, f) : 0;
 }
 
+/* Whose word it was that metadata had a part in it: only where it is asked at all. */
+static const char *name_metadata(const struct plan *plan) {
+        return plan->context->is_metadata_wanted ? plan->accepted->handoff.metadata : "";
+}
+
 static int stage_record(struct plan *plan, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         const struct nb_accepted *accepted = plan->accepted;
@@ -241,6 +248,8 @@ static int stage_record(struct plan *plan, struct nb_failure *f) {
         memcpy(record.csr, accepted->handoff.csr, sizeof(record.csr));
         memcpy(record.token_id, accepted->handoff.token_id, sizeof(record.token_id));
         memcpy(record.token_source, accepted->handoff.token_source, sizeof(record.token_source));
+        (void)snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
+        record.is_node_from_metadata = plan->context->is_node_from_metadata;
         nb_time_format(plan->context->now, record.joined_at);
         nb_written_record(&plan->written, accepted->ca.len > 0 && !plan->is_ca_changed, &record);
         (void)snprintf(record.certificate, sizeof(record.certificate), "%s", plan->certificate);
@@ -248,6 +257,14 @@ static int stage_record(struct plan *plan, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, -r, "'%s' cannot be made", plan->paths[TARGET_RECORD]);
         return stage(plan, TARGET_RECORD, &plan->store, NB_RECORD_FILE, 0644, &text, f);
+}
+
+static int stage_discard(struct plan *plan, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64);
+
+        if (nb_discard_format(name_metadata(plan), &text) < 0)
+                return nb_failure_set_memory(f);
+        return stage(plan, TARGET_DISCARD, &plan->kubelet, NB_DISCARD_FILE, 0644, &text, f);
 }
 
 static void name_paths(struct plan *plan) {
@@ -258,6 +275,7 @@ static void name_paths(struct plan *plan) {
         (void)snprintf(plan->paths[TARGET_ENV], PATH_SIZE, NB_KUBELET_DIRECTORY "/" ENV_FILE);
         (void)snprintf(plan->paths[TARGET_FLAGS], PATH_SIZE, NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE);
         (void)snprintf(plan->paths[TARGET_CONFIG], PATH_SIZE, NB_KUBELET_DIRECTORY "/" CONFIG_FILE);
+        (void)snprintf(plan->paths[TARGET_DISCARD], PATH_SIZE, NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE);
         (void)snprintf(plan->paths[TARGET_RECORD], PATH_SIZE, "%s/" NB_RECORD_FILE, settings->certificate_directory);
         (void)snprintf(plan->paths[TARGET_KUBECONFIG], PATH_SIZE, "%s", settings->kubeconfig);
 }
@@ -288,6 +306,8 @@ static int stage_all(struct plan *plan, struct nb_failure *f) {
                 r = stage(plan, TARGET_FLAGS, &plan->kubelet, NB_FLAGS_FILE, 0644, &plan->flags_text, f);
         if (r >= 0 && plan->is_config_wanted)
                 r = stage(plan, TARGET_CONFIG, &plan->kubelet, CONFIG_FILE, 0644, &plan->accepted->kubelet_config, f);
+        if (r >= 0 && plan->context->settings.token_discard)
+                r = stage_discard(plan, f);
         if (r >= 0)
                 r = stage_record(plan, f);
         if (r >= 0)

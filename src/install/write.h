@@ -13,6 +13,7 @@
  *      CA file, kubelet-client-current.pem,                  each exchanged with what is there
  *      node-bootstrap.env, kubeadm-flags.env,
  *      config.yaml where there is none,
+ *      node-bootstrap.discard where it is asked for,
  *      node-bootstrap.json
  *      what was there is removed
  *      kubeconfig                                            joined

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "format/handoff.h"
+#include "install/discard.h"
+#include "install/target.h"
+
+int nb_discard_format(const char *metadata, struct nb_buffer *ret) {
+        return nb_buffer_printf(ret, "%s\n", metadata[0] ? metadata : "none");
+}
+
+static int write_mark(const struct nb_context *context, const char *metadata) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64);
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        r = nb_discard_format(metadata, &text);
+        if (r >= 0)
+                r = nb_target_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
+        return r < 0 ? r : nb_file_write(fd, NB_DISCARD_FILE, 0644, text.data, text.len);
+}
+
+int nb_discard_mark(const struct nb_context *context, struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        int r;
+
+        if (!context->settings.token_discard)
+                return 0;
+        record = calloc(1, sizeof(*record));
+        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        if (r >= 0)
+                r = write_mark(context, record->metadata);
+        if (r >= 0)
+                return 0;
+        errno = -r;
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE "' cannot be written: %m");
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * token.discard: the mark by which node-bootstrap.service knows, once it has started, that the plaintext of the token is to be removed from this
+ * machine (platform/discard.h). It lies in kubelet's folder, which the network side cannot write, and holds one line: the cloud whose metadata
+ * gave the token, or "none".
+ */
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "install/context.h"
+
+#define NB_DISCARD_FILE "node-bootstrap.discard"
+
+/* What stands in it; `metadata` as in the record of a join, "" for none. 0, -E2BIG, -ENOMEM. */
+int nb_discard_format(const char *metadata, struct nb_buffer *ret);
+
+/* Of a machine that had joined before, where the settings ask for it: whether there is any plaintext, the installer cannot see. NB_TARGET_UNWRITABLE. */
+int nb_discard_mark(const struct nb_context *context, struct nb_failure *f);
