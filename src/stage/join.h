@@ -49,7 +49,8 @@ struct nb_join {
         const struct nb_settings *settings;
         const struct nb_bootstrap *bootstrap;
         const char *node_name;
-        bool is_name_own; /* a good certificate for this name is on this machine: if there is such a Node, this is the one */
+        bool is_name_own;          /* a good certificate for this name is on this machine: if there is such a Node, this is the one */
+        enum nb_provider metadata; /* whose metadata gave token or settings; NB_PROVIDER_NONE */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
 

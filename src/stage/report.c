@@ -13,28 +13,32 @@
 
 #define SINCE_SIZE 32
 
-static void since_text(struct nb_join *join, char ret[static SINCE_SIZE]) {
+static void since_text(time_t *since, char ret[static SINCE_SIZE]) {
         struct tm utc;
 
-        if (join->waiting_since == 0)
-                join->waiting_since = time(NULL);
-        if (!gmtime_r(&join->waiting_since, &utc) || strftime(ret, SINCE_SIZE, "%Y-%m-%d %H:%M:%S", &utc) == 0)
+        if (*since == 0)
+                *since = time(NULL);
+        if (!gmtime_r(since, &utc) || strftime(ret, SINCE_SIZE, "%Y-%m-%d %H:%M:%S", &utc) == 0)
                 ret[0] = '\0';
 }
 
-void nb_join_report_wait(struct nb_join *join, const struct nb_failure *f, bool is_new) {
+void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new) {
         char since[SINCE_SIZE];
 
-        since_text(join, since);
+        since_text(waiting_since, since);
         nb_log_status("Waiting since %s UTC: %s", since, f->detail);
         if (is_new)
                 nb_log_failure(LOG_WARNING, f);
 }
 
+void nb_join_report_wait(struct nb_join *join, const struct nb_failure *f, bool is_new) {
+        nb_report_wait(&join->waiting_since, f, is_new);
+}
+
 void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new) {
         char since[SINCE_SIZE];
 
-        since_text(join, since);
+        since_text(&join->waiting_since, since);
         if (f->code == NB_CSR_PENDING)
                 nb_log_status("Waiting since %s UTC for approval: kubectl certificate approve %s", since, join->csr_name);
         else

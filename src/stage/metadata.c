@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "stage/internal.h"
+#include "stage/metadata.h"
+#include "stage/retry.h"
+
+/* What goes on over all attempts. */
+struct wait {
+        uint64_t deadline_ms;
+        struct nb_retry retry;
+        struct nb_failure before; /* of the attempt before */
+        time_t since;
+};
+
+/* 0: try again now; otherwise what it ends with. */
+static int pause_before_retry(struct wait *wait, int r, struct nb_failure *f) {
+        uint64_t due_ms, now = nb_now_ms();
+        bool is_new;
+
+        if (nb_retry_next(&wait->retry, f, now, wait->deadline_ms, nb_random(), &due_ms, &is_new) == NB_RETRY_OVER)
+                return r;
+        nb_log_field(NB_FIELD_ATTEMPT, "%u", wait->retry.attempts);
+        nb_report_wait(&wait->since, f, is_new);
+        if (due_ms < wait->deadline_ms) {
+                nb_failure_clear(f);
+                return nb_stop_wait(due_ms > now ? due_ms - now : 0);
+        }
+        if (nb_stop_wait(due_ms > now ? due_ms - now : 0) >= 0)
+                return r;
+        nb_failure_clear(f);
+        return -ECANCELED;
+}
+
+static void add_deadline(const struct wait *wait, struct nb_failure *f) {
+        size_t len = strlen(f->detail);
+
+        if (f->code != NB_NONE && nb_failure_info(f->code)->class == NB_CLASS_WAIT && nb_now_ms() >= wait->deadline_ms)
+                (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; gave up at the deadline (timeout)");
+}
+
+int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_ms, struct nb_metadata *ret_metadata, struct nb_failure *f) {
+        struct wait wait = { .deadline_ms = deadline_ms };
+        struct nb_cloud_request attempt = *request;
+        uint64_t patience_ms = nb_now_ms() + NB_CLOUD_PATIENCE_MS;
+        int r;
+
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        nb_log_status("Reading the metadata of %s", nb_provider_title(request->provider));
+        attempt.until_ms = deadline_ms;
+        do {
+                attempt.is_patience_over = nb_now_ms() >= patience_ms;
+                r = nb_cloud_read(&attempt, ret_metadata, f);
+                if (r >= 0 || (r == -ECANCELED && f->code == NB_NONE))
+                        break;
+                nb_retry_last_word(&wait.before, f);
+                wait.before = *f;
+                r = pause_before_retry(&wait, r, f);
+        } while (r >= 0);
+        if (r < 0)
+                add_deadline(&wait, f);
+        nb_log_field(NB_FIELD_ATTEMPT, NULL);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        return r < 0 ? r : 0;
+}
+
+bool nb_metadata_is_for_us(const struct nb_metadata *metadata) {
+        return metadata->token.data || metadata->user_data.kind != NB_USER_DATA_NOTHING;
+}
+
+static void report_nothing(const struct nb_metadata *metadata) {
+        const char *title = nb_provider_title(metadata->provider);
+
+        if (metadata->user_data_source[0])
+                nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "the metadata of %s holds nothing for this program: %s is %s", title, metadata->user_data_source,
+                       metadata->user_data.what);
+        else
+                nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "the metadata of %s holds nothing for this program: there is no user data", title);
+}
+
+void nb_metadata_report(const struct nb_metadata *metadata) {
+        char user_data[sizeof(metadata->user_data_source) + sizeof(metadata->user_data.what) + 4] = "", token[sizeof(metadata->token_source) + 16] = "";
+
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        if (metadata->user_data.kind != NB_USER_DATA_NOTHING)
+                (void)snprintf(user_data, sizeof(user_data), "%s (%s)", metadata->user_data_source, metadata->user_data.what);
+        if (metadata->token.data)
+                (void)snprintf(token, sizeof(token), "the token in %s", metadata->token_source);
+        if (nb_metadata_is_for_us(metadata))
+                nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s for this program: %s%s%s", nb_provider_title(metadata->provider), user_data,
+                       user_data[0] && token[0] ? ", and " : "", token);
+        else
+                report_nothing(metadata);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+}
