@@ -73,6 +73,7 @@ class Run:
                                ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
         self.lines, self.statuses = [], []
         self._changed = threading.Condition()
+        self._closing = threading.Lock()
         self.started = time.monotonic()
         self._child = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        cwd="/", start_new_session=True)
@@ -135,13 +136,14 @@ class Run:
 
     def _close(self):
         """Gives back the descriptors: a test may start hundreds of programs, and an ordinary user has 1024."""
-        if self._socket is None:
-            return
-        self._socket.shutdown(socket.SHUT_RD)       # what was sent before is read before
-        self._status_thread.join(PATIENCE)
-        for stream in (self._socket, self._child.stdout, self._child.stderr):
-            stream.close()
-        self._socket = None
+        with self._closing:                             # who kills it in a request's thread waits for it, too
+            if self._socket is None:
+                return
+            self._socket.shutdown(socket.SHUT_RD)       # what was sent before is read before
+            self._status_thread.join(PATIENCE)
+            for stream in (self._socket, self._child.stdout, self._child.stderr):
+                stream.close()
+            self._socket = None
 
     def kill(self):
         self.signal(signal.SIGKILL)
