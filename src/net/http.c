@@ -71,28 +71,23 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust, st
         return 0;
 }
 
-static int new_connections(struct nb_http **ret_http, struct nb_failure *f) {
-        _cleanup_(nb_http_freep) struct nb_http *http = NULL;
-
-        http = calloc(1, sizeof(*http));
-        if (!http)
-                return nb_failure_set_memory(f);
+static int open_connections(struct nb_http *http, struct nb_failure *f) {
         http->ca_fd = http->certificate_fd = http->key_fd = -1;
         http->connect_timeout_ms = NB_HTTP_CONNECT_TIMEOUT_MS;
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not initialise");
         http->multi = curl_multi_init();
-        if (!http->multi)
-                return nb_failure_set_memory(f);
-        *ret_http = TAKE(http);
-        return 0;
+        return http->multi ? 0 : nb_failure_set_memory(f);
 }
 
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f) {
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
-        r = new_connections(&http, f);
+        http = calloc(1, sizeof(*http));
+        if (!http)
+                return nb_failure_set_memory(f);
+        r = open_connections(http, f);
         if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
@@ -105,7 +100,10 @@ int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
-        r = new_connections(&http, f);
+        http = calloc(1, sizeof(*http));
+        if (!http)
+                return nb_failure_set_memory(f);
+        r = open_connections(http, f);
         if (r < 0)
                 return r;
         http->is_metadata = true;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+
+#include "format/metadata_document.h"
+#include "fuzz.h"
+
+#define KEY "node-bootstrap-token"
+
+static void check_secret(int r, struct nb_secret *secret, const struct nb_failure *f) {
+        FUZZ_CHECK_FAILURE(*f, r);
+        FUZZ_CHECK((r > 0) == (secret->data != NULL));
+        if (r > 0)
+                FUZZ_CHECK(secret->len > 0 && strlen(secret->data) == secret->len);
+        nb_secret_done(secret);
+}
+
+static void check_name(const char *data, size_t len) {
+        struct nb_failure f = {};
+        char name[64] = "";
+        int r = nb_metadata_seed_name(data, len, "meta-data", name, sizeof(name), &f);
+
+        FUZZ_CHECK_FAILURE(f, r);
+        FUZZ_CHECK(r > 0 || name[0] == '\0');
+}
+
+/* An address comes out as the one that it is read as. */
+static void check_lease(const char *data, size_t len) {
+        char address[NB_LEASE_ADDRESS_SIZE], again[INET_ADDRSTRLEN];
+        struct in_addr parsed;
+
+        if (nb_metadata_lease_server(data, len, address) < 0)
+                return;
+        FUZZ_CHECK(inet_pton(AF_INET, address, &parsed) == 1);
+        FUZZ_CHECK(inet_ntop(AF_INET, &parsed, again, sizeof(again)) && !strcmp(address, again));
+}
+
+void fuzz_one(const char *data, size_t len) {
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_failure f = {};
+        int r;
+
+        r = nb_metadata_tag(data, len, "tags", KEY, &secret, &f);
+        check_secret(r, &secret, &f);
+        nb_failure_clear(&f);
+        r = nb_metadata_item(data, len, "meta_data.json", KEY, &secret, &f);
+        check_secret(r, &secret, &f);
+        check_name(data, len);
+        check_lease(data, len);
+}
