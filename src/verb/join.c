@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
@@ -10,8 +12,10 @@
 #include "base/sources.h"
 #include "base/stop.h"
 #include "format/handoff.h"
+#include "format/settings_text.h"
 #include "stage/access.h"
 #include "stage/join.h"
+#include "stage/metadata.h"
 #include "verb/load.h"
 #include "verb/options.h"
 #include "verb/verb.h"
@@ -21,19 +25,29 @@
 
 /* What there is to join with. */
 struct given {
-        struct nb_settings_tokens tokens;
-        struct nb_settings settings;
-        struct nb_bootstrap bootstrap;
+        struct nb_load load;
         struct nb_access access; /* of a machine that has joined */
-        struct nb_failure why;   /* then: why there is no bootstrap */
+        int runtime_fd;          /* while the installer's copies are in use; -1 afterwards */
+        uint64_t started_ms;     /* of the join */
+        bool is_fallback;        /* kubelet has a certificate that still does */
 };
 
 #define GIVEN_INIT \
-        { .tokens = NB_SETTINGS_TOKENS_INIT, .access = NB_ACCESS_INIT }
+        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT, .runtime_fd = -1 }
+
+/* As soon as nothing is to be read any more. */
+static void forget_copies(struct given *given) {
+        if (given->runtime_fd < 0)
+                return;
+        nb_sources_use_given(-1);
+        if (nb_sources_forget_given(given->runtime_fd) < 0)
+                nb_log(LOG_WARNING, NB_NONE, "what the installer left in the runtime directory cannot be removed");
+        (void)close(TAKE_FD(given->runtime_fd));
+}
 
 static void given_done(struct given *given) {
-        nb_settings_tokens_done(&given->tokens);
-        nb_bootstrap_done(&given->bootstrap);
+        forget_copies(given);
+        nb_load_done(&given->load);
         nb_access_done(&given->access);
 }
 
@@ -75,44 +89,78 @@ static bool is_joined(const struct nb_inspection *inspection) {
         return false;
 }
 
+static int forget(int state_fd, const char *name, struct nb_failure *f) {
+        int r = nb_file_remove(state_fd, name);
+
+        if (r >= 0)
+                return 0;
+        errno = -r;
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'%s' in the state directory: %m", name);
+}
+
 /* A note from a run before this one would speak for a certificate that this run did not check. */
 static int forget_handoff(int *ret_state_fd, struct nb_failure *f) {
         _cleanup_(nb_closep) int state_fd = -1;
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r >= 0)
+                r = forget(state_fd, NB_HANDOFF_FILE, f);
+        if (r >= 0)
+                r = forget(state_fd, NB_METADATA_FILE, f);
         if (r < 0)
                 return r;
-        r = nb_file_remove(state_fd, NB_HANDOFF_FILE);
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'%s' in the state directory: %m", NB_HANDOFF_FILE);
-        }
         *ret_state_fd = TAKE_FD(state_fd);
         return 0;
 }
 
-static int run_stages(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap, const char *node_name, bool is_name_own,
-                      struct nb_failure *f) {
+/* Before the note that says that there is something to install. */
+static int leave_metadata(int state_fd, const struct nb_settings *settings, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        int r;
+
+        r = nb_settings_format(settings, &text);
+        if (r >= 0)
+                r = nb_file_write(state_fd, NB_METADATA_FILE, 0600, text.data, text.len);
+        if (r >= 0)
+                return 0;
+        errno = -r;
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'" NB_METADATA_FILE "' in the state directory: %m");
+}
+
+static uint64_t deadline(const struct given *given) {
+        uint64_t timeout_ms = given->load.settings.timeout_ms;
+
+        if (given->is_fallback && timeout_ms > FALLBACK_TIMEOUT_MS)
+                timeout_ms = FALLBACK_TIMEOUT_MS;
+        return timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + timeout_ms;
+}
+
+static int run_stages(const struct given *given, const char *node_name, bool is_name_own, struct nb_failure *f) {
+        const struct nb_load *load = &given->load;
+        const struct nb_settings *settings = &load->settings;
         _cleanup_(nb_closep) int state_fd = -1;
         _cleanup_(nb_join_done) struct nb_join join = {
                 .settings = settings,
-                .bootstrap = bootstrap,
+                .bootstrap = &load->bootstrap,
                 .node_name = node_name,
                 .is_name_own = is_name_own,
+                .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
         };
-        uint64_t started_ms = nb_now_ms(), duration_ms;
+        uint64_t duration_ms;
         int r;
 
         r = forget_handoff(&state_fd, f);
+        if (r >= 0 && load->has_metadata)
+                r = leave_metadata(state_fd, &load->from_metadata, f);
         if (r < 0)
                 return r;
         join.state_fd = state_fd;
-        join.deadline_ms = settings->timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : started_ms + settings->timeout_ms;
+        join.deadline_ms = deadline(given);
         r = nb_join_run(&join, f);
         if (r < 0)
                 return r;
-        duration_ms = nb_now_ms() - started_ms;
+        duration_ms = nb_now_ms() - given->started_ms;
         nb_log_field(NB_FIELD_STAGE, NULL);
         nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
         nb_log(LOG_INFO, NB_JOINED, "node '%s' has its certificate from the cluster at %s, %" PRIu64 " ms after the start", node_name,
@@ -121,53 +169,57 @@ static int run_stages(const struct nb_settings *settings, const struct nb_bootst
         return 0;
 }
 
-static int join_cluster(const struct nb_settings *settings, const struct nb_bootstrap *bootstrap, const char *node_name, bool is_name_own,
-                        struct nb_failure *f) {
+/* What was looked at in vain, after what is missing. */
+static int add_metadata(const struct nb_load *load, int r, struct nb_failure *f) {
+        char found[NB_FAILURE_DETAIL_MAX];
+        size_t len = strlen(f->detail);
+
+        nb_load_describe(load, found, sizeof(found));
+        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE) && found[0])
+                (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; %s", found);
+        return r;
+}
+
+/* The node password of k3s is root's to make, before this program reads metadata. */
+static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
+        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR || load->bootstrap.node_password[0])
+                return 0;
+        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                              "cluster.type: expected k3s in the settings on this machine, found it in metadata alone, or only by the token there: the node's "
+                              "password '" NB_NODE_PASSWORD_FILE "' is made before metadata is read");
+}
+
+static int join_cluster(const struct given *given, const char *node_name, bool is_name_own, struct nb_failure *f) {
+        const struct nb_bootstrap *bootstrap = &given->load.bootstrap;
         const struct nb_identity *identity = &bootstrap->identity;
         int r;
 
-        r = nb_settings_verify(settings, f);
+        r = nb_settings_verify(&given->load.settings, f);
         if (r >= 0)
-                r = nb_bootstrap_verify(bootstrap, settings, f);
+                r = add_metadata(&given->load, nb_bootstrap_verify(bootstrap, &given->load.settings, f), f);
+        if (r >= 0)
+                r = verify_supervisor(&given->load, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_TOKEN_ID, "%s", identity->token_id[0] ? identity->token_id : bootstrap->token.id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         nb_log_status("Looking for the cluster");
-        return run_stages(settings, bootstrap, node_name, is_name_own, f);
+        return run_stages(given, node_name, is_name_own, f);
 }
 
-/* Settings and everything that they name, and kubelet's kubeconfig where `access` is not NULL. */
-static int read_given(const char *config_directory, struct given *given, bool is_joined, struct nb_failure *f) {
-        struct nb_failure *why = is_joined ? &given->why : f;
-        int r;
-
-        r = nb_load_settings(config_directory, &given->tokens, &given->settings, f);
-        if (r < 0)
-                return r;
-        if (is_joined) {
-                r = nb_access_load(&given->settings, &given->access, f);
-                if (r < 0)
-                        return r;
-        }
-        r = nb_bootstrap_load(&given->settings, &given->bootstrap, why);
-        given->settings.tokens = NULL;
-        return r < 0 && !is_joined ? r : 0;
-}
-
-/* The installer's copies first; those are gone after this. */
+/* The installer's copies first. They are kept for metadata, which some of them are of, and beneath which the documents count once more. */
 static int load(const char *config_directory, struct given *given, bool is_joined, struct nb_failure *f) {
-        _cleanup_(nb_closep) int runtime_fd = -1;
         int r;
 
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &runtime_fd, f);
+        r = nb_sources_folder("RUNTIME_DIRECTORY", &given->runtime_fd, f);
         if (r < 0)
                 return r;
-        nb_sources_use_given(runtime_fd);
-        r = read_given(config_directory, given, is_joined, f);
-        nb_sources_use_given(-1);
-        if (nb_sources_forget_given(runtime_fd) < 0)
-                nb_log(LOG_WARNING, NB_NONE, "what the installer left in the runtime directory cannot be removed");
+        nb_sources_use_given(given->runtime_fd);
+        r = nb_load_local(&given->load, config_directory, f);
+        if (r >= 0 && is_joined)
+                r = nb_access_load(&given->load.settings, &given->access, f);
+        if (r < 0 || !given->load.is_metadata_wanted)
+                forget_copies(given);
         return r;
 }
 
@@ -194,27 +246,49 @@ static int verify_access(struct given *given, const struct nb_inspection *inspec
         if (r < 0)
                 return keep_unknown(inspection, &why);
         nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining anew", why.detail);
-        /* What there is to join with did not matter before. */
-        if (given->why.code == NB_NONE)
-                return 0;
-        *f = given->why;
-        return given->why.errnum > 0 ? -given->why.errnum : -EPROTO;
+        return 0;
+}
+
+static int read_metadata(struct given *given, struct nb_failure *f) {
+        struct nb_load *load = &given->load;
+        int r;
+
+        r = nb_load_recognise(load, f);
+        if (r >= 0)
+                r = nb_load_metadata(load, deadline(given), f);
+        forget_copies(given);
+        if (load->is_metadata_read)
+                nb_metadata_report(&load->metadata);
+        return r;
+}
+
+static void report_ignored(const char *ignored) {
+        if (ignored[0])
+                nb_log(LOG_NOTICE, NB_KEYS_IGNORED, "keys that are for other phases of kubeadm join are ignored: %s", ignored);
 }
 
 static int join_given(struct given *given, const struct nb_inspection *inspection, struct nb_failure *f) {
-        struct nb_settings *settings = &given->settings;
+        struct nb_settings *settings = &given->load.settings;
         char node_name[NB_NODE_NAME_MAX + 1];
         int r;
 
-        r = nb_load_node_name(settings, node_name, f);
+        if (given->load.why.code != NB_NONE) {
+                *f = given->load.why;
+                return f->errnum > 0 ? -f->errnum : -EPROTO;
+        }
+        given->started_ms = nb_now_ms();
+        given->is_fallback = inspection->fallback;
+        r = read_metadata(given, f);
+        if (r >= 0)
+                r = nb_load_node_name(settings, node_name, f);
         if (r < 0)
                 return r;
-        if (settings->ignored[0])
-                nb_log(LOG_NOTICE, NB_KEYS_IGNORED, "keys that are for other phases of kubeadm join are ignored: %s", settings->ignored);
+        report_ignored(settings->ignored);
+        report_ignored(given->load.from_metadata.ignored);
         nb_log_field(NB_FIELD_NODE, "%s", node_name);
         if (inspection->fallback && settings->timeout_ms > FALLBACK_TIMEOUT_MS)
                 settings->timeout_ms = FALLBACK_TIMEOUT_MS;
-        return join_cluster(settings, &given->bootstrap, node_name, inspection->verdict == NB_VERDICT_NOT_ROTATABLE, f);
+        return join_cluster(given, node_name, inspection->verdict == NB_VERDICT_NOT_ROTATABLE, f);
 }
 
 static int join_unless_access(const char *config_directory, const struct nb_inspection *inspection, struct nb_failure *f) {
