@@ -29,7 +29,7 @@ counter = itertools.count(1)
 class World:
     """What the session found or made before its first test."""
 
-    missing = assets = work = base = layer = bare_layer = package = deb = debs = None
+    missing = assets = work = base = kernel = layer = bare_layer = package = deb = debs = None
 
 
 def pytest_addoption(parser):
@@ -57,6 +57,7 @@ def before(package):
     """What needs the machine's own network, or is made once for all sessions."""
     World.base = image.debian()
     World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
+    World.kernel = image.kernel()
     if package:
         World.package = Path(package).read_bytes()
         return

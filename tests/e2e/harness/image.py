@@ -18,8 +18,9 @@ from . import isolation
 SUITE = "bookworm"
 PACKAGES = """
     ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libfaketime libgnutls30 libjson-c5
-    libyaml-0-2 mount procps runc socat strace systemd systemd-sysv
+    libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
 """.split()
+KERNEL = "linux-image-cloud-amd64"
 KUBELET_FLAGS = (
     "--container-runtime=remote --container-runtime-endpoint=unix:///run/containerd/containerd.sock "
     "--enforce-node-allocatable="  # kubeadm takes an empty list out of config.yaml
@@ -43,23 +44,43 @@ def sources():
 def debian(suite=SUITE, packages=PACKAGES):
     """The cached Debian tree, made if it is not there yet."""
     key = hashlib.sha256(" ".join([suite, *sorted(packages)]).encode()).hexdigest()[:12]
-    root = isolation.cache() / f"root-{suite}-{key}"
+    return cached(f"root-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", packages))
+
+
+def kernel(suite=SUITE):
+    """The cached layer with Debian's kernel for virtual machines and its modules."""
+    def make(layer):
+        everything = layer.with_name(f"{layer.name}-all")
+        shutil.rmtree(everything, ignore_errors=True)
+        mmdebstrap(everything, suite, "extract", [KERNEL])
+        for name, target in (("boot", "boot"), ("lib/modules", "usr/lib/modules")):
+            shutil.copytree(everything / name, layer / target)
+        shutil.rmtree(everything)
+
+    return cached(f"kernel-{suite}", make)
+
+
+def cached(name, make):
+    path = isolation.cache() / name
     with open(isolation.cache() / ".lock-root", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not root.exists():
-            temporary = root.with_name(f".{root.name}.tmp")
+        if not path.exists():
+            temporary = path.with_name(f".{name}.tmp")
             shutil.rmtree(temporary, ignore_errors=True)
-            lists = []
-            for text, kind in zip(sources(), ("sources", "list")):
-                if text.strip():
-                    lists.append(isolation.cache() / f".apt.{kind}")
-                    lists[-1].write_text(text)
-            command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=" + ",".join(packages)]
-            subprocess.run([*command, suite, temporary, *lists], check=True)
-            for path in lists:
-                path.unlink()
-            os.rename(temporary, root)
-    return root
+            make(temporary)
+            os.rename(temporary, path)
+    return path
+
+
+def mmdebstrap(root, suite, variant, packages):
+    lists = []
+    for text, kind in zip(sources(), ("sources", "list")):
+        if text.strip():
+            lists.append(isolation.cache() / f".apt.{kind}")
+            lists[-1].write_text(text)
+    subprocess.run(["mmdebstrap", "--quiet", f"--variant={variant}", "--include=" + ",".join(packages), suite, root, *lists], check=True)
+    for path in lists:
+        path.unlink()
 
 
 def debs(root, *packages):

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine: Debian's kernel and the session's root on emulated hardware, with firmware and devices of its own.
+
+What a container cannot have is real here: SMBIOS, fw_cfg, udev, kernel modules, volumes. The processor is emulated (TCG):
+that works on every machine that runs these tests. Its network is QEMU's own, in the session's name space: the API
+server's addresses are there, and its own address comes by DHCP.
+"""
+
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from . import controlplane, image, isolation
+from .wait import until
+
+# Runs what is sent to it, as root.
+SHELL = {
+    "/etc/systemd/system/shell.socket": "[Socket]\nListenStream=5000\nAccept=yes\n[Install]\nWantedBy=sockets.target\n",
+    "/etc/systemd/system/shell@.service": "[Service]\nExecStart=-/bin/sh\nStandardInput=socket\nStandardError=inherit\n",
+}
+NETWORK = "[Match]\nName=en*\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
+# kubelet itself would take a minute to start on such a processor.
+RUNS = "kubelet runs"
+KUBELET = f"#!/bin/sh\necho {RUNS} >/dev/ttyS0\nexec sleep infinity\n"
+# What costs seconds of such a processor and is not asked for here.
+MASKED = """containerd.service e2scrub_reap.service modprobe@.service systemd-logind.service systemd-update-utmp.service
+    systemd-update-utmp-runlevel.service""".split()
+NAME = re.compile(r"[a-z0-9-]+")
+
+
+class Template:
+    """The disk that all virtual machines of a session start from; nothing that they write stays."""
+
+    def __init__(self, work, kernel, *layers):
+        self.kernel = next(kernel.glob("boot/vmlinuz-*"))
+        self.disk = Path(work) / "disk"
+        where = Path(work) / "disk-root"
+        root = image.overlay(where, kernel, *layers)
+        for name, text in {**SHELL, "/etc/systemd/network/vm.network": NETWORK}.items():
+            (root / name.lstrip("/")).write_text(text)
+        (root / "usr/bin/kubelet").write_text(KUBELET)
+        (root / "usr/bin/kubelet").chmod(0o755)
+        image.chroot(root, "depmod", next(kernel.glob("usr/lib/modules/*")).name)
+        image.chroot(root, "systemctl", "--quiet", "mask", *MASKED)
+        image.chroot(root, "systemctl", "--quiet", "enable", "systemd-networkd.service", "shell.socket", "node-bootstrap.service")
+        with open(self.disk, "wb") as file:
+            file.truncate(2 << 30)
+        subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d", root, self.disk], check=True)
+        isolation.umount(str(root))
+        shutil.rmtree(where)
+
+
+class Vm:
+    """Off when it is made; files can be made for it in `directory`. `close()` leaves nothing of it."""
+
+    def __init__(self, work, template, name):
+        assert NAME.fullmatch(name), "it goes to the kernel command line"
+        self.name, self.template = name, template
+        self.directory = Path(work) / f"vm-{name}"
+        self.directory.mkdir()
+        self.process = None
+
+    def close(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.directory)
+
+    def file(self, name, data):
+        """A file of the host; returns its path."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        return path
+
+    def volume(self, label, files):
+        """The options for a drive with an ISO 9660 volume, as clouds and hypervisors attach it."""
+        for name, data in files.items():
+            self.file(f"{label}/{name}", data)
+        path = self.directory / f"{label}.iso"
+        folder = self.directory / label
+        subprocess.run(["genisoimage", "-quiet", "-volid", label, "-rational-rock", "-joliet", "-output", path, folder], check=True)
+        return ["-drive", f"file={path},format=raw,if=ide,media=cdrom,readonly=on"]
+
+    def boot(self, *options, arguments=()):
+        """`options` are QEMU's, `arguments` the kernel's."""
+        [port] = controlplane.free_ports(1)
+        self.port = port
+        line = ["console=ttyS0", "root=/dev/nvme0n1", "rw", "quiet", "panic=-1", "mitigations=off", f"systemd.hostname={self.name}", *arguments]
+        command = [
+            "qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-accel", "tcg", "-machine", "pc", "-cpu", "max,la57=off",
+            "-m", "512", "-kernel", self.template.kernel, "-append", " ".join(line), "-serial", f"file:{self.file('console', '')}",
+            "-drive", f"if=none,id=root,format=raw,snapshot=on,file={self.template.disk}", "-device", "nvme,serial=root,drive=root",
+            "-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:5000", "-device", "virtio-net-pci,netdev=net,romfile=", *options,
+        ]
+        with open(self.directory / "qemu", "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def run(self, script, check=True, timeout=60):
+        """What a shell script says, both streams together. QEMU takes connections long before anybody inside does."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
+                connection.sendall(f"exec 2>&1\n(\n{script}\n)\necho \" exit status $?\"\nexit\n".encode())
+                said = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+        except OSError as error:
+            said = str(error)
+        text, mark, status = said.rpartition(" exit status ")
+        assert not check or (mark and int(status) == 0), f"{script}: {said}"
+        return text
+
+    def await_kubelet(self, timeout=180):
+        """Nothing is asked inside meanwhile: that would cost more than the boot."""
+        def is_up():
+            assert self.process.poll() is None, f"QEMU ended with {self.process.returncode}:\n{self.console()}"
+            return RUNS in self.console()
+
+        try:
+            until(is_up, f"{self.name}: kubelet is started", timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.said()}") from None
+
+    def said(self):
+        return self.run("journalctl --boot --no-pager --output=short-monotonic _PID=1 + _COMM=node-bootstrap + _COMM=install + _COMM=platform",
+                        check=False) or self.console()
+
+    def console(self):
+        return (self.directory / "qemu").read_text(errors="replace") + (self.directory / "console").read_text(errors="replace")
