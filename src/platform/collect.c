@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,29 +17,30 @@
 
 const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL, nb_guestinfo_tools };
 
+struct found {
+        struct nb_platform platform;
+        struct nb_volume volume;
+        struct nb_secret user_data, token; /* of guestinfo */
+};
+
+#define FOUND_INIT \
+        { .volume = NB_VOLUME_INIT, .user_data = NB_SECRET_INIT, .token = NB_SECRET_INIT }
+
+static void found_done(struct found *found) {
+        nb_volume_done(&found->volume);
+        nb_secret_done(&found->user_data);
+        nb_secret_done(&found->token);
+}
+
 static int unwritable(const char *name, int r, struct nb_failure *f) {
         errno = -r;
         return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s' in the runtime directory cannot be written: %m", name);
 }
 
-static int clear(int folder_fd, struct nb_failure *f) {
-        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA, NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
-
-        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
-                int r = nb_file_remove(folder_fd, NAME(paths[i]));
-
-                if (r < 0)
-                        return unwritable(NAME(paths[i]), r, f);
-        }
-        return 0;
-}
-
+/* What is not found is not left either, so that nothing of an earlier run stays. */
 static int leave(int folder_fd, const char *path, const struct nb_secret *data, struct nb_failure *f) {
-        int r;
+        int r = data->len > 0 ? nb_file_write(folder_fd, NAME(path), 0600, data->data, data->len) : nb_file_remove(folder_fd, NAME(path));
 
-        if (data->len == 0)
-                return 0;
-        r = nb_file_write(folder_fd, NAME(path), 0600, data->data, data->len);
         return r < 0 ? unwritable(NAME(path), r, f) : 0;
 }
 
@@ -55,7 +57,7 @@ static int read_kernel(const char *path, struct nb_buffer *ret) {
         return r < 0 ? r : nb_file_read(folder_fd, name, ret, NULL);
 }
 
-static int take_kernel_line(const struct nb_places *places, struct nb_platform *platform, struct nb_failure *f) {
+static int take_kernel_line(const struct nb_places *places, struct found *found, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer line = NB_BUFFER_INIT(NB_KERNEL_LINE_MAX);
         int r = read_kernel(places->kernel_line, &line);
 
@@ -63,25 +65,21 @@ static int take_kernel_line(const struct nb_places *places, struct nb_platform *
                 errno = -r;
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "the kernel command line, '%s', cannot be read: %m", places->kernel_line);
         }
-        nb_kernel_line_parse(line.data, line.len, platform);
+        nb_kernel_line_parse(line.data, line.len, &found->platform);
         return 0;
 }
 
-static int take_volume(const struct nb_places *places, int folder_fd, struct nb_platform *platform, struct nb_failure *f) {
-        _cleanup_(nb_volume_done) struct nb_volume volume = NB_VOLUME_INIT;
-        enum nb_volume_kind first = strncmp(platform->data_source, "nocloud", strlen("nocloud")) == 0 ? NB_VOLUME_NOCLOUD : NB_VOLUME_CONFIG_DRIVE;
+static int take_volume(const struct nb_places *places, struct found *found, struct nb_failure *f) {
+        const char *data_source = found->platform.data_source;
+        bool is_nocloud = strncmp(data_source, "nocloud", strlen("nocloud")) == 0;
         int r;
 
-        r = nb_volume_read(places->by_label, first, &volume, f);
-        if (r < 0 || !volume.label)
+        r = nb_volume_read(places->by_label, is_nocloud ? NB_VOLUME_NOCLOUD : NB_VOLUME_CONFIG_DRIVE, &found->volume, f);
+        if (r < 0 || !found->volume.label)
                 return r;
-        r = leave(folder_fd, NB_PLATFORM_USER_DATA, &volume.user_data, f);
-        if (r >= 0)
-                r = leave(folder_fd, NB_PLATFORM_META_DATA, &volume.meta_data, f);
-        if (r < 0)
-                return r;
-        (void)snprintf(platform->volume, sizeof(platform->volume), "%s", volume.label);
-        nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata", volume.label, volume.user_data.len, volume.meta_data.len);
+        (void)snprintf(found->platform.volume, sizeof(found->platform.volume), "%s", found->volume.label);
+        nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata", found->volume.label,
+               found->volume.user_data.len, found->volume.meta_data.len);
         return 0;
 }
 
@@ -102,29 +100,22 @@ static bool is_vmware(const struct nb_places *places, const struct nb_platform *
         return false;
 }
 
-static int take_guestinfo(const struct nb_places *places, int folder_fd, struct nb_platform *platform, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret user_data = NB_SECRET_INIT;
-        _cleanup_(nb_secret_done) struct nb_secret token = NB_SECRET_INIT;
+static int take_guestinfo(const struct nb_places *places, struct found *found, struct nb_failure *f) {
         int r;
 
-        if (!is_vmware(places, platform))
+        if (!is_vmware(places, &found->platform))
                 return 0;
         if (!nb_guestinfo_is_there(places->tools)) {
                 nb_log(LOG_INFO, NB_NONE, "this is a VMware machine without vmware-rpctool and vmtoolsd: its guestinfo cannot be read");
                 return 0;
         }
-        r = nb_guestinfo_get(places->tools, NB_GUESTINFO_TOKEN, &token, f);
+        r = nb_guestinfo_get(places->tools, NB_GUESTINFO_TOKEN, &found->token, f);
         if (r >= 0)
-                r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA, &user_data, f);
-        if (r >= 0)
-                r = leave(folder_fd, NB_PLATFORM_TOKEN, &token, f);
-        /* A volume was attached for this; what is beside it counts for less. */
-        if (r >= 0 && !platform->volume[0])
-                r = leave(folder_fd, NB_PLATFORM_USER_DATA, &user_data, f);
+                r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA, &found->user_data, f);
         if (r < 0)
                 return r;
-        platform->has_guestinfo = true;
-        nb_log(LOG_INFO, NB_NONE, "VMware's guestinfo: %zu bytes of user data, %s", user_data.len, token.len > 0 ? "a token" : "no token");
+        found->platform.has_guestinfo = true;
+        nb_log(LOG_INFO, NB_NONE, "VMware's guestinfo: %zu bytes of user data, %s", found->user_data.len, found->token.len > 0 ? "a token" : "no token");
         return 0;
 }
 
@@ -137,19 +128,28 @@ static int write_note(const struct nb_platform *platform, int folder_fd, struct 
         return r < 0 ? unwritable(NAME(NB_PLATFORM_NOTE), r, f) : 0;
 }
 
-int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f) {
-        struct nb_platform platform = { 0 };
-        int result, r;
+/* A volume was attached for this: guestinfo.userdata beside it counts for nothing. */
+static int write_all(const struct found *found, int folder_fd, struct nb_failure *f) {
+        const struct nb_secret *user_data = found->volume.label ? &found->volume.user_data : &found->user_data;
+        int r;
 
-        r = clear(folder_fd, f);
-        if (r < 0)
-                return r;
-        /* A failure that is set is left alone by those after it. */
-        result = take_kernel_line(places, &platform, f);
-        r = take_volume(places, folder_fd, &platform, f);
-        result = result < 0 ? result : r;
-        r = take_guestinfo(places, folder_fd, &platform, f);
-        result = result < 0 ? result : r;
-        r = write_note(&platform, folder_fd, f);
+        r = leave(folder_fd, NB_PLATFORM_USER_DATA, user_data, f);
+        if (r >= 0)
+                r = leave(folder_fd, NB_PLATFORM_META_DATA, &found->volume.meta_data, f);
+        if (r >= 0)
+                r = leave(folder_fd, NB_PLATFORM_TOKEN, &found->token, f);
+        return r < 0 ? r : write_note(&found->platform, folder_fd, f);
+}
+
+int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f) {
+        static int (*const take[])(const struct nb_places *, struct found *, struct nb_failure *) = { take_kernel_line, take_volume, take_guestinfo };
+        _cleanup_(found_done) struct found found = FOUND_INIT;
+        int result = 0, r;
+
+        for (size_t i = 0; i < N_ELEMENTS(take); i++) {
+                r = take[i](places, &found, f);
+                result = result < 0 ? result : r;
+        }
+        r = write_all(&found, folder_fd, f);
         return result < 0 ? result : r;
 }

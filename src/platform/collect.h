@@ -18,7 +18,7 @@ struct nb_places {
 extern const struct nb_places nb_places; /* of this machine */
 
 /*
- * Writes into `folder_fd`, where nothing of an earlier run is left. What cannot be read is left out, and the rest is read all the
- * same: the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
+ * Writes into `folder_fd`, where nothing of an earlier run is left then; each file is the old one or the new one. What cannot be read is
+ * left out, and the rest is read all the same: the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
  */
 int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,8 @@
 #include "base/sources.h"
 #include "format/platform.h"
 #include "format/provider.h"
+#include "format/settings.h"
+#include "format/user_data.h"
 #include "platform/discard.h"
 
 #define MARK_MAX 32
@@ -123,6 +127,72 @@ static int clear_value(const struct nb_discard_places *places, const char *key, 
         return r;
 }
 
+/* An empty document, in the encoding that the value is said to have: cloud-init, which may read it too, then finds nothing, and no error. */
+static int choose_empty(const struct nb_discard_places *places, const char **ret, struct nb_failure *f) {
+        static const struct {
+                const char *encoding, *empty;
+        } forms[] = {
+                { "base64", "LS0tCg==" },
+                { "b64", "LS0tCg==" },
+                { "gzip+base64", "H4sIAAAAAAAC/9PV1eUCAL3OdoMEAAAA" },
+                { "gz+b64", "H4sIAAAAAAAC/9PV1eUCAL3OdoMEAAAA" },
+        };
+        _cleanup_(nb_secret_done) struct nb_secret encoding = NB_SECRET_INIT;
+        int r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA_ENCODING, &encoding, f);
+
+        if (r < 0)
+                return r;
+        *ret = "---";
+        for (size_t i = 0; i < N_ELEMENTS(forms) && encoding.len > 0; i++)
+                if (strcmp(encoding.data, forms[i].encoding) == 0)
+                        *ret = forms[i].empty;
+        return 0;
+}
+
+/* One that is ours and has an error in it may hold one. */
+static int look_for_token(const struct nb_user_data *user_data, bool *ret_has_token) {
+        const struct nb_settings_source source = { .origin = NB_GUESTINFO_USER_DATA, .is_metadata = true };
+        _cleanup_(nb_freep) struct nb_settings *settings = NULL;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        *ret_has_token = user_data->token.len > 0 || user_data->tls_bootstrap_token.len > 0;
+        if (*ret_has_token || user_data->document.len == 0)
+                return 0;
+        settings = malloc(sizeof(*settings));
+        if (!settings)
+                return -ENOMEM;
+        nb_settings_init(settings);
+        r = nb_settings_merge(settings, &source, user_data->document.data, user_data->document.len, &ignored);
+        *ret_has_token = r < 0 || settings->has_discovery_token || settings->has_tls_bootstrap_token;
+        return 0;
+}
+
+/* Settings alone, or another tool's user data, stay. */
+static int clear_user_data(const struct nb_discard_places *places, struct nb_buffer *removed, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_user_data user_data = NB_USER_DATA_INIT;
+        struct nb_failure ignored = { 0 };
+        const char *empty = NULL;
+        bool has_token = true;
+        int r;
+
+        r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA, &text, f);
+        if (r < 0 || text.len == 0)
+                return r;
+        r = nb_user_data_parse(NB_GUESTINFO_USER_DATA, text.data, text.len, &user_data, &ignored);
+        if (r >= 0) {
+                r = look_for_token(&user_data, &has_token);
+                nb_user_data_done(&user_data);
+                if (r < 0)
+                        return nb_failure_set_memory(f);
+        }
+        if (!has_token)
+                return 0;
+        r = choose_empty(places, &empty, f);
+        return r < 0 ? r : clear_value(places, NB_GUESTINFO_USER_DATA, empty, removed, f);
+}
+
 static int clear_guestinfo(const struct nb_discard_places *places, struct nb_buffer *removed, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret token = NB_SECRET_INIT;
         int r;
@@ -130,7 +200,7 @@ static int clear_guestinfo(const struct nb_discard_places *places, struct nb_buf
         r = nb_guestinfo_get(places->tools, NB_GUESTINFO_TOKEN, &token, f);
         if (r >= 0 && token.len > 0)
                 r = clear_value(places, NB_GUESTINFO_TOKEN, "---", removed, f);
-        return r;
+        return r < 0 ? r : clear_user_data(places, removed, f);
 }
 
 int nb_discard(const struct nb_discard_places *places, struct nb_failure *f) {

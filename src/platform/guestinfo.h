@@ -12,6 +12,7 @@
 #include "base/secret.h"
 
 #define NB_GUESTINFO_USER_DATA "guestinfo.userdata"
+#define NB_GUESTINFO_USER_DATA_ENCODING "guestinfo.userdata.encoding"
 #define NB_GUESTINFO_TOKEN "guestinfo.node-bootstrap.token"
 
 /* Of open-vm-tools; the first that is there is used. NULL ends the list. */

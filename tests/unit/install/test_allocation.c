@@ -3,11 +3,11 @@
 
 #include "allocation.h"
 #include "case.h"
-#include "folder.h"
 #include "install/accept.h"
 #include "install/give.h"
 #include "install/present.h"
 #include "install/write.h"
+#include "lookup.h"
 #include "pki.h"
 
 #define CURRENT "/var/lib/kubelet/pki/kubelet-client-current.pem"

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/sources.h"
 #include "case.h"
-#include "folder.h"
 #include "install/give.h"
+#include "lookup.h"
 #include "pki.h"
 
 #define READER 65533

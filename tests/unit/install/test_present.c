@@ -3,8 +3,8 @@
 
 #include "base/encoding.h"
 #include "case.h"
-#include "folder.h"
 #include "install/present.h"
+#include "lookup.h"
 #include "pki.h"
 
 #define KUBECONFIG "/etc/kubernetes/kubelet.conf"

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "case.h"
-#include "folder.h"
 #include "install/target.h"
+#include "lookup.h"
 
 static struct folder folder;
 

@@ -14,23 +14,11 @@
 #include <unistd.h>
 
 #include "case.h"
-#include "install/target.h"
 
 struct folder {
         char path[64];
         int fd;
 };
-
-/* valgrind does not know openat2(2), without which nothing can be looked up below a root. */
-static inline void folder_skip_without_lookup(void) {
-        int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int fd = nb_target_open(root_fd, "/", O_RDONLY | O_DIRECTORY);
-
-        (void)close(root_fd);
-        if (fd == -ENOSYS)
-                skip();
-        (void)close(fd);
-}
 
 static inline int folder_remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
         return remove(path);

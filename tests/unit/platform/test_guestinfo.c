@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "format/user_data.h"
+#include "platform/guestinfo.h"
+#include "tool.h"
+
+struct answer_case {
+        const char *name;
+        const char *script;
+        const char *expected; /* NULL: no value */
+        const char *failure;  /* in the message */
+};
+
+static struct answer_case cases[] = {
+        { "a value", "echo abcdef.0123456789abcdef", "abcdef.0123456789abcdef", NULL },
+        { "a value of several lines", "printf 'a\\nb\\n\\n'", "a\nb\n", NULL },
+        { "the request is one argument", "[ $# = 1 ] && echo \"$1\"", "info-get guestinfo.x", NULL },
+        { "none, by vmware-rpctool", "echo 'No value found' >&2; exit 1", NULL, NULL },
+        { "none, by vmtoolsd", "echo 'No value found'; exit 1", NULL, NULL },
+        { "an empty one", "echo", NULL, NULL },
+        { "white space", "printf ' \\t\\n'", NULL, NULL },
+        { "one that was cleared", "echo ---", NULL, NULL },
+        { "one that begins like a cleared one", "echo '--- a'", "--- a", NULL },
+        { "not on VMware", "echo 'Failed sending message to VMware.' >&2; exit 1", NULL, "exit status 1: 'Failed sending message to VMware.'" },
+        { "killed", "kill -SEGV $$", NULL, "exit status 139" },
+        { "more than there is room for", "exec cat /dev/zero", NULL, "guestinfo.x has more than 1048576 bytes" },
+};
+
+static void asks(void **state) {
+        const struct answer_case *c = *state;
+        struct nb_secret value = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+        struct tool tool;
+        int r;
+
+        tool_make(&tool, NULL, c->script);
+        r = nb_guestinfo_get(tool.list, "guestinfo.x", &value, &f);
+        assert_int_equal(r >= 0, !c->failure);
+        assert_int_equal(f.code, c->failure ? NB_PLATFORM_UNREADABLE : NB_NONE);
+        if (c->failure && !strstr(f.detail, c->failure))
+                fail_msg("'%s' is not in '%s'", c->failure, f.detail);
+        if (c->expected)
+                assert_string_equal(value.data, c->expected);
+        else
+                assert_null(value.data);
+        nb_secret_done(&value);
+        tool_remove(&tool);
+}
+
+static void takes_the_first_tool_that_is_there(void **state) {
+        struct nb_secret value = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+        struct tool tool;
+
+        tool_make(&tool, "--cmd", "[ $# = 2 ] && echo \"$1:$2\"");
+        {
+                const struct nb_guestinfo_tool list[] = { { "/nonexistent/vmware-rpctool", NULL }, tool.list[0], { NULL, NULL } };
+
+                assert_true(nb_guestinfo_is_there(list));
+                assert_int_equal(nb_guestinfo_get(list, "guestinfo.x", &value, &f), 0);
+        }
+        assert_string_equal(value.data, "--cmd:info-get guestinfo.x");
+        nb_secret_done(&value);
+        tool_remove(&tool);
+}
+
+static void no_tool_is_there(void **state) {
+        const struct nb_guestinfo_tool list[] = { { "/nonexistent/vmware-rpctool", NULL }, { NULL, NULL } };
+        struct nb_secret value = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        assert_false(nb_guestinfo_is_there(list));
+        assert_true(nb_guestinfo_get(list, "guestinfo.x", &value, &f) < 0);
+        assert_int_equal(f.code, NB_PLATFORM_UNREADABLE);
+}
+
+static void sets(void **state) {
+        struct nb_failure f = { 0 };
+        struct tool tool;
+
+        tool_make(&tool, NULL, "[ $# = 1 ] && [ \"$1\" = 'info-set guestinfo.x ---' ]");
+        assert_int_equal(nb_guestinfo_set(tool.list, "guestinfo.x", "---", &f), 0);
+        assert_true(nb_guestinfo_set(tool.list, "guestinfo.y", "---", &f) < 0);
+        assert_int_equal(f.code, NB_PLATFORM_UNREADABLE);
+        tool_remove(&tool);
+}
+
+int main(void) {
+        CASES(cases, asks);
+        CASE(takes_the_first_tool_that_is_there);
+        CASE(no_tool_is_there);
+        CASE(sets);
+        return case_run("platform guestinfo");
+}
