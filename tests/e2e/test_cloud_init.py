@@ -93,6 +93,17 @@ def token_is_with_root_alone(node):
     assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
 
 
+@pytest.mark.parametrize("name", ["cloud-config.yaml", "nocloud/user-data"])
+def test_examples_are_valid(new_node, with_cloud_init, name):
+    """To cloud-init itself, which sees what is not."""
+    node, text = new_node(layers=with_cloud_init), (EXAMPLES / name).read_text()
+    for found, content in (("good", text), ("bad", text + "write_files: {}\n")):
+        node.write(f"/root/{found}.yaml", content)
+    node.run_offline("cloud-init", "schema", "--config-file", "/root/good.yaml")
+    with pytest.raises(RuntimeError, match="is not of type"):
+        node.run_offline("cloud-init", "schema", "--config-file", "/root/bad.yaml")
+
+
 @pytest.mark.parametrize("drop_in", [None, "multi-user.conf"], ids=["as shipped", "with the drop-in"])
 def test_api_server_is_away(new_node, cluster, with_cloud_init, drop_in):
     """People and their tools get in while the machine waits; what comes after multi-user.target waits too, but for the drop-in."""

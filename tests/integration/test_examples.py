@@ -4,12 +4,16 @@
 import json
 import os
 import subprocess
+import sys
 from urllib.parse import unquote
 
 import pytest
 import yaml
 
 from machine import SOURCE
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
 TOKEN = "abcdef.0123456789abcdef"
@@ -73,3 +77,9 @@ def test_command_lines_hold_no_token(tmp_path, script, program):
         assert [w for w in words if name in w and w.endswith(file)], done.stdout
     names = [w.split(",")[0].removeprefix("name=") for w in words if w.startswith("name=")]
     assert all(len(name) <= 55 for name in names), "QEMU refuses a longer name"
+
+
+def test_drop_in_is_the_documented_one():
+    lines = (EXAMPLES / "multi-user.conf").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("#"))
+    assert text in [example.text for example in documentation.examples("unit") if example.argument == "kubelet.service"]
