@@ -315,6 +315,60 @@ static void memory_runs_out(void **state) {
         allocation_try_all(run_stream, "a: b\n---\n---\nc: [d]\n");
 }
 
+static struct yaml_case keys_of_others[] = {
+        { "key: a mapping", TEXT("a: 1\nours:\n  k: v\nb: 2\n"), "{3 k=3:v}", false },
+        { "key: a scalar", TEXT("ours: x\n"), "1:x", false },
+        { "key: a list", TEXT("ours: [a, {b: c}]\n"), "[1 1:a {1 b=1:c}]", false },
+        { "key: in quotes", TEXT("\"ours\": x\n"), "1:x", false },
+        { "key: in flow style", TEXT("{a: [1], ours: {k: v}}"), "{1 k=1:v}", false },
+        { "key: beside aliases, tags, merges and duplicates", TEXT("a: &x {b: !t c}\na: *x\n<<: *x\n*x : 1\n? [k]\n: v\nours: 1\nz: *x\n"), "7:1", false },
+        { "key: none", TEXT("a: {ours: 1}\nb: [ours, 1]\nc: ours\n"), "-", false },
+        { "key: in a list", TEXT("- ours: 1\n"), "-", false },
+        { "key: a text", TEXT("ours"), "-", false },
+        { "key: nothing", TEXT(""), "-", false },
+        { "key: in the second document", TEXT("a: 1\n---\nours: 1\n"), "-", false },
+        { "key: before a second document that is broken", TEXT("ours: 1\n---\n{[\n"), "1:1", false },
+        { "key: twice", TEXT("ours: 1\nours: 1\n"), "x.yaml:2: expected each key once, found 'ours' twice", true },
+        { "key: an alias", TEXT("a: &x 1\nours: *x\n"), "x.yaml:2: expected plain YAML, found an alias (*)", true },
+        { "key: a tag", TEXT("ours: !t 1\n"), "x.yaml:1: expected plain YAML, found a tag (!)", true },
+        { "key: a duplicate key in it", TEXT("ours: {a: 1, a: 1}\n"), "x.yaml:1: expected each key once, found 'a' twice", true },
+        { "key: broken behind it", TEXT("ours: 1\nb: [\n"), "x.yaml:3: expected YAML: did not find expected node content", true },
+};
+
+static void finds_key(void **state) {
+        const struct yaml_case *c = *state;
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *value = NULL;
+        _cleanup_(nb_buffer_done) struct nb_buffer out = NB_BUFFER_INIT(1024);
+        struct nb_failure f = { 0 };
+        int r;
+
+        r = nb_yaml_parse_key("x.yaml", c->text, c->len, NB_METADATA_MALFORMED, "ours", &value, &f);
+        assert_int_equal(r < 0, c->is_refused);
+        assert_int_equal(f.code, c->is_refused ? NB_METADATA_MALFORMED : NB_NONE);
+        if (c->is_refused) {
+                assert_null(value);
+                assert_string_equal(f.detail, c->expected);
+                return;
+        }
+        if (value)
+                print(value, &out);
+        assert_string_equal(value ? out.data : "-", c->expected);
+}
+
+static void depth_of_others_has_a_limit(void **state) {
+        for (unsigned more = 0; more < 2; more++) {
+                struct nb_yaml_node *value = NULL;
+                struct nb_failure f = { 0 };
+                char text[2 * NB_YAML_FOREIGN_DEPTH_MAX + 16] = "a: ";
+                size_t n = NB_YAML_FOREIGN_DEPTH_MAX - 1 + more;
+
+                memset(text + 3, '[', n);
+                memset(text + 3 + n, ']', n);
+                assert_int_equal(nb_yaml_parse_key("x.yaml", text, 3 + 2 * n, NB_METADATA_MALFORMED, "ours", &value, &f) < 0, more);
+                assert_null(value);
+        }
+}
+
 int main(void) {
         CASES(documents, parses);
         CASE(depth_has_a_limit);
@@ -324,6 +378,8 @@ int main(void) {
         CASES(streams, parses_stream);
         CASE(number_of_documents_has_a_limit);
         CASE(documents_share_one_limit);
+        CASES(keys_of_others, finds_key);
+        CASE(depth_of_others_has_a_limit);
         CASE(memory_runs_out);
         return case_run("yaml");
 }
