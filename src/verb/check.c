@@ -22,6 +22,7 @@ static const struct {
 } steps[] = {
         { "Settings", nb_check_settings, false },
         { "Credentials and tokens", nb_check_credentials, false },
+        { "Metadata", nb_check_metadata, true },
         { "Join", nb_check_join, true },
 };
 
@@ -122,10 +123,11 @@ static int read_options(struct nb_options *options, struct nb_check *check) {
 static void check_done(struct nb_check *check) {
         nb_check_forget_stores();
         nb_settings_tokens_done(&check->tokens);
+        nb_load_done(&check->load);
 }
 
 int nb_verb_check(int argc, char **argv) {
-        _cleanup_(check_done) struct nb_check check = { .tokens = NB_SETTINGS_TOKENS_INIT, .is_coloured = is_coloured() };
+        _cleanup_(check_done) struct nb_check check = { .tokens = NB_SETTINGS_TOKENS_INIT, .load = NB_LOAD_INIT, .is_coloured = is_coloured() };
         struct nb_options options = {
                 .verb = "check",
                 .summary = "Shows what a join would begin with, where it comes from, and whether it is enough. Changes nothing.",

@@ -144,16 +144,23 @@ static int print_token(const struct nb_check *check, const char *what, const str
         return 1;
 }
 
-int nb_check_print_tokens(const struct nb_check *check, const struct nb_settings_tokens *tokens) {
+static int print_tokens(const struct nb_check *check, const struct nb_settings_tokens *tokens) {
         return print_token(check, "token", &tokens->discovery, tokens->discovery_origin) +
                print_token(check, "token for the request", &tokens->tls_bootstrap, tokens->tls_bootstrap_origin);
 }
 
-/* Not whether it is enough: that is for the whole. */
-static int verify(const struct nb_check *check, struct nb_failure *f) {
-        _cleanup_(nb_bootstrap_done) struct nb_bootstrap bootstrap = { .token = { .value = NB_SECRET_INIT }, .identity = NB_IDENTITY_INIT, .previous = NB_IDENTITY_INIT };
+bool nb_check_has_sealed_identity(const struct nb_check *check) {
+        return check->sealed & (1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN | 1U << NB_CHECK_KUBECONFIG);
+}
 
-        return check->has_settings ? nb_bootstrap_load(&check->settings, &bootstrap, f) : 0;
+/* Not whether it is enough: that is for the whole. */
+static int verify(struct nb_check *check, struct nb_failure *f) {
+        int r = nb_load_local(&check->load, check->config_directory, f);
+
+        if (r < 0 || check->load.why.code == NB_NONE)
+                return r;
+        *f = check->load.why;
+        return f->errnum > 0 ? -f->errnum : -EPROTO;
 }
 
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
@@ -161,11 +168,11 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
 
         for (unsigned i = 0; i < _NB_CHECK_CREDENTIAL_N; i++)
                 n += print_credential(check, i);
-        n += nb_check_print_tokens(check, &check->tokens);
+        n += print_tokens(check, &check->tokens);
         n += print_closed(check);
         if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none");
-        r = verify(check, f);
+        r = check->has_settings ? verify(check, f) : 0;
         if (r >= 0 && n > 0 && check->has_settings)
                 nb_check_row(check, NB_CHECK_GOOD, "in order");
         return r;

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 
 #include "base/failure.h"
-#include "bootstrap/bootstrap.h"
 #include "format/settings.h"
 #include "verb/load.h"
 
@@ -41,9 +40,12 @@ struct nb_check {
         const char *stores[NB_CHECK_STORES_MAX + 1]; /* those that can be read here, for nb_sources_use_stores() */
         unsigned sealed;                             /* bit n: that credential is there, and only systemd can open it */
 
+        /* Of the documents, as they stand there; their tokens are not among what is loaded below. */
         bool has_settings;
         struct nb_settings_tokens tokens;
         struct nb_settings settings;
+
+        struct nb_load load; /* as `join` has it: from the second step on without metadata, from the third on with it */
 };
 
 enum nb_check_mark {
@@ -56,8 +58,11 @@ enum nb_check_mark {
 /* One line. What a terminal or a pipe could take for more than text is taken out. */
 void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The settings whose documents are `origin`, or of all origins for NULL; 0 or -ENOMEM. */
-int nb_check_print_settings(const struct nb_check *check, const struct nb_settings *settings, const char *origin);
+/* A row for one setting: "timeout: 5m (ORIGIN)"; `instead` is the origin of the stronger value that counts in its place, or NULL. 0 or -ENOMEM. */
+int nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings, enum nb_setting setting, const char *instead);
+
+/* Whether the service would see an identity that cannot be seen here. */
+bool nb_check_has_sealed_identity(const struct nb_check *check);
 
 /* Looks which of the places for credentials there are. */
 void nb_check_find_stores(struct nb_check *check);
@@ -65,11 +70,10 @@ void nb_check_forget_stores(void);
 
 int nb_check_settings(struct nb_check *check, struct nb_failure *f);
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
+int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);
 
-/* Tokens that stand in documents, masked; returns how many. */
-int nb_check_print_tokens(const struct nb_check *check, const struct nb_settings_tokens *tokens);
-
+#define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128
 
 /*

@@ -6,18 +6,26 @@
 #include "format/settings_text.h"
 #include "verb/check_internal.h"
 
-int nb_check_print_settings(const struct nb_check *check, const struct nb_settings *settings, const char *origin) {
-        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-                enum nb_setting setting = (enum nb_setting)i;
+int nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings, enum nb_setting setting, const char *instead) {
+        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        const char *origin = settings->origin[setting];
 
-                if (origin ? strcmp(settings->origin[i], origin) != 0 : !check->shows_all && !nb_setting_is_set(settings, setting))
-                        continue;
-                if (nb_setting_format(settings, setting, &value) < 0)
-                        return -ENOMEM;
-                nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)", nb_setting_key(setting), value.data, settings->origin[i]);
-        }
+        if (nb_setting_format(settings, setting, &value) < 0)
+                return -ENOMEM;
+        if (instead)
+                nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s), which does not count: %s has it, too", nb_setting_key(setting), value.data, origin, instead);
+        else
+                nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)", nb_setting_key(setting), value.data, origin);
         return 0;
+}
+
+static int print_settings(const struct nb_check *check) {
+        int r = 0;
+
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++)
+                if (check->shows_all || nb_setting_is_set(&check->settings, (enum nb_setting)i))
+                        r = nb_check_print_setting(check, &check->settings, (enum nb_setting)i, NULL);
+        return r;
 }
 
 static bool is_any_set(const struct nb_settings *settings) {
@@ -37,7 +45,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         check->has_settings = true;
         if (!is_any_set(settings))
                 nb_check_row(check, NB_CHECK_NOTE, "none: no document in %s or among the credentials has one", check->config_directory);
-        r = nb_check_print_settings(check, settings, NULL);
+        r = print_settings(check);
         if (r < 0)
                 return nb_failure_set_memory(f);
         if (settings->ignored[0])

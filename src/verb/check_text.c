@@ -7,8 +7,6 @@
 #include "format/token.h"
 #include "verb/check_internal.h"
 
-#define HIDDEN "****************"
-
 static int mask_k3s(const char *data, size_t len, char ret[static NB_CHECK_TOKEN_TEXT_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
         const char *id = token.identity.token_id;
@@ -16,7 +14,7 @@ static int mask_k3s(const char *data, size_t len, char ret[static NB_CHECK_TOKEN
 
         if (r < 0)
                 return r;
-        (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "k3s token %s%s" HIDDEN ", with%s the hash of a CA", id, id[0] ? "." : "",
+        (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "k3s token %s%s" NB_CHECK_HIDDEN ", with%s the hash of a CA", id, id[0] ? "." : "",
                        token.has_hash ? "" : "out");
         return 0;
 }
@@ -30,6 +28,6 @@ int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_T
         r = nb_token_parse(data, len, &token);
         if (r < 0)
                 return r;
-        (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %s." HIDDEN, token.id);
+        (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %s." NB_CHECK_HIDDEN, token.id);
         return 0;
 }

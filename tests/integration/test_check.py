@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check: settings and credentials as the service would get them, in a mount name space with an /etc and a /run of its own."""
 
+import json
 import os
 import pty
 import re
@@ -19,13 +20,14 @@ ETC_STORE, RUN_STORE, SYSTEM, SEALED = "etc/credstore", "run/credstore", "run/cr
 BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
 CONFIG = "etc/node-bootstrap/config.yaml"
 # No network, too: whatever is looked at here is on the machine.
-INSIDE = 'mount --rbind "$0/etc" /etc; mount --rbind "$0/run" /run; exec "$@"'
+INSIDE = 'mount --rbind "$0/etc" /etc; mount --rbind "$0/sys" /sys/class; mount --rbind "$0/run" /run; exec "$@"'
+PLATFORM = "run/node-bootstrap-platform"
 
 
 class Place:
     def __init__(self, path):
         self.path = path
-        for folder in ("etc", "run"):
+        for folder in ("etc", "run", "sys"):
             (path / folder).mkdir()
         self.secrets = [SECRET, OTHER.split(".")[1]]
 
@@ -41,6 +43,16 @@ class Place:
 
     def token(self, text=TOKEN, store=ETC_STORE, name="token", **options):
         self.put(f"{store}/node-bootstrap.{name}", text, **options)
+
+    def platform(self, user_data=None, **note):
+        """What node-bootstrap-platform.service has found."""
+        self.put(f"{PLATFORM}/platform.json", json.dumps(note), folder_mode=0o700)
+        if user_data is not None:
+            self.put(f"{PLATFORM}/user-data", user_data, folder_mode=0o700)
+
+    def dmi(self, **files):
+        for name, value in files.items():
+            self.put(f"sys/dmi/id/{name}", value + "\n", 0o444)
 
     def files(self):
         return {str(path): (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in sorted(self.path.rglob("*"))}
@@ -246,6 +258,94 @@ def test_a_file_name_cannot_move_the_cursor(place):
     place.token()
     done = place.check()
     assert done.returncode == 0 and "\033" not in done.stdout and "[2Jx.yaml" in done.stdout
+
+
+# Metadata.
+
+def test_no_cloud(place):
+    place.settings()
+    place.dmi(sys_vendor="QEMU", product_name="Standard PC")
+    found = place.bad("token-missing")
+    assert found["Metadata"] == ["- no cloud is recognised: sys_vendor is 'QEMU', product_name 'Standard PC'", "- not asked"]
+
+
+def test_nobody_is_asked_where_a_credential_gives_the_token(place):
+    place.settings()
+    place.token()
+    place.dmi(sys_vendor="Amazon EC2")
+    assert place.good()["Metadata"] == ["- recognised: Amazon EC2, since sys_vendor is 'Amazon EC2'",
+                                        "- not asked: credential 'node-bootstrap.token' gives the identity"]
+
+
+def test_nobody_is_asked_where_the_settings_say_so(place):
+    place.settings({**BASIS, "metadata": {"provider": "none"}})
+    place.dmi(sys_vendor="Amazon EC2")
+    assert place.bad("token-missing")["Metadata"][-1] == "- not asked: metadata.provider is none (/etc/node-bootstrap/config.yaml)"
+
+
+def test_nobody_is_asked_where_an_encrypted_credential_may_give_the_token(place):
+    place.settings()
+    place.token("ciphertext", store=SEALED)
+    place.dmi(sys_vendor="Amazon EC2")
+    done = place.check()
+    assert done.returncode == 0 and sections(done.stdout)["Metadata"][-1] == "- not asked: an encrypted credential gives the identity"
+
+
+def test_values_that_come_from_metadata(place):
+    """Token and settings of a NoCloud volume; what the machine has itself is stronger."""
+    place.settings({"node": {"name": "local"}, "timeout": "5m"})
+    place.platform(HEADER + to_yaml({**BASIS, "node": {"name": "cloud", "allowExisting": True}, "bootstrap": {"token": TOKEN}}), volume="cidata")
+    found = place.good()
+    source = next(row.split(": ")[0][2:] for row in found["Metadata"] if "a NodeBootstrap document" in row)
+    assert "NoCloud" in source
+    assert found["Metadata"][:2] == ["- recognised: NoCloud, since there is a volume with the label 'cidata'", "- asking NoCloud"]
+    assert f"✓ token: {MASKED} ({source})" in found["Metadata"]
+    for row in (f'- discovery.endpoints: ["10.0.0.1:6443"] ({source})', f"- node.allowExisting: true ({source})",
+                f'- node.name: "cloud" ({source}), which does not count: /etc/node-bootstrap/config.yaml has it, too'):
+        assert row in found["Metadata"], row
+    assert "- node name: local (/etc/node-bootstrap/config.yaml)" in found["Join"] and f"- the identity: {source}" in found["Join"]
+
+
+def test_two_tokens_in_metadata(place):
+    place.settings()
+    place.platform(json.dumps({"systemd.credentials": [{"name": "node-bootstrap.token", "text": TOKEN},
+                                                       {"name": "node-bootstrap.tls-bootstrap-token", "text": OTHER}]}), volume="cidata")
+    rows = place.good()["Metadata"]
+    assert f"✓ token for discovery: {MASKED}" in rows and any(row.startswith("✓ token for the request: ghijkl.**************** (") for row in rows)
+
+
+def test_user_data_of_another_tool(place):
+    place.settings()
+    place.platform("#!/bin/sh\necho hello\n", volume="cidata")
+    found = place.bad("token-missing")
+    assert "holds nothing for this program" in found["Metadata"][-1] and "script" in found["Metadata"][-1]
+
+
+def test_user_data_with_an_error(place):
+    place.settings()
+    place.platform(f"#cloud-config\nnode_bootstrap:\n  bootstrap: {{token: {TOKEN}, unknown: 1}}\n", volume="cidata")
+    found = place.bad("settings-invalid", "unknown", section="Metadata")
+    assert found["Join"] == ["- not looked at: see above"]
+
+
+def test_a_platform_that_this_user_cannot_read_is_named(place):
+    place.settings()
+    (place.path / PLATFORM).mkdir(mode=0)
+    try:
+        found = place.bad("token-missing", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+    finally:
+        (place.path / PLATFORM).chmod(0o700)
+    assert "! /run/node-bootstrap-platform cannot be looked into by this user: run as root" in found["Metadata"]
+
+
+def test_a_service_that_does_not_answer(place):
+    """In a network without a way to it."""
+    place.settings({**BASIS, "timeout": "1s", "metadata": {"provider": "hetzner"}})
+    done = subprocess.run(place.argv(), env=place.environment(), check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    found = sections(done.stdout)
+    assert done.returncode == int(FAILURES["metadata-unreachable"]["exit"])
+    assert "- by the settings: Hetzner Cloud (/etc/node-bootstrap/config.yaml)" in found["Metadata"]
+    assert any(row.startswith("✗ metadata-unreachable: ") for row in found["Metadata"])
 
 
 def on_terminal(place, **environment):

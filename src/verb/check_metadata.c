@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "bootstrap/documents.h"
+#include "format/settings_text.h"
+#include "verb/check_internal.h"
+
+#define PATIENCE_MS 15000 /* a person waits */
+
+static const char *const labels[] = { "cidata", "CIDATA", "config-2", "CONFIG-2" };
+
+/* Which cloud this is, also where nobody would ask it. */
+static int recognise(struct nb_check *check, struct nb_failure *f) {
+        struct nb_load *load = &check->load;
+        int r;
+
+        if (load->is_metadata_wanted)
+                return nb_load_recognise(load, f);
+        r = nb_machine_read(&load->machine, f);
+        if (r >= 0)
+                nb_recognise(&load->machine, &load->recognition);
+        return r;
+}
+
+static void print_recognition(const struct nb_check *check) {
+        const struct nb_load *load = &check->load;
+        const struct nb_recognition *recognition = &load->recognition;
+
+        if (recognition->provider == NB_PROVIDER_NONE)
+                nb_check_row(check, NB_CHECK_NOTE, "no cloud is recognised: %s", recognition->why);
+        else
+                nb_check_row(check, NB_CHECK_NOTE, "recognised: %s, since %s", nb_provider_title(recognition->provider), recognition->why);
+        if (load->settings.metadata_provider > NB_PROVIDER_AUTO)
+                nb_check_row(check, NB_CHECK_NOTE, "by the settings: %s (%s)", nb_provider_title(load->settings.metadata_provider),
+                             load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
+}
+
+/* What recognition goes by, and is not to be seen here. */
+static void print_hidden(const struct nb_check *check) {
+        char path[64];
+
+        if (access(NB_PLATFORM_DIRECTORY, X_OK) == 0)
+                return;
+        if (errno == EACCES) {
+                nb_check_row(check, NB_CHECK_DOUBT, NB_PLATFORM_DIRECTORY " cannot be looked into by this user: run as root");
+                return;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(labels); i++) {
+                (void)snprintf(path, sizeof(path), "/dev/disk/by-label/%s", labels[i]);
+                if (access(path, F_OK) == 0)
+                        nb_check_row(check, NB_CHECK_DOUBT, "the volume '%s' is not read yet: node-bootstrap-platform.service does so", labels[i]);
+        }
+}
+
+static void print_unwanted(const struct nb_check *check) {
+        const struct nb_load *load = &check->load;
+
+        if (load->bootstrap.identity.kind == NB_IDENTITY_NONE)
+                nb_check_row(check, NB_CHECK_NOTE, "not asked: metadata.provider is none (%s)", load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
+        else
+                nb_check_row(check, NB_CHECK_NOTE, "not asked: %s gives the identity", load->bootstrap.identity.source);
+}
+
+static void print_tokens(const struct nb_check *check) {
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
+        bool are_two = bootstrap->token.value.data && strcmp(bootstrap->token.id, identity->token_id) != 0;
+
+        if (are_two)
+                nb_check_row(check, NB_CHECK_GOOD, "token for discovery: %s." NB_CHECK_HIDDEN, bootstrap->token.id);
+        if (identity->kind != NB_IDENTITY_NONE)
+                nb_check_row(check, NB_CHECK_GOOD, "token%s: %s%s" NB_CHECK_HIDDEN " (%s)", are_two ? " for the request" : "", identity->token_id,
+                             identity->token_id[0] ? "." : "", identity->source);
+}
+
+static int print_values(const struct nb_check *check) {
+        const struct nb_load *load = &check->load;
+        int r = 0;
+
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
+                enum nb_setting setting = (enum nb_setting)i;
+                const char *origin = load->from_metadata.origin[i];
+
+                if (nb_setting_is_set(&load->from_metadata, setting))
+                        r = nb_check_print_setting(check, &load->from_metadata, setting,
+                                                   nb_setting_is_from(&load->settings, setting, origin) ? NULL : load->settings.origin[i]);
+        }
+        if (load->from_metadata.ignored[0])
+                nb_check_row(check, NB_CHECK_NOTE, "ignored: %s", load->from_metadata.ignored);
+        return r;
+}
+
+static int print_found(const struct nb_check *check, struct nb_failure *f) {
+        const struct nb_load *load = &check->load;
+        const struct nb_metadata *metadata = &load->metadata;
+        char text[NB_FAILURE_DETAIL_MAX];
+
+        if (!load->has_metadata) {
+                nb_load_describe(load, text, sizeof(text));
+                nb_check_row(check, NB_CHECK_NOTE, "%s", text);
+                return 0;
+        }
+        if (metadata->user_data_source[0])
+                nb_check_row(check, NB_CHECK_NOTE, "%s: %s", metadata->user_data_source, metadata->user_data.what);
+        print_tokens(check);
+        return print_values(check) < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+static int read_metadata(struct nb_check *check, struct nb_failure *f) {
+        uint64_t timeout_ms = check->load.settings.timeout_ms;
+        int r;
+
+        nb_check_row(check, NB_CHECK_NOTE, "asking %s", nb_provider_title(check->load.provider));
+        (void)fflush(stdout);
+        r = nb_load_metadata(&check->load, nb_now_ms() + (timeout_ms < PATIENCE_MS ? timeout_ms : PATIENCE_MS), f);
+        return r < 0 ? r : print_found(check, f);
+}
+
+int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_load *load = &check->load;
+        int r;
+
+        r = recognise(check, f);
+        if (r < 0)
+                return r;
+        print_recognition(check);
+        print_hidden(check);
+        if (!load->is_metadata_wanted)
+                print_unwanted(check);
+        else if (nb_check_has_sealed_identity(check))
+                nb_check_row(check, NB_CHECK_NOTE, "not asked: an encrypted credential gives the identity");
+        else if (load->provider == NB_PROVIDER_NONE)
+                nb_check_row(check, NB_CHECK_NOTE, "not asked");
+        else
+                return read_metadata(check, f);
+        return 0;
+}
