@@ -232,12 +232,14 @@ static int take_line(const struct nb_cloud_call *call, const char *value, const 
 static int take_member(const struct nb_cloud_call *call, const char *key, char ret[static NB_CLOUD_VALUE_MAX + 1], struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure ignored = { 0 };
+        char what[URL_MAX];
         int64_t number = 0;
         const char *text;
         size_t len;
         int r;
 
-        r = nb_json_parse(call->document.data, call->document.len, call->row->document, NB_METADATA_MALFORMED, &json, f);
+        (void)snprintf(what, sizeof(what), "%s: %s", call->title, call->row->document);
+        r = nb_json_parse(call->document.data, call->document.len, what, NB_METADATA_MALFORMED, &json, f);
         if (r < 0)
                 return r;
         if (nb_json_integer(&json, key, &number, &ignored) > 0) {

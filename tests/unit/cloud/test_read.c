@@ -1,31 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cloud/internal.h"
 
 #include "case.h"
-
-#define EXCHANGES_MAX 10
-#define OK "200 OK"
-
-/* One request that is expected, by its first line and a header (NULL for any), and the answer. */
-struct exchange {
-        const char *request, *header;
-        const char *status, *body;
-};
+#include "script.h"
 
 struct read_case {
         const char *name;
         struct nb_cloud_row row;
-        struct exchange exchanges[EXCHANGES_MAX];
+        struct exchange exchanges[SCRIPT_MAX];
         bool is_patience_over;
         enum nb_code code;       /* NB_NONE: it works */
         const char *detail;      /* a part of it */
@@ -34,77 +20,6 @@ struct read_case {
         const char *provider_id; /* the same */
         enum nb_user_data_kind kind;
 };
-
-static struct exchange *script;
-static int listen_fd;
-static char complaint[512];
-
-static void complain(const char *expected, const char *found) {
-        if (!complaint[0])
-                (void)snprintf(complaint, sizeof(complaint), "expected '%s', found '%.200s'", expected ? expected : "nothing", found);
-}
-
-static void answer(int fd, const char *request, const struct exchange *exchange) {
-        char head[256];
-        int n;
-
-        if (!exchange->request || strncmp(request, exchange->request, strlen(exchange->request)) != 0)
-                complain(exchange->request, request);
-        else if (exchange->header && !strstr(request, exchange->header))
-                complain(exchange->header, request);
-        if (!exchange->request)
-                return;
-        n = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n", exchange->status, strlen(exchange->body));
-        if (send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_MORE) < 0 || send(fd, exchange->body, strlen(exchange->body), MSG_NOSIGNAL) < 0)
-                complain("a client that listens", "none");
-}
-
-static void converse(int fd) {
-        char request[4096];
-        size_t len = 0;
-        ssize_t n;
-
-        while ((n = read(fd, request + len, sizeof(request) - 1 - len)) > 0) {
-                len += (size_t)n;
-                request[len] = '\0';
-                if (!strstr(request, "\r\n\r\n"))
-                        continue;
-                answer(fd, request, script);
-                if (!script->request)
-                        return;
-                script++;
-                len = 0;
-        }
-}
-
-static void *serve(void *userdata) {
-        int fd;
-
-        while ((fd = accept(listen_fd, NULL, NULL)) >= 0) {
-                converse(fd);
-                (void)close(fd);
-        }
-        return NULL;
-}
-
-static int start(pthread_t *ret_thread) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-        socklen_t len = sizeof(address);
-
-        listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_true(listen_fd >= 0);
-        assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, len), 0);
-        assert_int_equal(listen(listen_fd, 8), 0);
-        assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&address, &len), 0);
-        assert_int_equal(pthread_create(ret_thread, NULL, serve, NULL), 0);
-        return ntohs(address.sin_port);
-}
-
-static void stop(pthread_t thread) {
-        (void)shutdown(listen_fd, SHUT_RDWR);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        (void)close(listen_fd);
-}
 
 #define PLAIN .user_data = "/user-data"
 #define SESSION .session = "/session", .session_ttl = "X-TTL: 300", .session_header = "X-Session: ", PLAIN
@@ -157,7 +72,7 @@ static struct read_case cases[] = {
         { "one document for both", { PLAIN, .document = "/doc", .node_name = "label", .id_form = "linode://*", .id_parts = { "id" } }, { NOTHING, { "GET /doc HTTP/1.1", "Accept: application/json", OK, "{\"id\": 12345678901, \"label\": \"node-1\"}" } }, .node_name = "node-1", .provider_id = "linode://12345678901" },
         { "a document that is not there", { PLAIN, .document = "/doc", .node_name = "label", .id_form = "linode://*", .id_parts = { "id" } }, { NOTHING, { "GET /doc HTTP/1.1", NULL, "404 Not Found", "" } }, .node_name = "", .provider_id = "" },
         { "a member that is not there", { PLAIN, .document = "/doc", .node_name = "a.label" }, { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "{}" } }, .node_name = "" },
-        { "a document that is no JSON", { PLAIN, .document = "/doc", .node_name = "label" }, { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "<html>" } }, .node_name = "", .code = NB_METADATA_MALFORMED, .detail = "/doc" },
+        { "a document that is no JSON", { PLAIN, .document = "/doc", .node_name = "label" }, { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "<html>" } }, .node_name = "", .code = NB_METADATA_MALFORMED, .detail = "the test: /doc: " },
         { "a member that is a list", { PLAIN, .document = "/doc", .node_name = "label" }, { NOTHING, { "GET /doc HTTP/1.1", NULL, OK, "{\"label\": []}" } }, .node_name = "", .code = NB_METADATA_MALFORMED, .detail = "label" },
 };
 
@@ -175,13 +90,10 @@ static void reads(void **state) {
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_cloud_call call;
         struct nb_failure f = { 0 };
-        pthread_t thread;
-        char address[32];
+        char address[SCRIPT_ADDRESS_SIZE];
         int r;
 
-        complaint[0] = '\0';
-        script = c->exchanges;
-        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", start(&thread));
+        script_start(c->exchanges, address);
         assert_int_equal(nb_cloud_call_init(&call, &request, &f), 0);
         call.row = &c->row;
         call.address = address;
@@ -189,10 +101,8 @@ static void reads(void **state) {
         call.title = "the test";
         r = nb_cloud_read_row(&call, &metadata, &f);
         nb_cloud_call_done(&call);
-        stop(thread);
+        script_stop();
 
-        assert_string_equal(complaint, "");
-        assert_null(script->request);
         assert_int_equal(r < 0, c->code != NB_NONE);
         assert_int_equal(f.code, c->code);
         assert_non_null(strstr(f.detail, c->detail ? c->detail : ""));
@@ -215,13 +125,11 @@ static void the_other_address(void **state) {
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_cloud_call call;
         struct nb_failure f = { 0 };
-        pthread_t thread;
-        char address[32], other[32];
+        char address[SCRIPT_ADDRESS_SIZE], other[SCRIPT_ADDRESS_SIZE];
 
-        script = exchanges;
-        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", start(&thread));
-        stop(thread);
-        (void)snprintf(other, sizeof(other), "127.0.0.1:%d", start(&thread));
+        script_start(NULL, address);
+        script_stop();
+        script_start(exchanges, other);
         assert_int_equal(nb_cloud_call_init(&call, &request, &f), 0);
         call.row = &row;
         call.address = address;
@@ -229,7 +137,7 @@ static void the_other_address(void **state) {
         assert_true(nb_cloud_read_row(&call, &metadata, &f) >= 0);
         assert_ptr_equal(call.address, other);
         nb_cloud_call_done(&call);
-        stop(thread);
+        script_stop();
         assert_string_equal(metadata.token.data, TOKEN);
         nb_metadata_done(&metadata);
 }
@@ -240,11 +148,10 @@ static void neither_address(void **state) {
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_cloud_call call;
         struct nb_failure f = { 0 };
-        pthread_t thread;
-        char address[32], expected[96];
+        char address[SCRIPT_ADDRESS_SIZE], expected[96];
 
-        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", start(&thread));
-        stop(thread);
+        script_start(NULL, address);
+        script_stop();
         assert_int_equal(nb_cloud_call_init(&call, &request, &f), 0);
         call.row = &row;
         call.address = address;
@@ -264,17 +171,15 @@ static void retry_after_is_passed_on(void **state) {
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_cloud_call call;
         struct nb_failure f = { 0 };
-        pthread_t thread;
-        char address[32];
+        char address[SCRIPT_ADDRESS_SIZE];
 
-        script = exchanges;
-        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", start(&thread));
+        script_start(exchanges, address);
         assert_int_equal(nb_cloud_call_init(&call, &request, &f), 0);
         call.row = &row;
         call.address = address;
         assert_true(nb_cloud_read_row(&call, &metadata, &f) < 0);
         nb_cloud_call_done(&call);
-        stop(thread);
+        script_stop();
         assert_int_equal(f.retry_after_ms, 7000);
         assert_int_equal(f.http_status, 503);
         nb_metadata_done(&metadata);
