@@ -261,17 +261,19 @@ static int store_provider(struct nb_settings *settings, size_t offset _unused_, 
         return nb_provider_parse(value, len, &settings->metadata_provider);
 }
 
-/* As cloud controller managers write it into a Node's spec.providerID: "aws:///eu-west-1a/i-0123". */
+/* As cloud controller managers write it into a Node's spec.providerID: "aws:///eu-west-1a/i-0123" as a rule; those of Alibaba and Oracle
+ * write theirs without a name. */
 static int store_provider_id(struct nb_settings *settings, size_t offset _unused_, const char *value, size_t len) {
         static const char option[] = "provider-id", separator[] = "://";
-        size_t name_len = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+        const char *after_name = strstr(value, separator);
 
         if (len == 0) {
                 settings->provider_id[0] = '\0';
                 return 0;
         }
-        if (len >= NB_SETTINGS_PROVIDER_ID_SIZE || name_len == 0 || strncmp(value + name_len, separator, strlen(separator)) != 0 ||
-            len == name_len + strlen(separator) || !nb_kubelet_argument_is_valid(option, strlen(option), value))
+        if (after_name && (after_name == value || !after_name[strlen(separator)]))
+                return -EINVAL;
+        if (len >= NB_SETTINGS_PROVIDER_ID_SIZE || !nb_kubelet_argument_is_valid(option, strlen(option), value))
                 return -EINVAL;
         memcpy(settings->provider_id, value, len + 1);
         return 0;
@@ -376,7 +378,7 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
         [NB_SETTING_CRI_SOCKET] = STRING("kubelet.criSocket", store_cri_socket, 0, "unix:// and an absolute path, or the path alone", NULL),
         [NB_SETTING_EXTRA_ARGS] = { "kubelet.extraArgs", NB_SETTING_TYPE_LIST, store_extra_arg, 0, "NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' in it", MEMBER(n_extra_args), NB_SETTINGS_EXTRA_ARGS_MAX, hint_extra_arg },
         [NB_SETTING_CONFIG_FROM] = STRING("kubelet.configFrom", store_config_from, 0, "none or cluster", NULL),
-        [NB_SETTING_PROVIDER_ID] = STRING("kubelet.providerID", store_provider_id, 0, "NAME://ID without blanks, quotes, '\\' and '$' in it", NULL),
+        [NB_SETTING_PROVIDER_ID] = STRING("kubelet.providerID", store_provider_id, 0, "an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it", NULL),
         [NB_SETTING_RESTART_KUBELET] = BOOLEAN("refresh.restartKubelet", restart_kubelet),
         [NB_SETTING_KEY_TYPE] = STRING("csr.keyType", store_key_type, 0, "ecdsa-p256", NULL),
         [NB_SETTING_EXPIRATION_SECONDS] = { "csr.expirationSeconds", NB_SETTING_TYPE_NUMBER, store_expiration, 0,

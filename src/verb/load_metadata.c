@@ -103,11 +103,16 @@ static int take_document(struct nb_load *load, struct nb_failure *f) {
 static int merge_all(struct nb_load *load, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
         struct nb_metadata_document document = { .origin = load->metadata.user_data_source };
+        char origin[sizeof(load->settings.origin[0])];
 
         if (nb_settings_format(&load->from_metadata, &text) < 0)
                 return nb_failure_set_memory(f);
         document.data = text.data;
         document.len = text.len;
+        if (!document.origin[0]) {
+                (void)snprintf(origin, sizeof(origin), "the metadata of %s", nb_provider_title(load->provider));
+                document.origin = origin;
+        }
         return nb_documents_merge(load->config_directory, &document, &load->tokens, &load->settings, f);
 }
 
@@ -123,31 +128,25 @@ static int missing(const struct nb_load *load, enum nb_setting setting, bool is_
                               load->settings.origin[setting]);
 }
 
-static void set_origin(struct nb_load *load, enum nb_setting setting) {
-        char origin[sizeof(load->settings.origin[0])];
-
-        (void)snprintf(origin, sizeof(origin), "the metadata of %s", nb_provider_title(load->provider));
-        memcpy(load->settings.origin[setting], origin, sizeof(origin));
-        memcpy(load->from_metadata.origin[setting], origin, sizeof(origin));
+static void set_origin(const struct nb_load *load, struct nb_settings *settings, enum nb_setting setting) {
+        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), "the metadata of %s", nb_provider_title(load->provider));
 }
 
 static int take_node_name(struct nb_load *load, const char *text, struct nb_failure *f) {
         if (!text[0])
                 return missing(load, NB_SETTING_METADATA_NODE_NAME, nb_cloud_has_node_name(load->provider), f);
-        if (nb_node_name_parse(text, strlen(text), load->settings.node_name) < 0)
+        if (nb_node_name_parse(text, strlen(text), load->from_metadata.node_name) < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, 0, "the metadata of %s: expected a node name, found '%.64s'",
                                       nb_provider_title(load->provider), text);
-        memcpy(load->from_metadata.node_name, load->settings.node_name, sizeof(load->settings.node_name));
-        set_origin(load, NB_SETTING_NODE_NAME);
+        set_origin(load, &load->from_metadata, NB_SETTING_NODE_NAME);
         return 0;
 }
 
 static int take_provider_id(struct nb_load *load, const char *text, struct nb_failure *f) {
         if (!text[0])
                 return missing(load, NB_SETTING_METADATA_PROVIDER_ID, nb_cloud_has_provider_id(load->provider), f);
-        (void)snprintf(load->settings.provider_id, sizeof(load->settings.provider_id), "%s", text);
-        memcpy(load->from_metadata.provider_id, load->settings.provider_id, sizeof(load->settings.provider_id));
-        set_origin(load, NB_SETTING_PROVIDER_ID);
+        (void)snprintf(load->from_metadata.provider_id, sizeof(load->from_metadata.provider_id), "%s", text);
+        set_origin(load, &load->from_metadata, NB_SETTING_PROVIDER_ID);
         return 0;
 }
 
@@ -166,6 +165,12 @@ static int take_values(struct nb_load *load, uint64_t deadline_ms, bool was_name
                 r = take_node_name(load, metadata->node_name, f);
         if (r >= 0 && is_id_wanted)
                 r = take_provider_id(load, metadata->provider_id, f);
+        if (r >= 0 && (is_name_wanted || is_id_wanted))
+                r = merge_all(load, f);
+        if (r >= 0 && is_name_wanted)
+                set_origin(load, &load->settings, NB_SETTING_NODE_NAME);
+        if (r >= 0 && is_id_wanted)
+                set_origin(load, &load->settings, NB_SETTING_PROVIDER_ID);
         return r;
 }
 

@@ -23,7 +23,7 @@ struct value_case {
 #define BOOLEAN "expected true or false, found "
 #define FILE_ "expected an absolute path without //, . and .. in it, or https://HOST[:PORT]/PATH, found "
 #define PATH "expected an absolute path without //, . and .. in it, found "
-#define ID "expected NAME://ID without blanks, quotes, '\\' and '$' in it, found "
+#define ID "expected an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it, found "
 #define PROVIDER "expected none, auto, or a provider that node-bootstrap.yaml(5) names, found "
 #define TYPE "expected auto, kubernetes or k3s, found "
 #define FROM "expected none or cluster, found "
@@ -64,8 +64,8 @@ static struct value_case values[] = {
         { "providerID: none", "kubelet", "providerID", "''", NULL },
         { "providerID: no name", "kubelet", "providerID", "'://a'", ID "'://a'" },
         { "providerID: no ID", "kubelet", "providerID", "'aws://'", ID "'aws://'" },
-        { "providerID: no slashes", "kubelet", "providerID", "'aws:i-0123'", ID "'aws:i-0123'" },
-        { "providerID: a capital letter in the name", "kubelet", "providerID", "AWS:///i-0123", ID "'AWS:///i-0123'" },
+        { "providerID: Oracle's", "kubelet", "providerID", "ocid1.instance.oc1.eu-frankfurt-1.antheljt", NULL },
+        { "providerID: Alibaba's", "kubelet", "providerID", "cn-hangzhou.i-bp1a2b3c4d5e6f7g8h9i", NULL },
         { "providerID: another option behind it", "kubelet", "providerID", "'aws:///a --v=9'", ID "'aws:///a --v=9'" },
         { "providerID: a variable", "kubelet", "providerID", "'aws:///$X'", ID "'aws:///$X'" },
         { "providerID: a list", "kubelet", "providerID", "['aws:///a']", ID "a list" },
