@@ -28,7 +28,7 @@ const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
                 .session_header = "X-aliyun-ecs-metadata-token: ",
                 .user_data = "/latest/user-data",
                 .node_name = "/latest/meta-data/hostname",
-                .id_form = "*.*",
+                .id_form = "alicloud://*.*",
                 .id_parts = { "/latest/meta-data/region-id", "/latest/meta-data/instance-id" },
         },
         [NB_PROVIDER_AWS] = {
@@ -122,7 +122,7 @@ const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
                 .token_kind = "metadata key",
                 .user_data = "/opc/v2/instance/metadata/user_data",
                 .node_name = "/opc/v2/instance/hostname",
-                .id_form = "*",
+                .id_form = "oci://*",
                 .id_parts = { "/opc/v2/instance/id" },
         },
         [NB_PROVIDER_SCALEWAY] = {

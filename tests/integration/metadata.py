@@ -143,11 +143,11 @@ class Aws(Session):
     user_data_path = "/latest/user-data"
     token_path = f"/latest/meta-data/tags/instance/{TOKEN_KEY}"
     node_name_path = "/latest/meta-data/local-hostname"
-    provider_id = "aws:///eu-west-1a/i-0123456789abcdef0"
+    provider_id = "aws:///eu-west-1a/i-0a1b2c3d4e5f60718"
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.items = {"/latest/meta-data/instance-id": "i-0123456789abcdef0", "/latest/meta-data/placement/availability-zone": "eu-west-1a",
+        self.items = {"/latest/meta-data/instance-id": "i-0a1b2c3d4e5f60718", "/latest/meta-data/placement/availability-zone": "eu-west-1a",
                       "/latest/meta-data/placement/region": "eu-west-1"}
 
 
@@ -161,11 +161,11 @@ class Alibaba(Session):
     unauthorized = 403
     user_data_path = "/latest/user-data"
     node_name_path = "/latest/meta-data/hostname"
-    provider_id = "cn-hangzhou.i-bp1234567890abcdefgh"
+    provider_id = "alicloud://cn-hangzhou.i-bp1a2b3c4d5e6f7g8h9i"
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.items = {"/latest/meta-data/instance-id": "i-bp1234567890abcdefgh", "/latest/meta-data/region-id": "cn-hangzhou"}
+        self.items = {"/latest/meta-data/instance-id": "i-bp1a2b3c4d5e6f7g8h9i", "/latest/meta-data/region-id": "cn-hangzhou"}
 
 
 class Akamai(Session):
@@ -299,11 +299,11 @@ class Oracle(Service):
     user_data_path = "/opc/v2/instance/metadata/user_data"
     token_path = f"/opc/v2/instance/metadata/{TOKEN_KEY}"
     node_name_path = "/opc/v2/instance/hostname"
-    provider_id = "ocid1.instance.oc1.eu-frankfurt-1.antheljtexample"
+    provider_id = "oci://ocid1.instance.oc1.eu-frankfurt-1.antheljtexample"
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.items = {"/opc/v2/instance/id": self.provider_id, "/opc/v2/instance/displayName": NODE}
+        self.items = {"/opc/v2/instance/id": self.provider_id[len("oci://"):], "/opc/v2/instance/displayName": NODE}
 
     def refuse(self, request):
         if request.headers.get("authorization") != "Bearer Oracle" or any(name in request.headers for name in FORWARDED):

@@ -33,6 +33,28 @@ read -r _
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+def within(network, function):
+    """function() on a thread of its own, in this network name space: sockets and children of it stay there."""
+    outcome = []
+
+    def work():
+        try:
+            with open(network, "rb") as namespace:
+                if libc.setns(namespace.fileno(), CLONE_NEWNET) < 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+            outcome.append((function(), None))
+        except BaseException as error:      # pylint: disable=broad-except
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    value, error = outcome[0]
+    if error:
+        raise error
+    return value
+
+
 class Namespace:
     """Ends with the test, and with whoever runs it: then nobody holds the other end of the pipe."""
 
@@ -43,25 +65,7 @@ class Namespace:
         self.enter = ["nsenter", f"--mount={self.path}/ns/mnt", "--"]
 
     def within(self, function):
-        """function() on a thread of its own, with the network of this name space: sockets and children of it stay there."""
-        outcome = []
-
-        def work():
-            try:
-                with open(f"{self.path}/ns/net", "rb") as namespace:
-                    if libc.setns(namespace.fileno(), CLONE_NEWNET) < 0:
-                        raise OSError(ctypes.get_errno(), "setns")
-                outcome.append((function(), None))
-            except BaseException as error:      # pylint: disable=broad-except
-                outcome.append((None, error))
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        value, error = outcome[0]
-        if error:
-            raise error
-        return value
+        return within(f"{self.path}/ns/net", function)
 
     def ip(self, *arguments):
         subprocess.run(["nsenter", f"--net={self.path}/ns/net", "--", "ip", *arguments], check=True)

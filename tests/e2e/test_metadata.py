@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every cloud that has a metadata service, in the booted machine: the unit as it is shipped, the real control plane, and the services that
+tests/integration/metadata.py plays, at their real addresses. These machines have no DMI: a drop-in shows one to the unit.
+
+Volumes and VMware's guestinfo are read by node-bootstrap-platform.service: see test_platform.py and test_vm.py.
+"""
+
+import ssl
+import sys
+
+import pytest
+import yaml
+from harness import network, pki
+from harness.node import SOURCE, UNIT
+
+sys.path.append(str(SOURCE / "tests/integration"))
+
+import metadata  # noqa: E402
+import namespace  # noqa: E402
+
+DMI = "/etc/e2e-dmi"
+SYSTEM_CA = "/usr/local/share/ca-certificates/test.crt"
+
+
+@pytest.fixture(scope="module")
+def booted(new_shared_node):
+    node = new_shared_node("cloud").enable(UNIT)
+    for address in {cloud.address for cloud in (*metadata.PLAIN, metadata.Equinix)}:
+        network.ip("-n", node.netns.name, "route", "replace", f"{address}/32", "via", network.GATEWAY, "dev", "eth0")
+    node.boot("--unit=basic.target")
+    return node
+
+
+@pytest.fixture
+def node(booted):
+    booted.forget()
+    yield booted
+    booted.run("systemctl", "stop", "kubelet.service", UNIT)
+
+
+def show(node, service):
+    """DMI as this cloud has it."""
+    lines = "TemporaryFileSystem=/sys/class\n"
+    for name, value in service.dmi.items():
+        node.write(f"{DMI}/{name}", value + "\n")
+    if service.dmi:
+        lines += f"BindReadOnlyPaths={DMI}:/sys/class/dmi/id\n"
+    node.drop_in(UNIT, "[Service]\n" + lines)
+
+
+@pytest.fixture
+def enter(node):
+    """Brings the machine into a cloud; returns the cloud."""
+    entered = []
+
+    def enter(service, **options):
+        show(node, service)
+        network.reach(service.address)
+        entered.append(service(**options).start())
+        return entered[-1]
+
+    yield enter
+    for service in entered:
+        service.stop()
+        network.lose(service.address)
+        node.run("rm", "-rf", DMI)
+
+
+def document(cluster, token, **sections):
+    return yaml.safe_dump({
+        "apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap",
+        "discovery": {"endpoints": [cluster.front.endpoint], "caCertHashes": [cluster.ca.pin]}, "bootstrap": {"token": str(token)}, **sections,
+    })
+
+
+def asked(service):
+    """What this program asked, and not kubelet, which looks for a cloud by itself."""
+    return [request for request in service.requests if request.headers.get("user-agent", "").startswith("node-bootstrap")]
+
+
+def joined(node, cluster, service, token):
+    done = node.join(check=False)
+    said = node.journal_text("-u", "node-bootstrap", "--lines=60")
+    assert done.returncode == 0, said
+    cluster.await_node(node.name)
+    assert node.kubeconfig()["clusters"][0]["cluster"]["server"] == f"https://{cluster.front.endpoint}"
+    assert cluster.csrs(node.name)[0]["spec"]["username"] == f"system:bootstrap:{token.id}"
+    assert asked(service) and service.violations == []
+    assert any(service.title in entry["MESSAGE"] for entry in node.entries("metadata-read")), said
+    assert token.secret not in node.journal_text() and not node.state_files()
+
+
+CLOUDS = [cloud for cloud in metadata.PLAIN if cloud not in (metadata.CloudStack, metadata.Scaleway)]
+
+
+@pytest.mark.parametrize("service", CLOUDS, ids=lambda service: service.provider)
+def test_user_data(node, cluster, enter, service):
+    """A machine with nothing of its own: token, endpoint and pin are in the user data."""
+    token = cluster.token()
+    joined(node, cluster, enter(service, user_data=document(cluster, token)), token)
+
+
+@pytest.mark.parametrize("service", [cloud for cloud in CLOUDS if cloud.token_path], ids=lambda service: service.provider)
+def test_narrower_place(node, cluster, enter, service):
+    """The image knows the cluster, the cloud has the token for this machine; the user data is somebody else's."""
+    token = cluster.token()
+    node.configure()
+    joined(node, cluster, enter(service, user_data="#!/bin/sh\n", token=str(token)), token)
+
+
+def test_cloudstack(node, cluster, enter):
+    """At the DHCP server's address, as networkd noted it."""
+    token = cluster.token()
+    service = enter(metadata.CloudStack, user_data=document(cluster, token))
+    node.run("mkdir", "-p", "/run/systemd/netif/leases")
+    node.run("tee", "/run/systemd/netif/leases/2", stdin=f"ADDRESS={node.address}\nSERVER_ADDRESS={service.address}\n")
+    joined(node, cluster, service, token)
+
+
+def test_scaleway(node, cluster, enter):
+    """User data only for a low source port: by the drop-in that the package documents, and without it the failure names it."""
+    token = cluster.token()
+    service = enter(metadata.Scaleway, user_data="#!/bin/sh\n", token=str(token))
+    node.configure()
+    node.join(check=False)
+    assert node.await_end()[0] == "failed"
+    assert "scaleway.conf" in node.entries("metadata-refused")[-1]["MESSAGE"]
+    node.drop_in(UNIT, (SOURCE / "packaging/examples/scaleway.conf").read_text(), "60-scaleway.conf")
+    joined(node, cluster, service, token)
+
+
+def test_equinix(node, cluster, enter):
+    """By name and TLS, with the CAs of the system."""
+    token, ca = cluster.token(), pki.Authority("web")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate, key = ca.server("web", *metadata.Equinix.names)
+    pem = node.directory / "equinix.pem"
+    pem.write_bytes(certificate + key)
+    context.load_cert_chain(pem)
+    hosts = node.read("/etc/hosts")
+    node.write("/etc/hosts", hosts + f"{metadata.Equinix.address} {metadata.Equinix.names[0]}\n".encode())
+    node.write(SYSTEM_CA, ca.pem)
+    node.run("update-ca-certificates")
+    try:
+        node.write("/etc/node-bootstrap/config.yaml", yaml.safe_dump({"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap",
+                                                                      "metadata": {"provider": "equinix"}}))
+        joined(node, cluster, enter(metadata.Equinix, context=context, user_data=document(cluster, token)), token)
+    finally:
+        node.write("/etc/hosts", hosts)
+        node.path(SYSTEM_CA).unlink()
+        node.run("update-ca-certificates", "--fresh")
+
+
+def test_names(node, cluster, enter):
+    """The node is called what the cloud calls it, kubelet has its provider ID, and at the next start nobody is asked."""
+    token = cluster.token()
+    service = enter(metadata.Aws, user_data=document(cluster, token, metadata={"nodeName": True, "providerID": True}))
+    try:
+        assert node.join(check=False).returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=60")
+        found = cluster.await_node(metadata.NODE)
+        assert found["spec"]["providerID"] == metadata.Aws.provider_id
+        requests = len(asked(service))
+        service.close()
+        node.join("restart")
+        assert len(asked(service)) == requests
+        assert node.entries()[-1]["_SYSTEMD_UNIT"] == UNIT and cluster.node(metadata.NODE)
+    finally:
+        node.run("systemctl", "stop", "kubelet.service", UNIT)
+        cluster.delete_node(metadata.NODE)
+
+
+class Inside:
+    """The machine's network, for packets to be counted there."""
+
+    def __init__(self, node):
+        self.path = node.netns
+
+    def within(self, function):
+        return namespace.within(self.path, function)
+
+
+@pytest.fixture
+def no_kubelet(node):
+    """It looks for a cloud by itself."""
+    node.run("systemctl", "mask", "--runtime", "kubelet.service")
+    yield
+    node.run("systemctl", "unmask", "--runtime", "kubelet.service")
+
+
+def test_not_a_packet(node, cluster, enter, no_kubelet):
+    """A machine in a cloud, with a credential; and the same one without: then they are counted."""
+    service = enter(metadata.Aws, user_data="#!/bin/sh\n", token=str(cluster.token()))
+    packets = namespace.Packets(Inside(node))
+    try:
+        node.prepare().join()
+        sent = packets.sent()
+        assert (cluster.front.address, 6443) in sent
+        assert [target for target in sent if target[0] == metadata.LINK_LOCAL] == [] == service.connections
+        node.forget()
+        show(node, metadata.Aws)
+        node.configure().join()
+        assert (metadata.LINK_LOCAL, 80) in packets.sent() and service.connections
+    finally:
+        packets.close()

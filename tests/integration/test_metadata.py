@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every cloud: a machine fresh from an image finds its token and its settings in the metadata, and joins.
+
+The services are those of metadata.py, at their real addresses in a network of the machine's own.
+"""
+
+import gzip
+
+import pytest
+
+import faults
+import metadata
+from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
+from machine import TOKEN
+
+ALL = (*metadata.PLAIN, metadata.Equinix)
+
+
+def user_data(cloud):
+    """Everything is in the user data."""
+    return lambda world: world.enter_cloud(cloud) and None
+
+
+def narrower_place(cloud):
+    """The token of the narrower place is the good one."""
+    return lambda world: world.enter_cloud(cloud, user_data=world.document(OTHER_TOKEN), token=TOKEN) and None
+
+
+def token_alone(cloud):
+    """The settings are part of the image, the token alone comes from the cloud."""
+    def prepare(world):
+        world.enter_cloud(cloud, user_data=None, token=TOKEN + "\n")
+        knows_the_cluster(world)
+    return prepare
+
+
+def nothing(cloud):
+    return lambda world: world.enter_cloud(cloud, user_data=None) and None
+
+
+def named(cloud):
+    """Node name and provider ID come from the cloud too."""
+    def prepare(world):
+        world.local = {"metadata": {"nodeName": True, "providerID": True}}
+        world.enter_cloud(cloud, user_data=world.document(node=None))
+    return prepare
+
+
+def has_provider_id(world, run):
+    assert f"--provider-id={world.cloud.provider_id}" in world.machine.read("var/lib/kubelet/kubeadm-flags.env")
+
+
+def asked_once(world, run):
+    """No request twice: one attempt is enough."""
+    targets = [(request.method, request.target) for request in world.cloud.requests]
+    assert len(targets) == len(set(targets)), targets
+
+
+def rows():
+    for cloud in ALL:
+        yield CloudCase(f"{cloud.provider}: user data", user_data(cloud), None, 0, cloud.title, check=asked_once)
+        yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, cloud.title)
+        yield CloudCase(f"{cloud.provider}: node name and provider ID", named(cloud), None, 0, node=metadata.NODE, check=has_provider_id)
+        if cloud.token_path:
+            yield CloudCase(f"{cloud.provider}: narrower place", narrower_place(cloud))
+            yield CloudCase(f"{cloud.provider}: token alone", token_alone(cloud))
+
+
+@pytest.mark.parametrize("case", rows())
+def test_provider(played, case):
+    played(case)
+
+
+# What a metadata service can do wrong.
+
+UNREACHABLE = ("metadata-unreachable", 69)
+REFUSED = ("metadata-refused", 77)
+MANY = 10 * 1024 * 1024
+
+
+def on(kind, action, cloud=metadata.Aws, **options):
+    """The service is healthy but for this."""
+    return lambda world: world.enter_cloud(cloud).on(kind, action, **options)
+
+
+def at_connect(action):
+    def prepare(world):
+        world.enter_cloud().on_connect = action
+    return prepare
+
+
+def nobody_listens(world):
+    world.recognised()
+    world.namespace.reach(metadata.LINK_LOCAL)
+
+
+def swallowed(world):
+    world.recognised()
+
+
+def no_route(world):
+    world.recognised()
+    world.namespace.ip("route", "add", "unreachable", "169.254.0.0/16")
+
+
+def redirected(world):
+    world.enter_cloud().on("user-data", faults.redirect(world.server.url + "/latest/user-data"))
+
+
+def not_followed(world, run):
+    assert world.server.connections == []
+    assert world.server.endpoint in run.stderr, "where it was to go is named"
+
+
+def expires_once(world):
+    """The session is over when the first GET comes."""
+    cloud = world.enter_cloud()
+
+    def expire(request):
+        cloud.expire()
+    cloud.on("token", expire, times=1)
+
+
+def expires_always(world):
+    cloud = world.enter_cloud()
+
+    def expire(request):
+        if request.kind != "session":
+            cloud.expire()
+    cloud.on("any", expire)
+
+
+def sessions(n):
+    def check(world, run):
+        assert len(world.cloud.seen("session")) == n
+    return check
+
+
+def without_ipv4(world):
+    world.enter_cloud(address=metadata.Aws.address6)
+    world.namespace.reach(metadata.LINK_LOCAL)
+
+
+def ordinary_port(world):
+    """As an ordinary user's program it may bind no low port."""
+    world.enter_cloud(metadata.Scaleway)
+    world.machine.wrap = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
+
+
+
+FAULTS = [
+    CloudCase("nobody listens", nobody_listens, *UNREACHABLE, metadata.LINK_LOCAL),
+    CloudCase("packets are swallowed", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
+    CloudCase("no route", no_route, *UNREACHABLE, metadata.LINK_LOCAL),
+    CloudCase("IPv6 alone", without_ipv4),
+    CloudCase("no word", on("any", faults.stall), *UNREACHABLE),
+    CloudCase("a byte now and then", on("user-data", faults.drip), *UNREACHABLE),
+    CloudCase("slow", on("any", faults.slow(0.3))),
+    CloudCase("hangs up", on("user-data", faults.hang_up_instead), *UNREACHABLE),
+    CloudCase("answer that is cut", on("user-data", faults.cut), *UNREACHABLE),
+    CloudCase("reset", at_connect(faults.reset), *UNREACHABLE),
+    CloudCase("500 and then good", on("any", faults.INTERNAL, times=1)),
+    CloudCase("500 for ever", on("any", faults.INTERNAL), *UNREACHABLE, "500"),
+    CloudCase("429 and then good", on("user-data", faults.TOO_MANY, times=1)),
+    CloudCase("429 for ever", on("user-data", faults.TOO_MANY), *UNREACHABLE, "429"),
+    CloudCase("hangs up and then good", on("session", faults.hang_up_instead, times=1)),
+    CloudCase("403 for the session", on("session", faults.answer("", 403)), *REFUSED, "403"),
+    CloudCase("403 for the user data", on("user-data", faults.answer("", 403)), *REFUSED, "403"),
+    CloudCase("400", on("user-data", faults.answer("", 400)), *REFUSED, "400"),
+    CloudCase("418", on("user-data", faults.answer("", 418)), *REFUSED, "418"),
+    CloudCase("404 for the user data", on("user-data", faults.answer("", 404)), *MISSING),
+    CloudCase("204", on("user-data", faults.answer("", 204)), *MISSING),
+    CloudCase("empty", on("user-data", faults.answer("")), *MISSING),
+    CloudCase("page of a portal", on("user-data", faults.PORTAL), *MISSING),
+    CloudCase("session that is over, once", expires_once, check=sessions(2)),
+    CloudCase("session that is over again and again", expires_always, *REFUSED, "401"),
+    CloudCase("empty session", on("session", faults.answer("")), *REFUSED),
+    CloudCase("session with a line in it", on("session", faults.answer("a\r\nX-Forwarded-For: 192.0.2.1")), *REFUSED),
+    CloudCase("session without end", on("session", faults.answer("A" * 100000)), *REFUSED),
+    CloudCase("10 MiB", gives(b"#cloud-config\n" + b"#" * MANY), *REFUSED),
+    CloudCase("10 MiB announced", on("user-data", faults.announced(MANY)), *UNREACHABLE),
+    CloudCase("body without end", on("user-data", faults.flood), *REFUSED),
+    CloudCase("headers without end", on("user-data", faults.endless_headers), *REFUSED),
+    CloudCase("gzip bomb", gives(gzip.compress(b"#" * (100 * 1024 * 1024))), *MALFORMED),
+    CloudCase("redirect to the API server", redirected, *REFUSED, "302", check=not_followed),
+    CloudCase("redirect to itself", on("any", faults.redirect("/latest/user-data")), *REFUSED, "302"),
+    # What is otherwise elsewhere.
+    CloudCase("Azure: 404, not yet", on("user-data", faults.answer("", 404), metadata.Azure, times=2)),
+    CloudCase("Azure: 410, not yet", on("token", faults.answer("", 410), metadata.Azure, times=1)),
+    CloudCase("Azure: 404 until the deadline", on("any", faults.answer("", 404), metadata.Azure), *UNREACHABLE, "404"),
+    CloudCase("Azure: tags that are not JSON", on("token", faults.PORTAL, metadata.Azure), *MALFORMED, "tag"),
+    CloudCase("OpenStack: meta_data.json that is not JSON", on("token", faults.PORTAL, metadata.OpenStack), *MALFORMED, "meta_data.json"),
+    CloudCase("OpenStack: no meta_data.json", on("token", faults.answer("", 404), metadata.OpenStack)),
+    CloudCase("Google: 403", on("any", faults.answer("", 403), metadata.Gce), *REFUSED, "403"),
+    CloudCase("Oracle: 429 and then good", on("any", faults.TOO_MANY, metadata.Oracle, times=1)),
+    CloudCase("Hetzner: redirect", on("any", faults.redirect("http://192.0.2.1/"), metadata.Hetzner), *REFUSED, "302"),
+    CloudCase("DigitalOcean: body without end", on("user-data", faults.flood, metadata.DigitalOcean), *REFUSED),
+    CloudCase("Scaleway: no low port", ordinary_port, *REFUSED, "port below 1024", "scaleway.conf"),
+    CloudCase("token that is none", gives(None, token="not a token"), "token-malformed", 65, "tag 'node-bootstrap-token' of Amazon EC2"),
+    CloudCase("token without end", gives(None, token="A" * 100000), *REFUSED),
+]
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_fault(played, case):
+    played(case)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where metadata does not apply, no packet is sent for it; and what the installer takes of it, and when."""
+
+import json
+import os
+
+import pytest
+
+import metadata
+import pki
+from cloud import CloudWorld
+from machine import HEADER, NODE, TOKEN, Machine, to_yaml
+
+METADATA = [metadata.LINK_LOCAL, metadata.Aws.address6, metadata.Alibaba.address, metadata.Scaleway.address]
+NOTE = "metadata.yaml"
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = CloudWorld(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+@pytest.fixture
+def machine(world):
+    return world.machine
+
+
+def settings(world, **sections):
+    """All that the machine has to know but the token."""
+    return {"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}, "node": {"name": NODE}, **sections}
+
+
+def configure(world, mode=0o644, **sections):
+    world.machine.write_settings(HEADER + to_yaml(settings(world, **sections)))
+    path = world.machine.etc / "config.yaml"
+    path.chmod(mode)
+    world.machine.secret_files.append(path)
+
+
+# Not a packet.
+
+def credential(world):
+    configure(world)
+    world.machine.set_credential("token", TOKEN)
+
+
+def other_credential(world):
+    configure(world)
+    world.machine.set_credential("tls-bootstrap-token", TOKEN)
+    world.machine.set_credential("token", TOKEN)
+
+
+def token_in_settings(world):
+    configure(world, 0o600, bootstrap={"token": TOKEN})
+
+
+def join_configuration(world):
+    text = ("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n" +
+            to_yaml({"discovery": {"bootstrapToken": {"apiServerEndpoint": world.server.endpoint, "token": TOKEN, "caCertHashes": [world.cluster.ca.pin]}},
+                     "nodeRegistration": {"name": NODE}}))
+    world.machine.set_credential("config", text)
+
+
+@pytest.mark.parametrize("give", [credential, other_credential, token_in_settings, join_configuration], ids=lambda give: give.__name__.replace("_", " "))
+def test_token_on_the_machine(world, give):
+    """In a cloud, and the machine has its token from elsewhere: what is sent goes to the API server."""
+    (world.machine.etc / "config.yaml").unlink()
+    give(world)
+    cloud = world.enter_cloud(user_data="#!/bin/sh\n")
+    packets = world.packets()
+    world.machine.unit().joined()
+    world.assert_joined()
+    sent = packets.sent()
+    assert (world.server.host, world.server.port) in sent, "the packets are seen"
+    assert [address for address, _ in sent if address in METADATA] == []
+    assert {address for address, _ in sent} == {world.server.host}
+    assert cloud.connections == []
+
+
+@pytest.mark.parametrize("provider", ["auto", "none"])
+def test_no_cloud(world, machine, provider):
+    """A machine of one's own, and one where metadata is switched off: not one packet, to anybody."""
+    configure(world, metadata={"provider": provider})
+    if provider == "auto":
+        world.namespace.set_dmi(sys_vendor="Dell Inc.", product_name="PowerEdge R650", chassis_asset_tag="Not Specified", bios_vendor="Dell Inc.")
+        world.namespace.reach(metadata.LINK_LOCAL)
+    else:
+        world.enter_cloud()
+    packets = world.packets()
+    run = machine.unit().failed("token-missing", 66, "node-bootstrap.token")
+    assert ("cloud" in run.stderr) == (provider == "auto")
+    assert packets.sent() == []
+    machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}").wait()
+    assert packets.sent() == []
+
+
+def test_no_dmi(world, machine):
+    """Neither has this machine a folder for it."""
+    configure(world)
+    packets = world.packets()
+    machine.join().failed("token-missing", 66)
+    assert packets.sent() == []
+
+
+def test_cloud_is_asked(world, machine):
+    """The same machine without the credential: the counter counts."""
+    configure(world)
+    cloud = world.enter_cloud(user_data=None, token=TOKEN)
+    packets = world.packets()
+    machine.unit().joined()
+    assert (metadata.LINK_LOCAL, 80) in packets.sent() and cloud.requests
+
+
+def test_no_proxy(world, machine):
+    """Metadata goes to no proxy, whatever the environment says; nobody is there."""
+    cloud = world.enter_cloud()
+    proxy = {name: "http://192.0.2.1:3128" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")}
+    machine.inspect()
+    run = machine.join(environment={**proxy, "no_proxy": world.server.host})
+    assert len(cloud.seen("user-data")) == 1, run.stderr
+    run.joined()
+
+
+# What the installer takes of it.
+
+def joined_by_metadata(world, **changes):
+    cloud = world.enter_cloud(user_data=world.document(**changes))
+    world.machine.inspect().joined()
+    world.machine.join().joined()
+    return cloud
+
+
+def test_note_for_the_installer(world, machine):
+    """What the metadata said, without its token; gone with the join."""
+    joined_by_metadata(world)
+    path = machine.state / NOTE
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text()
+    assert world.server.endpoint in text and NODE in text and TOKEN.split(".", maxsplit=1)[0] not in text
+    machine.install().joined()
+    world.assert_joined()
+    assert list(machine.state.iterdir()) == []
+
+
+def test_record(world, machine):
+    world.local = {"metadata": {"nodeName": True}}
+    world.configure()
+    world.enter_cloud(user_data=world.document(node=None))
+    machine.unit().joined()
+    record = json.loads(machine.read(Machine.RECORD))
+    assert (record["node"], record["metadata"]) == (metadata.NODE, "aws")
+    assert record["caCertHashes"] == [world.cluster.ca.pin]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["cloud", "no cloud any more"])
+def test_next_boot(world, machine, is_there):
+    """The node name came from the cloud: at the next boot the machine is a node by its record, and nobody is asked."""
+    world.local = {"metadata": {"nodeName": True}}
+    world.configure()
+    cloud = world.enter_cloud(user_data=world.document(node=None))
+    machine.unit().joined()
+    asked = len(cloud.requests)
+    if not is_there:
+        world.namespace.set_dmi(**{name: "x" for name in metadata.Aws.dmi})
+    packets = world.packets()
+    run = machine.inspect().joined()
+    assert run.note["verdict"] == "usable", run.note
+    machine.join().joined()
+    machine.install().joined()
+    assert packets.sent() == [] and len(cloud.requests) == asked
+    world.assert_joined(metadata.NODE)
+
+
+def test_name_on_the_machine_is_another(world, machine):
+    """A name that root wrote is stronger than the one that was recorded from a cloud."""
+    world.enter_cloud(user_data=world.document(node={"name": "elsewhere"}))
+    machine.unit().joined()
+    world.local = {"node": {"name": NODE}}
+    world.configure()
+    assert machine.inspect().joined().note["verdict"] != "usable"
+
+
+def put_note(machine, **sections):
+    machine.put_state(NOTE, HEADER + to_yaml(sections))
+
+
+def test_note_where_a_credential_gives_the_token(world, machine):
+    """A hostile join writes one: it is passed over, since metadata does not apply."""
+    configure(world)
+    machine.set_credential("token", TOKEN)
+    machine.inspect().joined()
+    machine.join().joined()
+    put_note(machine, node={"taints": [{"key": "evil", "effect": "NoSchedule"}]}, kubelet={"extraArgs": ["node-labels=evil=true"]})
+    machine.install().joined()
+    world.assert_joined()
+    assert not any("evil" in path.read_text() for path in machine.root.rglob("*") if path.is_file())
+    assert list(machine.state.iterdir()) == []
+
+
+@pytest.mark.parametrize("keys", [{}, {"unsafeSkipCAVerification": True}, {"trustWholeBundle": True}], ids=["pins", "no pins", "whole bundle"])
+def test_note_of_another_cluster(world, machine, keys):
+    """Where root wrote a pin, no cloud and no hostile join says another one."""
+    world.local = {"discovery": {"caCertHashes": [world.cluster.ca.pin]}}
+    world.configure()
+    world.recognised()
+    other = pki.CA("other")
+    machine.put_handoff(other, world.server.url, metadata="aws")
+    put_note(machine, **settings(world, discovery={"endpoints": [world.server.endpoint], **(keys or {"caCertHashes": [other.pin]})}))
+    machine.install().failed("handoff-untrusted", 76)
+    assert machine.target_names() == {}
+
+
+def test_note_where_metadata_is_switched_off(world, machine):
+    """The pin would be the attacker's: without metadata there is none, and nothing is installed."""
+    machine.put_handoff(world.cluster.ca, world.server.url, metadata="aws")
+    put_note(machine, **settings(world))
+    world.configure(metadata={"provider": "none"})
+    machine.install().failed("handoff-untrusted", 76)
+    assert machine.target_names() == {}
+
+
+@pytest.mark.parametrize("section, key, value", [("kubelet", "kubeconfig", "/etc/kubernetes/manifests/x.yaml"), ("kubelet", "extraArgs", ["config=/tmp/x"]),
+                                                 ("kubelet", "caFile", "/etc/passwd"), ("csr", "keyType", "rsa-2048")], ids=lambda value: str(value)[:20])
+def test_note_that_says_too_much(world, machine, section, key, value):
+    """What user data may not say, what join left may not say either."""
+    joined_by_metadata(world)
+    put_note(machine, **settings(world, **{section: {key: value}}))
+    run = machine.install()
+    assert run.exit != 0 and key in run.stderr and "config.yaml" in run.stderr, run.stderr
+    assert machine.target_names() == {}
+
+
+def test_note_that_names_another_node(world, machine):
+    """The certificate is for the name that the cloud gave."""
+    joined_by_metadata(world)
+    put_note(machine, **{**settings(world), "node": {"name": "other"}})
+    run = machine.install()
+    assert run.exit != 0 and machine.target_names() == {}, run.stderr
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, lambda path: path.mkdir(),
+                                  lambda path: path.write_bytes(b"#" * (4 << 20)), lambda path: path.write_bytes(b"\0\xff[")],
+                         ids=["link", "FIFO", "folder", "too large", "not YAML"])
+def test_note_that_is_no_file(world, machine, make):
+    joined_by_metadata(world)
+    (machine.state / NOTE).unlink()
+    make(machine.state / NOTE)
+    run = machine.install()
+    assert run.exit != 0 and machine.target_names() == {}, run.stderr
+
+
+def test_note_that_is_missing(world, machine):
+    """What the cloud said is needed, and join left none of it."""
+    joined_by_metadata(world)
+    (machine.state / NOTE).unlink()
+    run = machine.install()
+    assert run.exit != 0 and machine.target_names() == {}, run.stderr
