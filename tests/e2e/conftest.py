@@ -125,6 +125,14 @@ def other_cluster(world):
     made.stop()
 
 
+@pytest.fixture(scope="session")
+def library(world):
+    """Preloaded, it lets a program die at a chosen step (die_at.c)."""
+    made = world.work / "die_at.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, Path(__file__).with_name("die_at.c"), "-ldl"], check=True)
+    return made
+
+
 def node_factory(world, made):
     def make(cluster, slug="node", package=True, layers=()):
         binds = [f"{world.assets}/{name}:/usr/bin/{name}" for name in ("kubelet", "kubeadm")]

@@ -2,8 +2,6 @@
 """Killed at any moment, the process or the whole machine: the next start finishes the join, with exactly one request."""
 
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
@@ -111,13 +109,6 @@ def test_crash_needs_no_hand(manual, cluster):
 
 
 # At every single step on disk: die_at.c kills the process at its n-th one.
-
-
-@pytest.fixture(scope="module")
-def library(world):
-    made = world.work / "die_at.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, Path(__file__).with_name("die_at.c"), "-ldl"], check=True)
-    return made
 
 
 @pytest.fixture
