@@ -92,6 +92,9 @@ static struct user_data_case cases[] = {
         { "a credential that is not taken", "{\"systemd.credentials\": [{}, {\"name\": \"node-bootstrap.kubeconfig\", \"text\": \"a\"}]}",
           .detail = "x: systemd.credentials[1]: expected node-bootstrap.token, .tls-bootstrap-token or .config, found 'node-bootstrap.kubeconfig'; only the import of user data in "
                     "systemd 261 and newer takes others" },
+        { "a token in the place of a name is not quoted", "{\"systemd.credentials\": [{\"name\": \"node-bootstrap." TOKEN "\", \"text\": \"a\"}]}",
+          .detail = "x: systemd.credentials[0]: expected node-bootstrap.token, .tls-bootstrap-token or .config, found '(a token)'; only the import of user data in "
+                    "systemd 261 and newer takes others" },
         { "a credential twice", "{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"a\"}, {\"name\": \"node-bootstrap.token\", \"text\": \"b\"}]}",
           .detail = "x: systemd.credentials[1]: expected each name once, found it twice" },
         { "a credential with two values", "{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"a\", \"data\": \"YQ==\"}]}",
