@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each way in, by its example in the manual: the text as it stands there, with the addresses and files of this cluster."""
 
+import base64
+import gzip
 import os
 import re
 import subprocess
@@ -169,6 +171,42 @@ def test_joins(tmp_path, example):
     finally:
         world.close()
     world.check()
+
+
+ENCODINGS = {"raw": bytes, "base64": base64.b64encode, "gzip": gzip.compress, "gzip in base64": lambda data: base64.b64encode(gzip.compress(data))}
+
+
+def give(machine, path, data):
+    """A copy as `install --inspect` leaves it, of what is at this path on a real machine."""
+    name = "given-" + path[1:].replace("-", r"\x2d").replace("/", "-")
+    (machine.run / name).write_bytes(data)
+    (machine.run / name).chmod(0o600)
+
+
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize("example", documentation.examples("user-data"), ids=str)
+def test_joins_by_user_data(tmp_path, example, encode):
+    """On a NoCloud volume: a machine without any credential."""
+    world = ways.World(tmp_path)
+    try:
+        machine = world.machine
+        (machine.credentials / "node-bootstrap.token").unlink()
+        machine.write_settings(HEADER + f"node: {{name: {NODE}}}\n")
+        machine.inspect().joined()
+        give(machine, "/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
+        give(machine, "/run/node-bootstrap-platform/user-data", encode(at(world, example.text).encode()))
+        run = machine.join().joined()
+        assert "NoCloud" in run.stderr and not any(machine.run.glob("given-*"))
+        machine.install().joined()
+        requested_as(world, f"system:bootstrap:{TOKEN_ID}")
+    finally:
+        world.close()
+    world.check()
+
+
+def test_every_form_of_user_data_has_an_example():
+    texts = [example.text for example in documentation.examples("user-data")]
+    assert all(any(text.startswith(begin) for text in texts) for begin in ("apiVersion: ", "#cloud-config\n", "MIME-Version: ", "{")) and len(texts) == 4
 
 
 # What `node-bootstrap setup` makes of each example: words that tell it, and the credentials.
