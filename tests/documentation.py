@@ -2,7 +2,7 @@
 """The examples in the manual pages and the README, for the tests that run them.
 
 In a manual page the line before a literal display says what it is: `.\\" example: KIND [ARGUMENT]`. In the README the language of a
-block is its kind, and blocks without one are for developers and read by nobody.
+block is its kind (what begins as a cloud-config is user data), and blocks without one are for developers and read by nobody.
 """
 
 import re
@@ -43,7 +43,8 @@ def of_readme():
     for found in re.finditer(r"^( *)```(\w*)\n((?:.*\n)*?) *```\n", text, re.M):
         line = text.count("\n", 0, found.start()) + 1
         body = re.sub(f"^{found[1]}", "", found[3], flags=re.M)
-        yield Example(f"{README.name}:{line}", {"sh": "shell"}.get(found[2], found[2]), "", body)
+        kind = "user-data" if body.startswith("#cloud-config\n") else {"sh": "shell"}.get(found[2], found[2])
+        yield Example(f"{README.name}:{line}", kind, "", body)
 
 
 def examples(kind=None):
