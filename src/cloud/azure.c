@@ -19,7 +19,7 @@ static int read_token(struct nb_cloud_call *call, struct nb_metadata *metadata, 
         r = nb_cloud_get(call, TAGS, "application/json", NB_CLOUD_DOCUMENT_MAX, &tags, f);
         if (r > 0)
                 r = nb_metadata_tag(tags.data, tags.len, "the tags of Microsoft Azure", NB_CLOUD_TOKEN_KEY, &token, f);
-        return r > 0 ? nb_cloud_take_token(call, token.data, token.len, "tag", metadata, f) : r;
+        return r > 0 ? nb_cloud_take_token(call, token.data, token.len, "tag '" NB_CLOUD_TOKEN_KEY "'", metadata, f) : r;
 }
 
 /* As its cloud controller manager writes it: the resource group in lower case, since Azure itself returns it in either. */

@@ -55,7 +55,7 @@ static int translate(const struct nb_cloud_call *call, int r, const struct nb_fa
                 return r;
         if (code == NB_METADATA_REFUSED)
                 return nb_failure_set(f, code, cause->errnum,
-                                      "%s; %s answers no other, and the sandbox of node-bootstrap.service forbids one without the drop-in scaleway.conf of the examples",
+                                      "%s; %s answers no other, and the sandbox of node-bootstrap.service forbids one without the drop-in scaleway.conf, which node-bootstrap.service(8) shows",
                                       cause->detail, call->title);
         if (code == NB_ENDPOINT_UNREACHABLE)
                 code = NB_METADATA_UNREACHABLE;

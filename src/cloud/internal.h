@@ -25,8 +25,8 @@ struct nb_cloud_row {
         const char *session;     /* path to PUT to for a session token; NULL for none */
         const char *session_ttl; /* header of that */
         const char *session_header;
-        const char *token; /* path of the narrower place; NULL for none */
-        const char *token_kind;
+        const char *token;       /* path of the narrower place; NULL for none */
+        const char *token_place; /* for people: "instance tag 'node-bootstrap-token'" */
         const char *user_data;
         const char *document;  /* path of a JSON document */
         const char *node_name; /* value; NULL where the cloud does not tell */
@@ -74,7 +74,7 @@ int nb_cloud_read_provider_id(struct nb_cloud_call *call, struct nb_metadata *me
 int nb_cloud_read_row(struct nb_cloud_call *call, struct nb_metadata *metadata, struct nb_failure *f);
 
 /* What was read, checked and put into its member. */
-int nb_cloud_take_token(const struct nb_cloud_call *call, const char *text, size_t len, const char *kind, struct nb_metadata *metadata,
+int nb_cloud_take_token(const struct nb_cloud_call *call, const char *text, size_t len, const char *place, struct nb_metadata *metadata,
                         struct nb_failure *f);
 int nb_cloud_take_user_data(const struct nb_cloud_call *call, const struct nb_secret *data, struct nb_metadata *metadata,
                             struct nb_failure *f);

@@ -11,7 +11,7 @@
 #define SPACE " \t\r\n"
 #define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/()-"
 
-int nb_cloud_take_token(const struct nb_cloud_call *call, const char *text, size_t len, const char *kind, struct nb_metadata *metadata,
+int nb_cloud_take_token(const struct nb_cloud_call *call, const char *text, size_t len, const char *place, struct nb_metadata *metadata,
                         struct nb_failure *f) {
         while (len > 0 && strchr(SPACE, text[len - 1]))
                 len--;
@@ -23,7 +23,7 @@ int nb_cloud_take_token(const struct nb_cloud_call *call, const char *text, size
                 return 0;
         if (nb_secret_init(&metadata->token, len) < 0 || nb_secret_append(&metadata->token, text, len) < 0)
                 return nb_failure_set_memory(f);
-        (void)snprintf(metadata->token_source, sizeof(metadata->token_source), "%s '%s' of %s", kind, NB_CLOUD_TOKEN_KEY, call->title);
+        (void)snprintf(metadata->token_source, sizeof(metadata->token_source), "%s of %s", place, call->title);
         return 1;
 }
 
@@ -64,7 +64,7 @@ int nb_cloud_read_token(struct nb_cloud_call *call, struct nb_metadata *metadata
         if (!call->row->token)
                 return 0;
         r = nb_cloud_get(call, call->row->token, NULL, NB_CLOUD_TOKEN_MAX, &text, f);
-        return r > 0 ? nb_cloud_take_token(call, text.data, text.len, call->row->token_kind, metadata, f) : r;
+        return r > 0 ? nb_cloud_take_token(call, text.data, text.len, call->row->token_place, metadata, f) : r;
 }
 
 int nb_cloud_read_user_data(struct nb_cloud_call *call, struct nb_metadata *metadata, struct nb_failure *f) {

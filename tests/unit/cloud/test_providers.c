@@ -249,7 +249,7 @@ static struct file_case files[] = {
           NB_USER_DATA_DOCUMENT, "metadata item 'node-bootstrap-token' of OpenStack", "node-1", "openstack:///u-1" },
         { "a config drive without metadata", NB_PROVIDER_OPENSTACK, "config-2", SCRIPT, NULL, NULL, NB_NONE, NB_USER_DATA_NOTHING, NULL, "", "" },
         { "a config drive with an error in it", NB_PROVIDER_OPENSTACK, "config-2", SCRIPT, "{", NULL, NB_METADATA_MALFORMED, NB_USER_DATA_NOTHING, NULL, "", "" },
-        { "VMware", NB_PROVIDER_VMWARE, "", DOCUMENT, NULL, TOKEN "\n", NB_NONE, NB_USER_DATA_DOCUMENT, "guestinfo 'node-bootstrap-token' of VMware", "", "" },
+        { "VMware", NB_PROVIDER_VMWARE, "", DOCUMENT, NULL, TOKEN "\n", NB_NONE, NB_USER_DATA_DOCUMENT, "guestinfo.node-bootstrap.token of VMware", "", "" },
         { "VMware without either", NB_PROVIDER_VMWARE, "", NULL, NULL, NULL, NB_NONE, NB_USER_DATA_NOTHING, NULL, "", "" },
 };
 

@@ -35,12 +35,12 @@ static struct read_case cases[] = {
         { "a document", { PLAIN }, { { "GET /user-data HTTP/1.1", NULL, OK, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n" } }, .kind = NB_USER_DATA_DOCUMENT },
         { "headers of the cloud", { PLAIN, .lines = { "Metadata: true" } }, { { "GET /user-data HTTP/1.1", "\r\nMetadata: true\r\n", "404 Not Found", "" } } },
 
-        { "a token of its own", { PLAIN, .token = "/token", .token_kind = "tag" }, { { "GET /token HTTP/1.1", NULL, OK, TOKEN "\n" }, NOTHING }, .token = TOKEN },
-        { "white space is no token", { PLAIN, .token = "/token", .token_kind = "tag" }, { { "GET /token HTTP/1.1", NULL, OK, " \r\n" }, NOTHING } },
-        { "no token of its own", { PLAIN, .token = "/token", .token_kind = "tag" }, { { "GET /token HTTP/1.1", NULL, "404 Not Found", "no" }, NOTHING } },
+        { "a token of its own", { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" }, { { "GET /token HTTP/1.1", NULL, OK, TOKEN "\n" }, NOTHING }, .token = TOKEN },
+        { "white space is no token", { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" }, { { "GET /token HTTP/1.1", NULL, OK, " \r\n" }, NOTHING } },
+        { "no token of its own", { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" }, { { "GET /token HTTP/1.1", NULL, "404 Not Found", "no" }, NOTHING } },
 
         { "a session", { SESSION }, { { "PUT /session HTTP/1.1", "\r\nX-TTL: 300\r\n", OK, "s1\n" }, { "GET /user-data HTTP/1.1", "\r\nX-Session: s1\r\n", "404 Not Found", "" } } },
-        { "one session for all", { SESSION, .token = "/token", .token_kind = "tag" }, { { "PUT /session HTTP/1.1", NULL, OK, "s1" }, { "GET /token HTTP/1.1", "\r\nX-Session: s1\r\n", "404 Not Found", "" }, { "GET /user-data HTTP/1.1", "\r\nX-Session: s1\r\n", "404 Not Found", "" } } },
+        { "one session for all", { SESSION, .token = "/token", .token_place = "tag 'node-bootstrap-token'" }, { { "PUT /session HTTP/1.1", NULL, OK, "s1" }, { "GET /token HTTP/1.1", "\r\nX-Session: s1\r\n", "404 Not Found", "" }, { "GET /user-data HTTP/1.1", "\r\nX-Session: s1\r\n", "404 Not Found", "" } } },
         { "a session that is over", { SESSION }, { { "PUT /session HTTP/1.1", NULL, OK, "s1" }, { "GET /user-data HTTP/1.1", "\r\nX-Session: s1\r\n", "401 Unauthorized", "" }, { "PUT /session HTTP/1.1", NULL, OK, "s2" }, { "GET /user-data HTTP/1.1", "\r\nX-Session: s2\r\n", "404 Not Found", "" } } },
         { "a session that is over twice", { SESSION }, { { "PUT /session HTTP/1.1", NULL, OK, "s1" }, { "GET /user-data HTTP/1.1", NULL, "401 Unauthorized", "" }, { "PUT /session HTTP/1.1", NULL, OK, "s2" }, { "GET /user-data HTTP/1.1", NULL, "401 Unauthorized", "" } }, .code = NB_METADATA_REFUSED, .detail = "/user-data: expected an answer with status 200, found status 401" },
         { "sessions are refused", { SESSION }, { { "PUT /session HTTP/1.1", NULL, "403 Forbidden", "" } }, .code = NB_METADATA_REFUSED, .detail = "PUT http://127.0.0.1" },
@@ -120,7 +120,7 @@ static void reads(void **state) {
 /* Nobody listens at the first address: the second is asked, and stays the one. */
 static void the_other_address(void **state) {
         static struct exchange exchanges[] = { { "GET /token HTTP/1.1", NULL, OK, TOKEN }, NOTHING, { NULL, NULL, NULL, NULL } };
-        static const struct nb_cloud_row row = { PLAIN, .token = "/token", .token_kind = "tag" };
+        static const struct nb_cloud_row row = { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" };
         const struct nb_cloud_request request = { .provider = NB_PROVIDER_HETZNER, .until_ms = nb_now_ms() + 30000 };
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_cloud_call call;
@@ -195,7 +195,7 @@ static void rows_are_whole(void **state) {
                         fail_msg("%s: where is its user data?", nb_provider_name((enum nb_provider)i));
                 if (row->session && (!row->session_ttl || !row->session_header))
                         fail_msg("%s: how is a session asked for?", nb_provider_name((enum nb_provider)i));
-                if (row->token && !row->token_kind)
+                if (row->token && !row->token_place)
                         fail_msg("%s: what is its token in?", nb_provider_name((enum nb_provider)i));
                 for (const char *form = row->id_form; form && *form; form++)
                         n_stars += *form == '*';
