@@ -23,6 +23,7 @@
 #define NB_PENDING_KEY_FILE "pending.key"
 #define NB_INSPECTION_FILE "inspect.json"
 #define NB_RECORD_FILE "node-bootstrap.json"
+#define NB_DISCARD_FILE "node-bootstrap.discard"      /* in kubelet's folder, for platform/discard.h: token.discard is to be done */
 #define NB_STORE_CURRENT "kubelet-client-current.pem" /* beside the record: kubelet's link to its certificate and key */
 #define NB_HANDOFF_MAX (512 * 1024)                   /* bytes of any of the notes */
 #define NB_PENDING_KEY_MAX 4096

@@ -88,13 +88,13 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
         return 1;
 }
 
-/* Metadata is asked once: what it said of the name holds from then on, and a host that is called otherwise is no other node. */
-static int recall_node_name(struct nb_context *context, struct nb_failure *f) {
+int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_freep) struct nb_record *record = calloc(1, sizeof(*record));
         int r;
 
-        if (context->settings.node_name[0])
-                return 0;
+        r = load_node_name(context, f);
+        if (r < 0 || context->settings.node_name[0])
+                return r;
         r = record ? nb_context_read_record(context, record) : -ENOMEM;
         if (r < 0)
                 return nb_failure_set_memory(f);
@@ -120,8 +120,6 @@ static int load_documents(struct nb_context *context, const struct nb_metadata_d
 
         r = nb_documents_merge(context->config_directory, metadata, &tokens, &context->settings, f);
         if (r >= 0)
-                r = load_node_name(context, f);
-        if (r >= 0)
                 r = load_bootstrap(context, f);
         context->settings.tokens = NULL;
         return r;
@@ -135,7 +133,7 @@ static int load(struct nb_context *context, const char *root, struct nb_failure 
                 return nb_failure_set(f, NB_USAGE, -r, "--root=%s: %m", root);
         }
         r = load_documents(context, NULL, f);
-        return r < 0 ? r : recall_node_name(context, f);
+        return r < 0 ? r : nb_context_recall(context, f);
 }
 
 int nb_context_load(struct nb_context *ret_context, const char *root, const char *config_directory,
@@ -203,6 +201,8 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sta
                         return nb_failure_set(f, NB_INTERNAL, errno, "--root: %m");
         }
         r = load_documents(&joined, has_metadata ? &metadata : NULL, f);
+        if (r >= 0)
+                r = load_node_name(&joined, f);
         if (r < 0) {
                 nb_context_done(&joined);
                 return r;

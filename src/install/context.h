@@ -37,11 +37,16 @@ struct nb_context {
         bool is_node_from_metadata; /* of nb_context_load_joined(): the node name is by the word of `join` */
 };
 
-/* The name of a node that was joined by metadata is that of the record, where the settings on this machine have none: metadata is not asked
- * again. `root` may be NULL. NB_USAGE, NB_SETTINGS_*, NB_NODE_NAME_INVALID. Whether there is enough to join with is left to where
+/* With nb_context_recall(). `root` may be NULL. NB_USAGE, NB_SETTINGS_*, NB_NODE_NAME_INVALID. Whether there is enough to join with is left to where
  * a join is wanted: a machine that has joined goes on without endpoints, token and discovery file. */
 int nb_context_load(struct nb_context *ret_context, const char *root, const char *config_directory,
                     struct nb_failure *f);
+
+/*
+ * The node name, once more: by the settings on this machine; where they have none, by the record of a join that had it from metadata, which is asked
+ * once, so that it holds whatever the host is called; or the host's. NB_NODE_NAME_INVALID.
+ */
+int nb_context_recall(struct nb_context *context, struct nb_failure *f);
 
 /*
  * What the join that is in the state directory is checked and written by. That is `context` once more, but the node name of the record does not

@@ -9,9 +9,8 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
+#include "format/handoff.h"
 #include "install/context.h"
-
-#define NB_DISCARD_FILE "node-bootstrap.discard"
 
 /* What stands in it; `metadata` as in the record of a join, "" for none. 0, -E2BIG, -ENOMEM. */
 int nb_discard_format(const char *metadata, struct nb_buffer *ret);

@@ -364,11 +364,13 @@ static int give(const struct nb_context *context, struct nb_inspection *inspecti
         return 0;
 }
 
-static int inspect(const struct nb_context *context, struct nb_inspection *inspection, struct nb_failure *f) {
+static int inspect(struct nb_context *context, struct nb_inspection *inspection, struct nb_failure *f) {
         int r;
 
         if (!nb_verdict_keeps(inspection->verdict)) {
                 r = finish(context, inspection, f);
+                if (r >= 0)
+                        r = nb_context_recall(context, f);
                 if (r >= 0)
                         r = look(context, inspection, f);
                 if (r < 0)

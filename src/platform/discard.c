@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
+#include "format/handoff.h"
 #include "format/platform.h"
 #include "format/provider.h"
 #include "format/settings.h"

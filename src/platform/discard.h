@@ -13,8 +13,6 @@
 #include "base/failure.h"
 #include "platform/guestinfo.h"
 
-#define NB_DISCARD_FILE "node-bootstrap.discard"
-
 struct nb_discard_places {
         const char *kubelet;       /* the folder of the mark */
         const char *credstores[2]; /* folders that systemd takes credentials from */

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the installer makes of metadata, which it knows by the word of `join` alone: no more than root has left open."""
+
+import json
+
+import pytest
+
+import pki
+from machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
+from test_install import SERVER, snapshot
+
+NOTE = "metadata.yaml"
+MARK = "var/lib/kubelet/node-bootstrap.discard"
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+UNTRUSTED = ("handoff-untrusted", 76)
+OTHER = pki.CA("other")
+
+
+@pytest.fixture
+def fresh(world):
+    """Nothing on the machine but the name of its cloud: it is not recognised, and need not be."""
+    machine = world.machine
+    (machine.credentials / "node-bootstrap.token").unlink()
+    settings(machine)
+    return machine
+
+
+def settings(machine, **sections):
+    machine.write_settings(HEADER + to_yaml({"metadata": {"provider": "aws"}, **sections}))
+
+
+def said(machine, ca, **sections):
+    """What metadata says of the cluster, as `join` hands it over."""
+    sections = {"discovery": {"endpoints": machine.endpoints, "caCertHashes": [ca.pin]}, "node": {"name": NODE}, **sections}
+    machine.put_state(NOTE, HEADER + to_yaml({name: section for name, section in sections.items() if section is not None}))
+
+
+def handed_over(machine, ca, /, metadata="aws", **options):
+    return machine.put_handoff(ca, SERVER, metadata=metadata, **options)
+
+
+def record(machine):
+    return json.loads(machine.read(Machine.RECORD))
+
+
+def joined_by_metadata(machine, ca, **sections):
+    said(machine, ca, **sections)
+    handed_over(machine, ca, node=(sections.get("node") or {"name": NODE})["name"])
+    machine.install().joined()
+
+
+def refused(machine, expected, *words):
+    before = snapshot(machine.root)
+    machine.install().failed(*expected, *words)
+    assert snapshot(machine.root) == before
+    return machine
+
+
+def test_all_by_metadata(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca, kubelet={"providerID": "aws:///a/i-0", "extraArgs": ["node-labels=a=b"]})
+    assert {key: record(fresh).get(key) for key in ("node", "metadata", "nodeFromMetadata", "caCertHashes", "discovery")} == {
+        "node": NODE, "metadata": "aws", "nodeFromMetadata": True, "caCertHashes": [cluster.ca.pin], "discovery": "token"}
+    assert "--provider-id=aws:///a/i-0" in fresh.read(FLAGS) and "--node-labels=a=b" in fresh.read(FLAGS)
+    assert list(fresh.state.iterdir()) == []
+
+
+def test_finished_after_a_crash(fresh, cluster):
+    """`install` has been killed before it began: the next start does it, without asking anybody."""
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca)
+    assert fresh.inspect().joined().note["verdict"] == "usable"
+    assert record(fresh)["nodeFromMetadata"] and list(fresh.state.iterdir()) == []
+
+
+def test_token_alone_by_metadata(fresh, cluster):
+    """The image knows the cluster: there is a cloud in the record, and no name from there."""
+    settings(fresh, discovery={"endpoints": fresh.endpoints, "caCertHashes": [cluster.ca.pin]}, node={"name": NODE})
+    handed_over(fresh, cluster.ca)
+    fresh.install().joined()
+    assert record(fresh)["metadata"] == "aws" and "nodeFromMetadata" not in record(fresh)
+
+
+def test_name_holds_at_the_next_start(fresh, cluster):
+    """Whatever the host is called; and only while the settings on the machine have none."""
+    joined_by_metadata(fresh, cluster.ca)
+    assert fresh.inspect().joined().note == {**fresh.inspect().note, "verdict": "usable", "node": NODE}
+    settings(fresh, node={"name": "another"})
+    assert fresh.inspect().joined().note["verdict"] == "other-node"
+    fresh.write_settings(HEADER + to_yaml({"metadata": {"provider": "none"}}))
+    assert fresh.inspect().joined().note["verdict"] == "usable"
+
+
+def test_host_name_is_not_of_metadata(fresh, cluster):
+    """Without a name from there the host's counts, at each start."""
+    host = fresh.inspect().joined().note["node"]
+    said(fresh, cluster.ca, node=None)
+    handed_over(fresh, cluster.ca, node=host)
+    fresh.install().joined()
+    assert record(fresh)["node"] == host and "nodeFromMetadata" not in record(fresh)
+
+
+# Root's own settings are stronger.
+
+def test_pins_of_the_machine_hold(fresh, cluster):
+    settings(fresh, discovery={"caCertHashes": [cluster.ca.pin]})
+    said(fresh, OTHER)
+    handed_over(fresh, OTHER)
+    refused(fresh, UNTRUSTED, OTHER.pin[7:19])
+
+
+@pytest.mark.parametrize("key", ["unsafeSkipCAVerification", "trustWholeBundle"])
+def test_pins_of_the_machine_are_worth_what_they_are(fresh, cluster, key):
+    settings(fresh, discovery={"caCertHashes": [cluster.ca.pin]})
+    said(fresh, OTHER, discovery={"endpoints": fresh.endpoints, key: True})
+    handed_over(fresh, OTHER, ca=(cluster.ca.pem + OTHER.pem).decode())
+    refused(fresh, UNTRUSTED)
+
+
+def test_endpoints_of_the_machine_hold(fresh, cluster):
+    settings(fresh, discovery={"endpoints": ["192.0.2.1:6443"]})
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca)
+    refused(fresh, UNTRUSTED, "not in discovery.endpoints")
+
+
+def test_name_of_the_machine_holds(fresh, cluster):
+    settings(fresh, node={"name": "mine"})
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca)
+    refused(fresh, ("certificate-unusable", 76), "mine")
+
+
+@pytest.mark.parametrize("credential", ["token", "tls-bootstrap-token", "kubeconfig"])
+def test_nothing_counts_beside_a_credential(fresh, cluster, credential):
+    kubeconfig = node_kubeconfig("https://192.0.2.1:6443", cluster.ca.node(NODE))
+    fresh.set_credential(credential, kubeconfig if credential == "kubeconfig" else TOKEN)
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca)
+    before = snapshot(fresh.root)
+    run = fresh.install()
+    assert run.exit != 0 and NOTE not in run.stderr, run.stderr
+    assert snapshot(fresh.root) == before
+
+
+@pytest.mark.parametrize("sections", [{"metadata": {"provider": "none"}}, {"bootstrap": {"token": TOKEN}}], ids=["none", "a token in the settings"])
+def test_nothing_counts_where_metadata_is_not_wanted(fresh, cluster, sections):
+    fresh.write_settings(HEADER + to_yaml(sections))
+    (fresh.etc / "config.yaml").chmod(0o600)
+    fresh.secret_files.append(fresh.etc / "config.yaml")
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca)
+    refused(fresh, UNTRUSTED, "not in discovery.endpoints")
+
+
+def test_cloud_of_a_join_with_a_token(machine, cluster):
+    """Its record is not by the word of `join`."""
+    handed_over(machine, cluster.ca, metadata="gce")
+    machine.install().joined()
+    assert "metadata" not in record(machine)
+
+
+@pytest.mark.parametrize("name, value", [("metadata", "none"), ("metadata", "x"), ("metadata", 1), ("k3sHash", "0"), ("k3sHash", "G" * 64)])
+def test_member_that_is_none(fresh, cluster, name, value):
+    said(fresh, cluster.ca)
+    handed_over(fresh, cluster.ca, **{name: value})
+    refused(fresh, ("handoff-malformed", 65), name)
+
+
+# Beside a certificate that still does.
+
+def keeps(machine, ca, *words, **sections):
+    """With node.verifyAccess `join` says that the certificate does not count any more: it may be so."""
+    settings(machine, node={"verifyAccess": True})
+    before = snapshot(machine.root)
+    said(machine, ca, **sections)
+    handed_over(machine, ca, node=(sections.get("node") or {"name": NODE})["name"])
+    run = machine.install()
+    for word in words:
+        assert word in run.stderr, run.stderr
+    return snapshot(machine.root) == before
+
+
+def test_another_cluster_beside_a_good_certificate(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca)
+    assert keeps(fresh, OTHER, "handoff-untrusted")
+
+
+def test_another_name_beside_a_good_certificate(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca)
+    assert keeps(fresh, cluster.ca, "handoff-untrusted", "other", node={"name": "other"})
+
+
+def test_same_cluster_beside_a_good_certificate(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca)
+    assert not keeps(fresh, cluster.ca)
+
+
+# token.discard.
+
+def test_mark(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
+    assert fresh.read(MARK) == "aws\n" and fresh.target(MARK).stat().st_mode & 0o777 == 0o644
+
+
+def test_no_mark_unless_it_is_asked_for(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca)
+    assert MARK not in fresh.target_names()
+
+
+def test_no_mark_of_a_join_that_failed(fresh, cluster):
+    said(fresh, cluster.ca, token={"discard": True})
+    handed_over(fresh, cluster.ca)
+    fresh.target(Machine.KUBECONFIG).mkdir(parents=True)
+    fresh.install().failed("target-not-kubeconfig", 73)
+    assert MARK not in fresh.target_names()
+
+
+def test_mark_at_each_start(machine):
+    """What plaintext there is, the installer cannot see."""
+    machine.unit().joined()
+    assert MARK not in machine.target_names()
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    for _ in range(2):
+        machine.unit().joined()
+        assert machine.read(MARK) == "none\n"
+        machine.target(MARK).unlink()
+
+
+def test_reset_takes_the_mark(fresh, cluster):
+    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
+    run = fresh.install("--reset").joined()
+    assert f"removed  /{MARK}" in run.stdout and fresh.target_names() == {}
+
+
+# Afterwards.
+
+def test_refresh(world, cluster, fresh):
+    """Settings that name no cluster are no hindrance: a refresh goes by what the node has."""
+    said(fresh, cluster.ca)
+    fresh.put_handoff(cluster.ca, world.server.url, metadata="aws")
+    fresh.install().joined()
+    fresh.install("--refresh", "--inspect").joined()
+    run = fresh.start("node-bootstrap", "refresh", f"--config-directory={fresh.etc}").wait().joined()
+    assert "has the CA and the server that this node has" in run.stderr, run.stderr
+    fresh.install("--refresh").joined()
+    assert record(fresh)["node"] == NODE and record(fresh)["nodeFromMetadata"]
