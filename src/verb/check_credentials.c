@@ -42,6 +42,10 @@ static const struct {
         [NB_CHECK_CONFIG] = { NB_CREDENTIAL_CONFIG, false },
 };
 
+const char *nb_check_credential_name(enum nb_check_credential credential) {
+        return credentials[credential].name;
+}
+
 /* systemd has delivered them already: to a unit, or to somebody who says where they are. */
 static const char *delivered(void) {
         return getenv("CREDENTIALS_DIRECTORY");
@@ -56,6 +60,11 @@ static bool is_there(const char *folder, const char *name) {
 void nb_check_find_stores(struct nb_check *check) {
         size_t n = 0;
 
+        if (!delivered())
+                nb_check_read_unit(&check->unit);
+        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
+                if (check->unit.sources[c][0])
+                        check->sealed |= 1U << c;
         for (size_t i = 0; !delivered() && i < N_ELEMENTS(places); i++) {
                 if (!places[i].is_sealed && access(places[i].folder, R_OK | X_OK) == 0)
                         check->stores[n++] = places[i].folder;
@@ -101,8 +110,12 @@ static void print_plain(const struct nb_check *check, unsigned credential, const
 
 /* 1: it is there, in one place or more. */
 static int print_credential(const struct nb_check *check, unsigned credential) {
-        const char *name = credentials[credential].name, *first = NULL;
+        const char *name = credentials[credential].name, *first = check->unit.sources[credential];
 
+        if (first[0])
+                nb_check_row(check, NB_CHECK_DOUBT, "%s: the service gets it by a drop-in, and it is not looked into here: %s", name, first);
+        else
+                first = NULL;
         for (size_t i = 0; i < N_ELEMENTS(places); i++) {
                 const char *folder = delivered() ? delivered() : places[i].folder;
                 _cleanup_(nb_closep) int fd = -1;

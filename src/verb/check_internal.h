@@ -6,7 +6,8 @@
  * table of steps (check.c), each with a section of the output:
  *
  *      check_settings.c       Settings                  the documents of this machine
- *      check_credentials.c    Credentials and tokens    those of the service, or of the stores that systemd takes them from
+ *      check_credentials.c    Credentials and tokens    those of the service, or of the stores that systemd takes them from;
+ *      check_unit.c                                     and by which drop-ins it gets others
  *      check_metadata.c       Metadata                  which cloud this is; read only where a join would read it
  *      check_join.c           Join                      whether one could begin with all of it
  *
@@ -31,6 +32,12 @@ enum nb_check_credential {
 };
 
 #define NB_CHECK_STORES_MAX 8
+#define NB_CHECK_SOURCE_SIZE 512
+
+/* What drop-ins say of where the service gets a credential: "LoadCredential= /run/token", without any value; "" for nothing. */
+struct nb_check_unit {
+        char sources[_NB_CHECK_CREDENTIAL_N][NB_CHECK_SOURCE_SIZE];
+};
 
 struct nb_check {
         const char *config_directory;
@@ -38,7 +45,8 @@ struct nb_check {
         bool is_coloured;
 
         const char *stores[NB_CHECK_STORES_MAX + 1]; /* those that can be read here, for nb_sources_use_stores() */
-        unsigned sealed;                             /* bit n: that credential is there, and only systemd can open it */
+        struct nb_check_unit unit;
+        unsigned sealed; /* bit n: the service gets that credential, and it cannot be looked into here */
 
         /* Of the documents, as they stand there; their tokens are not among what is loaded below. */
         bool has_settings;
@@ -63,6 +71,13 @@ int nb_check_print_setting(const struct nb_check *check, const struct nb_setting
 
 /* Whether the service would see an identity that cannot be seen here. */
 bool nb_check_has_sealed_identity(const struct nb_check *check);
+
+/* "node-bootstrap.token" */
+const char *nb_check_credential_name(enum nb_check_credential credential);
+
+/* By `systemctl cat`; nothing where systemd does not run. */
+void nb_check_read_unit(struct nb_check_unit *ret_unit);
+void nb_check_parse_unit(const char *text, struct nb_check_unit *ret_unit);
 
 /* Looks which of the places for credentials there are. */
 void nb_check_find_stores(struct nb_check *check);

@@ -51,7 +51,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         if (r >= 0)
                 r = nb_begin_verify(bootstrap, &check->load.settings, f);
         if (r < 0 && is_excused(check, f->code)) {
-                nb_check_row(check, NB_CHECK_DOUBT, "whether it could begin is decided by an encrypted credential");
+                nb_check_row(check, NB_CHECK_DOUBT, "whether it could begin is decided by a credential that only the service gets");
                 nb_failure_clear(f);
                 return 0;
         }

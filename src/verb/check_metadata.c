@@ -133,7 +133,7 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
         if (!load->is_metadata_wanted)
                 print_unwanted(check);
         else if (nb_check_has_sealed_identity(check))
-                nb_check_row(check, NB_CHECK_NOTE, "not asked: an encrypted credential gives the identity");
+                nb_check_row(check, NB_CHECK_NOTE, "not asked: a credential that only the service gets gives the identity");
         else if (load->provider == NB_PROVIDER_NONE)
                 nb_check_row(check, NB_CHECK_NOTE, "not asked");
         else

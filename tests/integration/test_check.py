@@ -21,6 +21,7 @@ BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
 CONFIG = "etc/node-bootstrap/config.yaml"
 # No network, too: whatever is looked at here is on the machine.
 INSIDE = 'mount --rbind "$0/etc" /etc; mount --rbind "$0/sys" /sys/class; mount --rbind "$0/run" /run; exec "$@"'
+SYSTEMCTL = 'if [ -e "$0/systemctl" ]; then mount --bind "$0/systemctl" /usr/bin/systemctl; fi; '
 PLATFORM = "run/node-bootstrap-platform"
 
 
@@ -50,6 +51,11 @@ class Place:
         if user_data is not None:
             self.put(f"{PLATFORM}/user-data", user_data, folder_mode=0o700)
 
+    def unit(self, text):
+        """systemd runs, and this is the unit with its drop-ins."""
+        (self.path / "run/systemd/system").mkdir(parents=True)
+        self.put("systemctl", f"#!/bin/sh\n[ \"$*\" = 'cat --no-pager node-bootstrap.service' ] && cat <<'END'\n{text}END\n", 0o755)
+
     def dmi(self, **files):
         for name, value in files.items():
             self.put(f"sys/dmi/id/{name}", value + "\n", 0o444)
@@ -58,7 +64,7 @@ class Place:
         return {str(path): (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in sorted(self.path.rglob("*"))}
 
     def argv(self, *arguments, before=()):
-        return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", INSIDE, self.path, *before,
+        return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", SYSTEMCTL + INSIDE, self.path, *before,
                 find_program("node-bootstrap"), "check", *arguments]
 
     @staticmethod
@@ -206,13 +212,34 @@ def test_an_encrypted_token_is_for_the_service(place):
     assert done.returncode == 0 and "✗" not in done.stdout, done.stdout
     found = sections(done.stdout)
     assert found["Credentials and tokens"][0].startswith("! node-bootstrap.token: encrypted in /etc/credstore.encrypted; ")
-    assert found["Join"][-1] == "! whether it could begin is decided by an encrypted credential"
+    assert found["Join"][-1] == "! whether it could begin is decided by a credential that only the service gets"
 
 
 def test_an_encrypted_token_excuses_nothing_else(place):
     place.settings({"discovery": {"endpoints": ["10.0.0.1:6443"], "file": "https://config.example.com/cluster-info.yaml"}})
     place.token("ciphertext", store=SEALED)
     place.bad("settings-invalid", "discovery.file", section="Credentials and tokens")
+
+
+@pytest.mark.parametrize(("line", "source"), [
+    ("LoadCredential=node-bootstrap.token:/run/provision/token", "LoadCredential= /run/provision/token"),
+    (f"SetCredentialEncrypted=node-bootstrap.token:{SECRET}", "SetCredentialEncrypted=")])
+def test_a_token_by_a_drop_in(place, line, source):
+    place.settings()
+    place.token(OTHER)
+    place.unit(f"# /etc/systemd/system/node-bootstrap.service\n[Service]\nLoadCredential=node-bootstrap.token\n# /etc/x.conf\n[Service]\n{line}\n")
+    done = place.check()
+    assert done.returncode == 0, done.stdout
+    assert sections(done.stdout)["Credentials and tokens"][:2] == [
+        f"! node-bootstrap.token: the service gets it by a drop-in, and it is not looked into here: {source}",
+        "- node-bootstrap.token: also in /etc/credstore, where it does not count"]
+
+
+def test_a_unit_without_drop_ins(place):
+    place.settings()
+    place.token()
+    place.unit("[Service]\nLoadCredential=node-bootstrap.token\nImportCredential=node-bootstrap.*\n")
+    place.good()
 
 
 @pytest.mark.parametrize(("mode", "folder_mode", "is_told"), [(0o644, 0o755, True), (0o644, 0o700, False), (0o640, 0o755, False)])
@@ -288,7 +315,7 @@ def test_nobody_is_asked_where_an_encrypted_credential_may_give_the_token(place)
     place.token("ciphertext", store=SEALED)
     place.dmi(sys_vendor="Amazon EC2")
     done = place.check()
-    assert done.returncode == 0 and sections(done.stdout)["Metadata"][-1] == "- not asked: an encrypted credential gives the identity"
+    assert done.returncode == 0 and sections(done.stdout)["Metadata"][-1] == "- not asked: a credential that only the service gets gives the identity"
 
 
 def test_values_that_come_from_metadata(place):

@@ -34,7 +34,40 @@ static void masks(void **state) {
         assert_null(strstr(text, SECRET));
 }
 
+struct unit_row {
+        const char *name, *text, *token, *config; /* sources */
+};
+
+static struct unit_row unit_rows[] = {
+        { "no unit", "", "", "" },
+        { "a name alone is looked for in the stores", "LoadCredential=node-bootstrap.token\n", "", "" },
+        { "a path", "[Service]\nLoadCredential=node-bootstrap.token:/run/token\n", "LoadCredential= /run/token", "" },
+        { "no newline at the end", "LoadCredential=node-bootstrap.token:/run/token", "LoadCredential= /run/token", "" },
+        { "a relative path is looked for in the stores", "LoadCredential=node-bootstrap.token:other\n", "", "" },
+        { "an encrypted file", "LoadCredentialEncrypted=node-bootstrap.token:/etc/token.cred\n", "LoadCredentialEncrypted= /etc/token.cred", "" },
+        { "a value is not shown", "SetCredential=node-bootstrap.token:" SECRET "\n", "SetCredential=", "" },
+        { "an encrypted value of several lines", "SetCredentialEncrypted=node-bootstrap.config: \\\n        Whxqht+dQJax1aZeCGLxm \\\n        FAAA\n", "",
+          "SetCredentialEncrypted=" },
+        { "another credential", "LoadCredential=node-bootstrap.token2:/run/token\nLoadCredential=x:/y\n", "", "" },
+        { "the last one counts", "LoadCredential=node-bootstrap.token:/a\nLoadCredential=node-bootstrap.token:/b\n", "LoadCredential= /b", "" },
+        { "an empty assignment takes them back", "LoadCredential=node-bootstrap.token:/a\nSetCredential=node-bootstrap.config:x\nLoadCredential=\n", "",
+          "SetCredential=" },
+        { "a comment", "#LoadCredential=node-bootstrap.token:/a\n", "", "" },
+        { "control characters in a path", "LoadCredential=node-bootstrap.token:/a\033[2Jb\n", "LoadCredential= /a [2Jb", "" },
+};
+
+static void reads_unit(void **state) {
+        const struct unit_row *row = *state;
+        struct nb_check_unit unit;
+
+        nb_check_parse_unit(row->text, &unit);
+        assert_string_equal(unit.sources[NB_CHECK_TOKEN], row->token);
+        assert_string_equal(unit.sources[NB_CHECK_CONFIG], row->config);
+        assert_string_equal(unit.sources[NB_CHECK_KUBECONFIG], "");
+}
+
 int main(void) {
         CASES(rows, masks);
+        CASES(unit_rows, reads_unit);
         return case_run("check");
 }
