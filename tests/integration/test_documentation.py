@@ -96,6 +96,12 @@ def test_systemd_accepts_unit(tmp_path, example):
     assert done.returncode == 0, done.stdout
 
 
+def test_the_drop_in_for_scaleway_is_the_one_among_the_examples():
+    lines = (SOURCE / "packaging/examples/scaleway.conf").read_text().splitlines(keepends=True)
+    shipped = "".join(line for line in lines if not line.startswith("#"))
+    assert shipped in [example.text for example in documentation.examples("unit")]
+
+
 def test_fields_are_listed():
     """node-bootstrap.journal(7) names every field that the program knows, and no other."""
     source = (SOURCE / "src/base/log.c").read_text()

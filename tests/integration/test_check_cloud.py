@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap check in a cloud: it asks where `join` would ask, and nobody else."""
+
+import pytest
+
+import metadata
+from cloud import OTHER_TOKEN, CloudWorld, knows_the_cluster
+from machine import FAILURES, NODE, TOKEN, TOKEN_ID
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = CloudWorld(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+def check(world, code=None):
+    world.configure()
+    run = world.machine.start("node-bootstrap", "check", f"--config-directory={world.machine.etc}").wait()
+    assert run.exit == (int(FAILURES[code]["exit"]) if code else 0), run.stdout
+    if code:
+        assert f"  ✗ {code}: " in run.stdout
+    else:
+        assert "✗" not in run.stdout and "  ✓ it could begin\n" in run.stdout
+    assert world.server.connections == [], "a cluster was asked"
+    return run.stdout
+
+
+def test_user_data_and_a_narrower_token(world):
+    world.local = {"metadata": {"nodeName": True}}
+    world.enter_cloud(user_data=world.document(OTHER_TOKEN, node=None), token=TOKEN)
+    world.machine.secrets.append(OTHER_TOKEN.split(".")[1])
+    said = check(world)
+    assert "  - recognised: Amazon EC2, since sys_vendor is 'Amazon EC2'\n  - asking Amazon EC2\n" in said
+    assert "  - the user data of Amazon EC2: a NodeBootstrap document\n" in said
+    assert f"  ✓ token: {TOKEN_ID}.**************** (instance tag 'node-bootstrap-token' of Amazon EC2)\n" in said
+    assert f'  - discovery.endpoints: ["{world.server.endpoint}"] (the user data of Amazon EC2)\n' in said
+    assert f'  - node.name: "{metadata.NODE}" (the metadata of Amazon EC2)\n' in said
+    assert f"  - node name: {metadata.NODE} (the metadata of Amazon EC2)\n" in said
+
+
+def test_nothing_there(world):
+    world.enter_cloud(metadata.Hetzner, user_data=None)
+    knows_the_cluster(world)
+    assert "the metadata of Hetzner Cloud holds nothing for this program" in check(world, "token-missing")
+
+
+def test_a_service_that_refuses(world):
+    world.enter_cloud().on("user-data", lambda request: metadata.error(403, "Forbidden"))
+    assert "not looked at: see above" in check(world, "metadata-refused")
+
+
+def test_not_a_packet_where_a_credential_gives_the_token(world):
+    world.enter_cloud()
+    world.machine.set_credential("token", TOKEN)
+    world.local = {"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}, "node": {"name": NODE}}
+    packets = world.packets()
+    assert "not asked: credential 'node-bootstrap.token' gives the identity" in check(world)
+    assert packets.sent() == [] and world.cloud.connections == []
