@@ -34,12 +34,13 @@ class CloudWorld(World):
     """A cluster, and a machine in a cloud whose user data holds all that the machine has to know."""
 
     provider = metadata.Aws
+    server_type = apiserver.ApiServer
 
     def __init__(self, path):
         self.namespace = Namespace()
         self.cloud = None
         self.local = {}         # settings in config.yaml, section by section
-        self.endpoint_type = lambda cluster, **options: self.namespace.within(lambda: apiserver.ApiServer(cluster, **options))
+        self.endpoint_type = lambda cluster, **options: self.namespace.within(lambda: self.server_type(cluster, **options))
         self.machine_type = lambda path: CloudMachine(path, self.namespace)
         super().__init__(path)
         self.machine.endpoints = [self.server.endpoint]
