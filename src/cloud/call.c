@@ -214,6 +214,7 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
 
 static int take_line(const struct nb_cloud_call *call, const char *value, const char *text, size_t len, char ret[static NB_CLOUD_VALUE_MAX + 1],
                      struct nb_failure *f) {
+        assert(text);
         while (len > 0 && strchr(SPACE, text[len - 1]))
                 len--;
         while (len > 0 && strchr(SPACE, text[0])) {

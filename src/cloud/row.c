@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +48,10 @@ int nb_cloud_take_node_name(const struct nb_cloud_call *call, const char *text, 
 }
 
 int nb_cloud_take_provider_id(const struct nb_cloud_call *call, const char *id, struct nb_metadata *metadata, struct nb_failure *f) {
-        size_t len = strlen(id);
+        size_t len;
 
+        assert(id);
+        len = strlen(id);
         if (len >= sizeof(metadata->provider_id) || strspn(id, ID_CHARACTERS) != len)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG,
                                       "metadata.providerID: expected at most %zu letters, digits and ._:/()- of %s, found '%.80s'",

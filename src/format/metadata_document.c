@@ -93,7 +93,7 @@ int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, char *
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
                 const struct nb_yaml_node *node = root ? nb_yaml_get(root, keys[i]) : NULL;
 
-                if (nb_yaml_is_null(node))
+                if (!node || nb_yaml_is_null(node))
                         continue;
                 if (node->type != NB_YAML_SCALAR || node->value_len >= size)
                         return nb_failure_set(f, NB_METADATA_MALFORMED, 0, "%s: line %u: %s: expected a name of less than %zu characters, found %s",
