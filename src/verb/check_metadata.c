@@ -44,10 +44,10 @@ static void print_recognition(const struct nb_check *check) {
 static void print_hidden(const struct nb_check *check) {
         char path[64];
 
-        if (access(NB_PLATFORM_DIRECTORY, X_OK) == 0)
+        if (access(NB_PLATFORM_NOTE, R_OK) == 0)
                 return;
         if (errno == EACCES) {
-                nb_check_row(check, NB_CHECK_DOUBT, NB_PLATFORM_DIRECTORY " cannot be looked into by this user: run as root");
+                nb_check_row(check, NB_CHECK_DOUBT, NB_PLATFORM_NOTE " cannot be read by this user: run as root");
                 return;
         }
         for (size_t i = 0; i < N_ELEMENTS(labels); i++) {

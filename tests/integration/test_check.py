@@ -357,12 +357,10 @@ def test_user_data_with_an_error(place):
 
 def test_a_platform_that_this_user_cannot_read_is_named(place):
     place.settings()
-    (place.path / PLATFORM).mkdir(mode=0)
-    try:
-        found = place.bad("token-missing", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
-    finally:
-        (place.path / PLATFORM).chmod(0o700)
-    assert "! /run/node-bootstrap-platform cannot be looked into by this user: run as root" in found["Metadata"]
+    place.platform(volume="cidata")
+    (place.path / PLATFORM / "platform.json").chmod(0)
+    found = place.bad("token-missing", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+    assert "! /run/node-bootstrap-platform/platform.json cannot be read by this user: run as root" in found["Metadata"]
 
 
 def test_a_service_that_does_not_answer(place):

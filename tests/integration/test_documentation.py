@@ -65,6 +65,20 @@ def test_what_recognises_a_provider_is_in_its_entry():
         assert field in entries[provider.lower()] and value in entries[provider.lower()], (provider, field, value)
 
 
+def test_what_a_provider_gives_is_in_its_entry():
+    """Whether it has a place for the token alone, and the form of its provider ID."""
+    source = (SOURCE / "src/cloud/table.c").read_text()
+    entries = dict(re.findall(r"^\.It Li ([a-z]+)\n((?:.*\n)*?)(?=\.It|\.El)", page("node-bootstrap.yaml.5").split(".Ss Providers")[1], re.M))
+    rows = dict(re.findall(r"\[NB_PROVIDER_(\w+)\] = \{\n((?: {16}.*\n)*) {8}\}", source))
+    assert len(rows) > 10
+    for name, row in rows.items():
+        entry = entries[name.lower()].replace(" Ns ", "").replace("Ar ", "")
+        form = re.search(r"\.id_form = \"([^*\"]*)", row)
+        assert form[1] in entry if form else "No provider ID" in entry or "no provider ID" in entry, name
+        if ".read =" not in row:
+            assert (".token =" in row) == ("Token:" in entry), name
+
+
 def test_keys_for_metadata_are_listed():
     keys = dict(re.findall(r"(NB_SETTING_\w+), +/\* ([A-Za-z.]+)", (SOURCE / "src/format/settings.h").read_text()))
     allowed = {keys[name] for name in re.findall(r"\[(NB_SETTING_\w+)\] = true", (SOURCE / "src/format/settings_metadata.c").read_text())}
