@@ -5,7 +5,8 @@ import struct
 import subprocess
 from pathlib import Path
 
-from harness.node import SOURCE, UNIT, settings
+from harness.node import SOURCE, UNIT, example, settings
+from test_platform import on_vmware
 
 EXAMPLES = SOURCE / "packaging/examples"
 MIB = 1 << 20
@@ -43,3 +44,14 @@ def test_qemu(tmp_path):
     assert status == 0 and "QEMU" in said, said
     status, said = run("-fw_cfg", "name=opt/io.systemd.credentials/node-bootstrap.tls-bootstrap-token,file=token")
     assert status == 1 and "name too long" in said, said
+
+
+def test_seed_as_guestinfo(new_node, cluster):
+    """The user data of the NoCloud seed, without cloud-init, where there is neither meta-data nor a token beside it."""
+    token = str(cluster.token())
+    node = on_vmware(new_node(), userdata=example("nocloud/user-data", {
+        r"abcdef\.0123456789abcdef": token, r"10\.0\.0\.10:6443": cluster.front.endpoint, r"sha256:[0-9a-f]{64}": cluster.ca.pin,
+    }))
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    assert node.is_active(UNIT) and len(cluster.csrs(node.name)) == 1
