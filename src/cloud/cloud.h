@@ -39,7 +39,7 @@ struct nb_metadata {
         struct nb_user_data user_data;
         char user_data_source[NB_METADATA_SOURCE_MAX + 1]; /* "the user data of Amazon EC2"; "" when there is none */
         struct nb_secret token;                            /* out of the narrower place; empty for none */
-        char token_source[NB_METADATA_SOURCE_MAX + 1];     /* "instance attribute 'node-bootstrap-token' of Google Compute Engine" */
+        char token_source[NB_METADATA_SOURCE_MAX + 1];     /* "instance attribute 'node-bootstrap-token' of Google Compute Engine"; "" for none */
         char node_name[254];                               /* "" for none, or not wanted */
         char provider_id[512];                             /* as the cloud's controller manager has it: "aws:///eu-west-1a/i-0123"; "" for none */
 };

@@ -72,7 +72,7 @@ int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_m
 }
 
 bool nb_metadata_is_for_us(const struct nb_metadata *metadata) {
-        return metadata->token.data || metadata->user_data.kind != NB_USER_DATA_NOTHING;
+        return metadata->token_source[0] || metadata->user_data.kind != NB_USER_DATA_NOTHING;
 }
 
 static void report_nothing(const struct nb_metadata *metadata) {
@@ -91,7 +91,7 @@ void nb_metadata_report(const struct nb_metadata *metadata) {
         nb_log_field(NB_FIELD_STAGE, "metadata");
         if (metadata->user_data.kind != NB_USER_DATA_NOTHING)
                 (void)snprintf(user_data, sizeof(user_data), "%s (%s)", metadata->user_data_source, metadata->user_data.what);
-        if (metadata->token.data)
+        if (metadata->token_source[0])
                 (void)snprintf(token, sizeof(token), "the token in %s", metadata->token_source);
         if (nb_metadata_is_for_us(metadata))
                 nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s for this program: %s%s%s", nb_provider_title(metadata->provider), user_data,

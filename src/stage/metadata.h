@@ -17,7 +17,7 @@
  */
 int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_ms, struct nb_metadata *ret_metadata, struct nb_failure *f);
 
-/* Whether there is anything for this program in it. */
+/* Whether there is anything for this program in it, also when its secrets have been taken out. */
 bool nb_metadata_is_for_us(const struct nb_metadata *metadata);
 
 /* An entry that names what was found, or that nothing was; never a value. */

@@ -24,7 +24,7 @@ SYSTEM_CA = "/usr/local/share/ca-certificates/test.crt"
 
 @pytest.fixture(scope="module")
 def booted(new_shared_node):
-    node = new_shared_node("cloud").enable(UNIT)
+    node = new_shared_node("fresh").enable(UNIT)
     for address in {cloud.address for cloud in (*metadata.PLAIN, metadata.Equinix)}:
         network.ip("-n", node.netns.name, "route", "replace", f"{address}/32", "via", network.GATEWAY, "dev", "eth0")
     node.boot("--unit=basic.target")
@@ -33,8 +33,11 @@ def booted(new_shared_node):
 
 @pytest.fixture
 def node(booted):
+    """Without kubelet, which takes its time, and looks for a cloud by itself."""
     booted.forget()
+    booted.run("systemctl", "mask", "--runtime", "kubelet.service")
     yield booted
+    booted.run("systemctl", "unmask", "--runtime", "kubelet.service")
     booted.run("systemctl", "stop", "kubelet.service", UNIT)
 
 
@@ -82,11 +85,10 @@ def joined(node, cluster, service, token):
     done = node.join(check=False)
     said = node.journal_text("-u", "node-bootstrap", "--lines=60")
     assert done.returncode == 0, said
-    cluster.await_node(node.name)
     assert node.kubeconfig()["clusters"][0]["cluster"]["server"] == f"https://{cluster.front.endpoint}"
     assert cluster.csrs(node.name)[0]["spec"]["username"] == f"system:bootstrap:{token.id}"
     assert asked(service) and service.violations == []
-    assert any(service.title in entry["MESSAGE"] for entry in node.entries("metadata-read")), said
+    assert f"of {service.title}" in node.entries("metadata-read")[-1]["MESSAGE"], said
     assert token.secret not in node.journal_text() and not node.state_files()
 
 
@@ -154,6 +156,7 @@ def test_equinix(node, cluster, enter):
 def test_names(node, cluster, enter):
     """The node is called what the cloud calls it, kubelet has its provider ID, and at the next start nobody is asked."""
     token = cluster.token()
+    node.run("systemctl", "unmask", "--runtime", "kubelet.service")
     service = enter(metadata.Aws, user_data=document(cluster, token, metadata={"nodeName": True, "providerID": True}))
     try:
         assert node.join(check=False).returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=60")
@@ -179,15 +182,7 @@ class Inside:
         return namespace.within(self.path, function)
 
 
-@pytest.fixture
-def no_kubelet(node):
-    """It looks for a cloud by itself."""
-    node.run("systemctl", "mask", "--runtime", "kubelet.service")
-    yield
-    node.run("systemctl", "unmask", "--runtime", "kubelet.service")
-
-
-def test_not_a_packet(node, cluster, enter, no_kubelet):
+def test_not_a_packet(node, cluster, enter):
     """A machine in a cloud, with a credential; and the same one without: then they are counted."""
     service = enter(metadata.Aws, user_data="#!/bin/sh\n", token=str(cluster.token()))
     packets = namespace.Packets(Inside(node))

@@ -59,11 +59,11 @@ def asked_once(world, run):
 def rows():
     for cloud in ALL:
         yield CloudCase(f"{cloud.provider}: user data", user_data(cloud), None, 0, cloud.title, check=asked_once)
-        yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, cloud.title)
+        yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, f"the metadata of {cloud.title} holds nothing for this program")
         yield CloudCase(f"{cloud.provider}: node name and provider ID", named(cloud), None, 0, node=metadata.NODE, check=has_provider_id)
         if cloud.token_path:
-            yield CloudCase(f"{cloud.provider}: narrower place", narrower_place(cloud))
-            yield CloudCase(f"{cloud.provider}: token alone", token_alone(cloud))
+            yield CloudCase(f"{cloud.provider}: narrower place", narrower_place(cloud), None, 0, "and the token in", metadata.TOKEN_KEY)
+            yield CloudCase(f"{cloud.provider}: token alone", token_alone(cloud), None, 0, f"metadata of {cloud.title} for this program: the token in")
 
 
 @pytest.mark.parametrize("case", rows())
