@@ -80,7 +80,7 @@ def test_kernel_command_line(node):
     node.await_kubelet()
     assert node.show(PLATFORM, "ActiveState", "ConditionResult") == ("active", "yes")
     assert left(node) == {"platform.json": {"platformId": "qemu", "dataSource": "nocloud", "volume": "", "hasGuestinfo": False}}
-    assert node.run("stat", "--format=%a %U", FOLDER, f"{FOLDER}/platform.json").stdout.split("\n")[:2] == ["700 root", "600 root"]
+    assert node.run("stat", "--format=%a %U", FOLDER, f"{FOLDER}/platform.json").stdout.split("\n")[:2] == ["711 root", "600 root"]
 
 
 @pytest.fixture

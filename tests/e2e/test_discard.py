@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""token.discard: the plaintext of the token goes once the machine has joined, and never before."""
+
+import shutil
+
+import pytest
+from harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
+from test_kill import forget
+from test_platform import GUESTINFO, on_vmware
+
+MARK = "/var/lib/kubelet/node-bootstrap.discard"
+DISCARD = {"token": {"discard": True}}
+
+
+def removed(node):
+    """What token-discarded says, one text an entry."""
+    entries = node.journal("MESSAGE_ID=" + read_failures()["token-discarded"]["message-id"])
+    assert all(entry["_SYSTEMD_UNIT"] == UNIT for entry in entries)
+    return [entry["MESSAGE"].split("removed: ")[1] for entry in entries]
+
+
+@pytest.fixture
+def quiet(new_node, cluster):
+    """A machine without kubelet, with settings that ask for it, and a token."""
+    node = new_node().give(cluster.token()).configure(**DISCARD)
+    node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
+    return node
+
+
+def test_gone_after_the_join(quiet):
+    quiet.boot("--unit=basic.target")
+    quiet.join()
+    assert quiet.is_active(UNIT)
+    assert not quiet.exists(TOKEN)
+    assert not quiet.exists(MARK)
+    assert removed(quiet) == [TOKEN]
+    files = quiet.joined_files()
+    quiet.join("restart")
+    assert quiet.said("already-joined")
+    assert removed(quiet) == [TOKEN], "nothing is there, and nothing is said"
+    assert quiet.joined_files() == files
+
+
+def test_gone_out_of_run(quiet):
+    token = quiet.read(TOKEN).decode()
+    quiet.path(TOKEN).unlink()
+    quiet.boot("--unit=basic.target")
+    quiet.run("sh", "-c", "umask 077; mkdir /run/credstore; cat >/run/credstore/node-bootstrap.token", stdin=token)
+    quiet.join()
+    assert removed(quiet) == ["/run/credstore/node-bootstrap.token"]
+    assert quiet.run("ls", "/run/credstore").stdout == ""
+
+
+def test_gone_from_a_machine_that_had_joined(quiet):
+    """Settings that come later, or a token that came back."""
+    quiet.configure()
+    quiet.boot("--unit=basic.target")
+    quiet.join()
+    assert quiet.exists(TOKEN), "nobody asked for it"
+    assert removed(quiet) == []
+    quiet.configure(**DISCARD)
+    quiet.join("restart")
+    assert not quiet.exists(TOKEN)
+    assert removed(quiet) == [TOKEN]
+
+
+def test_not_after_a_join_that_failed(quiet):
+    quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
+    quiet.boot("--unit=basic.target")
+    assert quiet.join(check=False).returncode != 0
+    assert quiet.exists(TOKEN)
+    assert not quiet.exists(MARK)
+
+
+def test_what_cannot_be_removed_is_said(quiet):
+    """A second name of the file: the plaintext would stay, whatever is unlinked."""
+    quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
+    quiet.boot("--unit=basic.target")
+    quiet.join()
+    assert quiet.is_active(UNIT)
+    entry = quiet.entries("token-not-discarded")[0]
+    assert entry["MESSAGE"] == f"'{TOKEN}' is no regular file of its own; it was left"
+    assert entry["PRIORITY"] == "4"
+    assert quiet.exists(MARK)
+    quiet.path("/root/copy").unlink()
+    quiet.join("restart")
+    assert not quiet.exists(TOKEN)
+    assert not quiet.exists(MARK)
+
+
+@pytest.fixture
+def fragile(quiet, library):
+    """One whose programs can be told when to die."""
+    shutil.copy(library, quiet.path("/usr/lib/die_at.so"))
+    quiet.drop_in(UNIT, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/die_at.so\nRestart=no\n")
+    quiet.boot("--unit=basic.target")
+    return quiet
+
+
+def die_at_every_step(node, program):
+    """Yields whether the start succeeded, step by step, until nothing is left undone."""
+    for step in range(1, 200):
+        node.write("/etc/e2e-die-at", f"{program} {step}\n")
+        succeeded = node.join("restart", check=False).returncode == 0
+        node.path("/etc/e2e-die-at").unlink()
+        if succeeded and not node.exists(MARK):
+            assert step > 3, "the steps were not counted"
+            return
+        yield succeeded
+    pytest.fail("it never ends")
+
+
+def test_never_before_the_kubeconfig(fragile):
+    """The installer dies at every single step."""
+    token = fragile.read(TOKEN)
+    for step, succeeded in enumerate(die_at_every_step(fragile, "install"), 1):
+        assert not succeeded
+        assert fragile.read(TOKEN) == token, f"step {step}"
+        assert removed(fragile) == []
+        forget(fragile)
+        fragile.path(MARK).unlink(missing_ok=True)
+        fragile.configure(node={"name": f"{fragile.name}-{step}"}, **DISCARD)
+    assert fragile.exists(KUBECONFIG)
+    assert not fragile.exists(TOKEN)
+
+
+def test_finished_after_a_crash(fragile):
+    """What takes it away dies at every step: the machine is up all the same, and the next start does the rest."""
+    token = fragile.read(TOKEN)
+    for step, succeeded in enumerate(die_at_every_step(fragile, "platform"), 1):
+        assert succeeded, f"step {step}"
+        assert fragile.exists(KUBECONFIG)
+        fragile.join("restart")
+        assert not fragile.exists(TOKEN), f"step {step}"
+        assert not fragile.exists(MARK), f"step {step}"
+        fragile.write(TOKEN, token, 0o600)
+
+
+def test_vmware(new_node, cluster):
+    """Token and settings come by guestinfo, and go; settings alone, and what is another tool's, stay."""
+    token = cluster.token()
+    node = new_node()
+    document = f"""apiVersion: node-bootstrap/v1
+kind: NodeBootstrap
+discovery:
+  endpoints: ["{cluster.front.endpoint}"]
+  caCertHashes: ["{cluster.ca.pin}"]
+token: {{discard: true}}
+"""
+    on_vmware(node, userdata=document, node_bootstrap__token=str(token))
+    node.enable(UNIT).boot()
+    node.await_kubelet()
+    assert node.said("metadata-read")
+    assert removed(node) == [
+        "/run/node-bootstrap-platform/token, /run/node-bootstrap-platform/user-data, guestinfo.node-bootstrap.token"
+    ]
+    assert node.read(f"{GUESTINFO}/guestinfo.node-bootstrap.token") == b"---"
+    assert node.read(f"{GUESTINFO}/guestinfo.userdata").decode() == document
+    assert token.secret not in node.journal_text("--all", "--output=export")
+    node.reboot()
+    node.await_kubelet(30)
+    assert node.said("already-joined")
+
+
+def test_vmware_user_data_with_a_token(new_node, cluster):
+    token = cluster.token()
+    node = new_node().configure(**DISCARD)
+    on_vmware(node, userdata=f"#cloud-config\nhostname: other\nnode_bootstrap:\n  bootstrap:\n    token: {token}\n")
+    node.enable(UNIT).boot()
+    node.await_kubelet()
+    assert removed(node) == ["/run/node-bootstrap-platform/user-data, guestinfo.userdata"]
+    assert node.read(f"{GUESTINFO}/guestinfo.userdata") == b"---"
