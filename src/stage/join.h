@@ -4,7 +4,8 @@
 /*
  * The join as a list of stages. Each is idempotent: called again after a failure or a crash it goes on where things stand.
  * Which ones there are depends on what the machine was given (bootstrap/bootstrap.h): one way to discover, then
- * one issuer. A new way in is a file and a row of a table in join.c; the other stages do not know of it.
+ * one issuer. A new way in is a file and a row of a table in join.c; the other stages do not know of it. What the cloud's metadata gives is read
+ * before them (metadata.h).
  *
  *      stage      what it does                                                on disk when it is done
  *      discover   by token: cluster-info from all endpoints at once,          nothing

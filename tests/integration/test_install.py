@@ -6,11 +6,12 @@ import json
 import os
 import platform
 import re
+import socket
+import ssl
 import stat
 
 import pytest
 
-import apiserver
 import pki
 from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
 
@@ -331,9 +332,9 @@ def test_whole_unit(world):
     assert pki.subject(certificates[0]) == (["system:nodes"], [pki.node_user(NODE)])
     identity = world.machine.path / "identity.pem"
     identity.write_text(text)
-    context = apiserver.ssl.create_default_context(cafile=world.machine.target(Machine.CA_FILE))
+    context = ssl.create_default_context(cafile=world.machine.target(Machine.CA_FILE))
     context.load_cert_chain(identity)
-    with apiserver.socket.create_connection((world.server.host, world.server.port)) as sock, \
+    with socket.create_connection((world.server.host, world.server.port)) as sock, \
             context.wrap_socket(sock, server_hostname=world.server.host) as tls:
         tls.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert b"200 OK" in tls.recv(4096)
