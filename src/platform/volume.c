@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,11 +20,12 @@
 static const struct layout {
         const char *label;
         const char *labels[2];
-        const char *folder; /* NULL: the volume's own */
+        const char *folder;     /* for people */
+        const char *folders[2]; /* none: the volume's own */
         const char *user_data, *meta_data;
 } layouts[_NB_VOLUME_N] = {
-        [NB_VOLUME_CONFIG_DRIVE] = { "config-2", { "config-2", "CONFIG-2" }, "openstack/latest", "user_data", "meta_data.json" },
-        [NB_VOLUME_NOCLOUD] = { "cidata", { "cidata", "CIDATA" }, NULL, "user-data", "meta-data" },
+        [NB_VOLUME_CONFIG_DRIVE] = { "config-2", { "config-2", "CONFIG-2" }, "openstack/latest", { "openstack", "latest" }, "user_data", "meta_data.json" },
+        [NB_VOLUME_NOCLOUD] = { "cidata", { "cidata", "CIDATA" }, "", { NULL }, "user-data", "meta-data" },
 };
 
 /* --- Mounting; glibc has these calls since 2.36 --- */
@@ -88,20 +88,41 @@ static int mount_volume(const char *device, int *ret_fd, struct nb_failure *f) {
 
 /* --- Reading --- */
 
-/* -ENOENT where the volume has no such folder. */
-static int open_folder(int root_fd, const char *path, int *ret_fd) {
-        struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-        long fd = syscall(SYS_openat2, root_fd, path ? path : ".", &how, sizeof(how));
+/* Not openat2(): RestrictSUIDSGID= has systemd answer that with ENOSYS. */
+static int open_component(int parent_fd, const char *name, int *ret_fd) {
+        struct stat st;
+        int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        if (fd < 0)
-                return -errno;
-        *ret_fd = (int)fd;
+        if (fd < 0) {
+                int r = -errno;
+
+                return r == -ENOTDIR && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode) ? -ELOOP : r;
+        }
+        *ret_fd = fd;
+        return 0;
+}
+
+/* -ENOENT where the volume has no such folder. */
+static int open_folder(int root_fd, const struct layout *layout, int *ret_fd) {
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        r = open_component(root_fd, ".", &fd);
+        for (size_t i = 0; r >= 0 && i < N_ELEMENTS(layout->folders) && layout->folders[i]; i++) {
+                int parent_fd = fd;
+
+                fd = -1;
+                r = open_component(parent_fd, layout->folders[i], &fd);
+                (void)close(parent_fd);
+        }
+        if (r < 0)
+                return r;
+        *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
 static int unreadable(const struct layout *layout, const char *name, int r, struct nb_failure *f) {
-        const char *folder = layout->folder ? layout->folder : "", *slash = layout->folder && name[0] ? "/" : "";
+        const char *folder = layout->folder, *slash = folder[0] && name[0] ? "/" : "";
 
         errno = -r;
         switch (r) {
@@ -133,7 +154,7 @@ int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume
         assert((unsigned)kind < _NB_VOLUME_N);
         layout = &layouts[kind];
         volume.label = layout->label;
-        r = open_folder(root_fd, layout->folder, &folder_fd);
+        r = open_folder(root_fd, layout, &folder_fd);
         if (r < 0 && r != -ENOENT)
                 return unreadable(layout, "", r, f);
         if (r >= 0) {
