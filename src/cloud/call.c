@@ -57,9 +57,9 @@ static int translate(const struct nb_cloud_call *call, int r, const struct nb_fa
                 return nb_failure_set(f, code, cause->errnum,
                                       "%s; %s answers no other, and the sandbox of node-bootstrap.service forbids one without the drop-in scaleway.conf, which node-bootstrap.service(8) shows",
                                       cause->detail, call->title);
-        if (code == NB_ENDPOINT_UNREACHABLE)
+        if (nb_http_is_unanswered(code))
                 code = NB_METADATA_UNREACHABLE;
-        else if (code == NB_ANSWER_MALFORMED || code == NB_TLS_UNTRUSTED)
+        else if (code == NB_ANSWER_MALFORMED || nb_http_is_untrusted(code))
                 code = NB_METADATA_REFUSED;
         return nb_failure_set(f, code, cause->errnum, "%s", cause->detail);
 }
@@ -100,7 +100,7 @@ static int perform(struct nb_cloud_call *call, const struct question *question, 
         r = perform_at(call, call->address, question, ret_answer, ret_what, &cause);
         if (r >= 0)
                 return r;
-        if (call->address6 && cause.code == NB_ENDPOINT_UNREACHABLE && cause.errnum != NB_HTTP_CUT_SHORT) {
+        if (call->address6 && nb_http_is_unanswered(cause.code) && cause.errnum != NB_HTTP_CUT_SHORT) {
                 question->body->len = 0;
                 r6 = perform_at(call, call->address6, question, ret_answer, ret_what, &other);
                 if (r6 == -ECANCELED && other.code == NB_NONE)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include <gnutls/x509.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
@@ -211,6 +214,42 @@ bool nb_crt_is_ca(gnutls_x509_crt_t crt) {
         unsigned critical, is_ca = 0;
 
         return gnutls_x509_crt_get_basic_constraints(crt, &critical, &is_ca, NULL) >= 0 && is_ca;
+}
+
+/* "" for what is no name and no address. */
+static void format_name(unsigned type, const uint8_t *data, size_t len, char *ret, size_t size) {
+        int family = len == 4 ? AF_INET : AF_INET6;
+
+        ret[0] = '\0';
+        if (type == GNUTLS_SAN_DNSNAME)
+                nb_text_copy_line((const char *)data, len, ret, size);
+        else if (type == GNUTLS_SAN_IPADDRESS && (len == 4 || len == 16))
+                (void)inet_ntop(family, data, ret, (socklen_t)size);
+}
+
+void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret, size_t size) {
+        uint8_t data[256];
+        size_t used = 0, len = sizeof(data);
+        int r;
+
+        assert(i < certificates->n);
+        ret[0] = '\0';
+        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(certificates->entries[i].crt, n, data, &len, NULL)) >= 0; n++) {
+                char name[sizeof(data)];
+                int length;
+
+                format_name((unsigned)r, data, len, name, sizeof(name));
+                len = sizeof(data);
+                if (!name[0])
+                        continue;
+                length = snprintf(ret + used, size - used, "%s%s", used > 0 ? ", " : "", name);
+                /* The rest does not fit. */
+                if (length < 0 || (size_t)length >= size - used) {
+                        ret[used] = '\0';
+                        return;
+                }
+                used += (size_t)length;
+        }
 }
 
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) {

@@ -46,6 +46,9 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
 /* SHA-256 of the SubjectPublicKeyInfo in DER: what a pin names. */
 int nb_certificate_pin(const struct nb_certificates *certificates, size_t i, uint8_t ret[static NB_SHA256_SIZE]);
 
+/* The names and addresses that it is for, "a.example, 10.0.0.1": for people, cut to `size`; "" for none. */
+void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret, size_t size);
+
 /* basicConstraints with cA TRUE. */
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i);
 

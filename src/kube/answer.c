@@ -14,6 +14,13 @@ static enum nb_code code_of(long status, const struct nb_answer_codes *codes) {
         return NB_ANSWER_MALFORMED;
 }
 
+/* A load balancer has 5xx of its own, which pass. */
+static bool is_foreign(long status, const struct nb_answer_codes *codes) {
+        if (status == 401 || status == 403)
+                return !codes->has_plain_refusals;
+        return status >= 400 && status < 500 && status != 429;
+}
+
 int nb_answer_failure(const struct nb_http_answer *answer, const char *what, const struct nb_answer_codes *codes,
                       struct nb_failure *f) {
         struct nb_status status = { 0 };
@@ -23,8 +30,10 @@ int nb_answer_failure(const struct nb_http_answer *answer, const char *what, con
                 f->retry_after_ms = answer->retry_after_ms;
         (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         if (answer->status >= 300 && answer->status < 400)
-                return nb_failure_set_http(f, code, answer->status, "%s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
+                return nb_failure_set_http(f, NB_ANSWER_FOREIGN, answer->status, "%s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
                                            what, answer->status, answer->location);
+        if (status.code == 0 && is_foreign(answer->status, codes))
+                code = NB_ANSWER_FOREIGN;
         if (status.code == 0)
                 return nb_failure_set_http(f, code, answer->status,
                                            "%s: the answer has the status %ld and is not of an API server (no Status object): something on the way may have sent it",

@@ -8,13 +8,14 @@
 
 /*
  * Sets the failure for a status that the caller does not expect: 401 and 403 as the caller says (RBAC of different objects have different
- * remedies), 429 and 5xx NB_SERVER_ERROR, 400 and 422 `invalid`, redirects and the rest NB_ANSWER_MALFORMED. The server's words are
- * quoted when the body is a Status; a body that is none is said to come from something on the way.
+ * remedies), 429 and 5xx NB_SERVER_ERROR, 400 and 422 `invalid`, the rest NB_ANSWER_MALFORMED. The server's words are quoted when the body is a
+ * Status. Redirects, and refusals that are none, come from something on the way or from another service: NB_ANSWER_FOREIGN.
  */
 struct nb_answer_codes {
         enum nb_code unauthorized; /* 401 */
         enum nb_code forbidden;    /* 403 */
         enum nb_code invalid;      /* 400, 409, 422 */
+        bool has_plain_refusals;   /* 401 and 403 come without a Status: from a supervisor of k3s */
 };
 
 int nb_answer_failure(const struct nb_http_answer *answer, const char *what, const struct nb_answer_codes *codes,

@@ -2,7 +2,9 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
@@ -15,6 +17,33 @@ static bool is_server(const char *pem, size_t len) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
 
         return nb_certificates_parse(pem, len, false, &chain) >= 0 && nb_certificate_may_serve(chain, 0);
+}
+
+static enum nb_code explain(const char *pem, size_t len, const char *host, char *ret_reason, size_t size) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        char names[160], issuer[NB_SUBJECT_SIZE], when[NB_RFC3339_SIZE];
+        time_t now = time(NULL);
+
+        if (nb_certificates_parse(pem, len, false, &chain) < 0)
+                return NB_TLS_UNTRUSTED;
+        if (host) {
+                nb_certificate_names(chain, 0, names, sizeof(names));
+                (void)snprintf(ret_reason, size, "the server's certificate is for %s, and not for '%.64s'", names[0] ? names : "no name", host);
+                return NB_TLS_NAME_MISMATCH;
+        }
+        if (now > nb_certificate_not_after(chain, 0)) {
+                nb_time_format(nb_certificate_not_after(chain, 0), when);
+                (void)snprintf(ret_reason, size, "the server's certificate expired on %s", when);
+                return NB_TLS_EXPIRED;
+        }
+        if (now < nb_certificate_not_before(chain, 0)) {
+                nb_time_format(nb_certificate_not_before(chain, 0), when);
+                (void)snprintf(ret_reason, size, "the server's certificate is valid from %s on, and not yet", when);
+                return NB_TLS_EXPIRED;
+        }
+        nb_certificate_issuer(chain, 0, issuer);
+        (void)snprintf(ret_reason, size, "the server's certificate was issued by '%.120s', and not by the proven CA", issuer);
+        return NB_TLS_UNTRUSTED;
 }
 
 /* "Authorization: <scheme> <value>". */
@@ -53,6 +82,7 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const 
                 .ca = ca_len > 0 ? ca : NULL,
                 .ca_len = ca_len,
                 .is_server = is_server,
+                .explain = explain,
                 .tls_server_name = cluster->tls_server_name,
                 .proxy_url = cluster->proxy_url,
         };

@@ -66,6 +66,7 @@ static int make_header(const char *program, const char *what, const char *value,
 }
 
 static const struct nb_answer_codes sign_codes = {
+        .has_plain_refusals = true,
         .unauthorized = NB_TOKEN_REJECTED,
         .forbidden = NB_SUPERVISOR_REFUSED,
         .invalid = NB_CSR_REJECTED,

@@ -54,6 +54,7 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust, st
         assert(trust->is_server);
         http->is_verified = true;
         http->is_server = trust->is_server;
+        http->explain = trust->explain;
         (void)snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s", trust->tls_server_name);
         (void)snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
         if (trust->ca) {

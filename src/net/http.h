@@ -43,7 +43,11 @@ struct nb_http_trust {
         size_t ca_len;
         const char *client_certificate; /* PEM chain; copied. NULL for none */
         size_t client_certificate_len;
-        const struct nb_secret *client_key;             /* PEM; copied into a sealed memory file */
+        const struct nb_secret *client_key; /* PEM; copied into a sealed memory file */
+        /* Asked why the server's own certificate does not verify; `host` is the name or address in the URL where that alone is
+         * wrong with it, else NULL. Returns one of NB_TLS_UNTRUSTED, NB_TLS_NAME_MISMATCH and NB_TLS_EXPIRED, and the reason for
+         * people. NULL: nobody knows. */
+        enum nb_code (*explain)(const char *pem, size_t len, const char *host, char *ret_reason, size_t size);
         bool (*is_server)(const char *pem, size_t len); /* asked of the server's own certificate before anything is sent:
                                                          * libcurl's GnuTLS build does not look at its extended key usage */
         const char *tls_server_name;                    /* "" for the name in the URL */
@@ -114,11 +118,17 @@ int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfe
 struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_status);
 
 /*
- * The outcome of a transfer that is over; the transfer is gone then. NB_ENDPOINT_UNREACHABLE (transient), NB_TLS_UNTRUSTED,
- * NB_ANSWER_MALFORMED (a ceiling, or no HTTP at all), NB_METADATA_REFUSED (this process may not bind a low source port), NB_INTERNAL.
+ * The outcome of a transfer that is over; the transfer is gone then. Those of nb_http_is_unanswered() (transient); NB_TLS_UNTRUSTED,
+ * NB_TLS_NAME_MISMATCH, NB_TLS_EXPIRED; NB_ANSWER_MALFORMED (a ceiling, or no HTTP at all), NB_METADATA_REFUSED (this process may not bind a low source port), NB_INTERNAL.
  */
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f);
 int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unverified *ret_unverified, struct nb_failure *f);
+
+/* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, NB_PROXY_REFUSED. */
+bool nb_http_is_unanswered(enum nb_code code);
+
+/* The server's certificate was no good: NB_TLS_UNTRUSTED, _NAME_MISMATCH, _EXPIRED. */
+bool nb_http_is_untrusted(enum nb_code code);
 
 /* Ends a transfer that is under way. NULL is fine. */
 void nb_http_cancel(struct nb_http_transfer *transfer);

@@ -21,6 +21,7 @@ struct nb_http {
         char key_path[32];
         char tls_server_name[256];
         char proxy_url[256];
+        enum nb_code (*explain)(const char *pem, size_t len, const char *host, char *ret_reason, size_t size);
         bool (*is_server)(const char *pem, size_t len);
         struct nb_http_transfer *first;
 };
@@ -53,6 +54,9 @@ struct nb_http_transfer {
         bool is_done;
         CURLcode result;
 };
+
+/* The server's own certificate, PEM; NULL when none was shown. Belongs to the transfer. */
+const char *nb_http_leaf(CURL *easy);
 
 /* Sets every option of a transfer. NB_INTERNAL when libcurl refuses one: a build problem. */
 int nb_http_transfer_setup(struct nb_http_transfer *transfer, const struct nb_http_request *request, struct nb_failure *f);

@@ -8,13 +8,35 @@ static const char *curl_text(const struct nb_http_transfer *transfer) {
         return transfer->error[0] ? transfer->error : curl_easy_strerror(transfer->result);
 }
 
-/* libcurl's GnuTLS build says of a chain that does not verify only which file it looked at, here one in memory. */
-static const char *trust_text(const struct nb_http_transfer *transfer) {
-        static const char chain[] = "server certificate verification failed";
+bool nb_http_is_unanswered(enum nb_code code) {
+        return code == NB_ENDPOINT_UNRESOLVED || code == NB_ENDPOINT_REFUSED || code == NB_ENDPOINT_RESET || code == NB_ENDPOINT_UNREACHABLE ||
+               code == NB_PROXY_REFUSED;
+}
 
-        if (!strncmp(transfer->error, chain, strlen(chain)))
-                return "the server's certificate was not issued by the proven CA, or is not valid now";
-        return curl_text(transfer);
+bool nb_http_is_untrusted(enum nb_code code) {
+        return code == NB_TLS_UNTRUSTED || code == NB_TLS_NAME_MISMATCH || code == NB_TLS_EXPIRED;
+}
+
+/* libcurl's GnuTLS build says of a chain that does not verify only which file it looked at, here one in memory; it looks at the name
+ * after that. */
+static int outcome_untrusted(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        static const char chain[] = "server certificate verification failed";
+        bool is_chain = !strncmp(transfer->error, chain, strlen(chain));
+        const char *pem = nb_http_leaf(transfer->easy), *url = NULL, *text = curl_text(transfer);
+        enum nb_code code = NB_TLS_UNTRUSTED;
+        char reason[256] = "", *host = NULL;
+        CURLU *parts = curl_url();
+
+        if (is_chain)
+                text = "the server's certificate was not issued by the proven CA, or is not valid now";
+        if (parts && !is_chain && curl_easy_getinfo(transfer->easy, CURLINFO_EFFECTIVE_URL, &url) == CURLE_OK &&
+            curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK)
+                (void)curl_url_get(parts, CURLUPART_HOST, &host, 0);
+        if (pem && transfer->http->explain && (host || is_chain))
+                code = transfer->http->explain(pem, strlen(pem), host, reason, sizeof(reason));
+        curl_free(host);
+        curl_url_cleanup(parts);
+        return nb_failure_set(f, code, EKEYREJECTED, "%s: %s", transfer->what, reason[0] ? reason : text);
 }
 
 bool nb_http_is_connected(const struct nb_http_transfer *transfer) {
@@ -35,15 +57,36 @@ static int outcome_timeout(const struct nb_http_transfer *transfer, struct nb_fa
                               transfer->timeout_ms / 1000);
 }
 
-static int outcome_unreachable(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+static int outcome_unresolved(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
+}
+
+/* Nobody listens, or there is no route. */
+static enum nb_code code_of_connect(long errnum) {
+        if (errnum == ECONNRESET)
+                return NB_ENDPOINT_RESET;
+        return errnum == ECONNREFUSED ? NB_ENDPOINT_REFUSED : NB_ENDPOINT_UNREACHABLE;
+}
+
+/* What it said to CONNECT. */
+static long proxy_status(const struct nb_http_transfer *transfer) {
+        long status = 0;
+
+        (void)curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+        return status >= 300 ? status : 0;
+}
+
+static int outcome_unreachable(const struct nb_http_transfer *transfer, bool is_connecting, struct nb_failure *f) {
+        enum nb_code code;
         long errnum = 0;
 
         (void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &errnum);
+        code = is_connecting ? code_of_connect(errnum) : NB_ENDPOINT_RESET;
         if (errnum > 0) {
                 errno = (int)errnum;
-                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, (int)errnum, "%s: %m", transfer->what);
+                return nb_failure_set(f, code, (int)errnum, "%s: %m", transfer->what);
         }
-        return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
+        return nb_failure_set(f, code, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
 }
 
 static int outcome_port(const struct nb_http_transfer *transfer, struct nb_failure *f) {
@@ -65,21 +108,25 @@ int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f) {
         if (transfer->is_no_server)
                 return nb_failure_set(f, NB_TLS_UNTRUSTED, EKEYREJECTED,
                                       "%s: the server's certificate is not for TLS servers (extended key usage)", transfer->what);
+        if (transfer->result != CURLE_OK && proxy_status(transfer) > 0)
+                return nb_failure_set(f, NB_PROXY_REFUSED, ECONNREFUSED, "%s: the proxy answers %ld", transfer->what, proxy_status(transfer));
         switch ((int)transfer->result) {
         case CURLE_PEER_FAILED_VERIFICATION:
-                return nb_failure_set(f, NB_TLS_UNTRUSTED, EKEYREJECTED, "%s: %s", transfer->what, trust_text(transfer));
+                return outcome_untrusted(transfer, f);
         case CURLE_OPERATION_TIMEDOUT:
                 return outcome_timeout(transfer, f);
         case CURLE_COULDNT_RESOLVE_PROXY:
         case CURLE_COULDNT_RESOLVE_HOST:
+                return outcome_unresolved(transfer, f);
         case CURLE_COULDNT_CONNECT:
+                return outcome_unreachable(transfer, true, f);
         case CURLE_GOT_NOTHING:
         case CURLE_SEND_ERROR:
         case CURLE_RECV_ERROR:
         case CURLE_PARTIAL_FILE:
         case CURLE_SSL_CONNECT_ERROR:
         case CURLE_PROXY:
-                return outcome_unreachable(transfer, f);
+                return outcome_unreachable(transfer, false, f);
         case CURLE_INTERFACE_FAILED:
                 return outcome_port(transfer, f);
         case CURLE_OUT_OF_MEMORY:

@@ -158,8 +158,8 @@ static int set_url(struct nb_http_transfer *transfer, const char *url) {
         return curl_easy_setopt(transfer->easy, CURLOPT_URL, renamed) == CURLE_OK ? 0 : -EIO;
 }
 
-/* The leaf's PEM among what CURLOPT_CERTINFO collects; NULL when there is none. */
-static const char *leaf_of(CURL *easy) {
+/* Among what CURLOPT_CERTINFO collects, also of a chain that then does not verify. */
+const char *nb_http_leaf(CURL *easy) {
         static const char name[] = "Cert:";
         const struct curl_certinfo *chain = NULL;
 
@@ -183,7 +183,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         (void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &n_connects);
         if (n_connects == 0)
                 return CURL_PREREQFUNC_OK;
-        leaf = leaf_of(transfer->easy);
+        leaf = nb_http_leaf(transfer->easy);
         transfer->is_no_server = !leaf || !transfer->http->is_server(leaf, strlen(leaf));
         return transfer->is_no_server ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }

@@ -80,7 +80,7 @@ int nb_access_verify(const struct nb_access *access, const char *node_name, stru
                 }
                 if (r == 0)
                         (void)nb_failure_set_http(&why, NB_NODE_ACCESS_UNKNOWN, 401, "the API server at %s answered 401, but not each time", name);
-                if (r < 0 && why.code != NB_ENDPOINT_UNREACHABLE && why.code != NB_SERVER_ERROR) {
+                if (r < 0 && !nb_http_is_unanswered(why.code) && why.code != NB_SERVER_ERROR) {
                         *f = why;
                         return r;
                 }

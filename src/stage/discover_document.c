@@ -40,7 +40,7 @@ static int select_ca(const struct nb_join *join, struct facts *facts, struct nb_
  * not in order, says nothing against the document.
  */
 static bool is_of_the_way(const struct nb_failure *f) {
-        return f->code == NB_ENDPOINT_UNREACHABLE || f->code == NB_TLS_UNTRUSTED || f->code == NB_CLOCK_WRONG || f->code == NB_SERVER_ERROR ||
+        return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) || f->code == NB_CLOCK_WRONG || f->code == NB_SERVER_ERROR ||
                f->code == NB_INTERNAL;
 }
 

@@ -62,7 +62,7 @@ static const struct candidate *most_telling(const struct race *race) {
         for (unsigned i = 0; i < race->n; i++) {
                 const struct candidate *c = &race->candidates[i];
 
-                if (c->failure.code != NB_NONE && (best->failure.code == NB_NONE || best->failure.code == NB_ENDPOINT_UNREACHABLE))
+                if (c->failure.code != NB_NONE && (best->failure.code == NB_NONE || nb_http_is_unanswered(best->failure.code)))
                         best = c;
         }
         return best;

@@ -61,7 +61,7 @@ int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f)
         int64_t skew = nb_join_clock_skew_sec(join);
         char duration[NB_DURATION_SIZE], detail[NB_FAILURE_DETAIL_MAX];
 
-        if (r >= 0 || (f->code != NB_TLS_UNTRUSTED && f->code != NB_CERTIFICATE_UNUSABLE))
+        if (r >= 0 || (!nb_http_is_untrusted(f->code) && f->code != NB_CERTIFICATE_UNUSABLE))
                 return r;
         if (skew < CLOCK_SKEW_MAX_SEC && skew > -CLOCK_SKEW_MAX_SEC)
                 return r;

@@ -113,7 +113,7 @@ def test_api_server_is_away(new_node, cluster, with_cloud_init, drop_in):
     try:
         cluster.front.refuse()
         node.boot()
-        until(lambda: node.said("endpoint-unreachable"), "the journal says that the server is away", 60)
+        until(lambda: node.said("endpoint-refused"), "the journal says that the server is away", 60)
         until(lambda: log_in(node) == "debian", "a user logs in")
         for unit in ("cloud-init-local", "cloud-init", "cloud-config", "systemd-user-sessions", "ssh"):
             assert node.is_active(f"{unit}.service"), unit

@@ -66,7 +66,7 @@ CASES = {
     "token-rejected": token_not_for_authentication,
     "csr-denied": denied,
     "csr-pending": nobody_approves,
-    "endpoint-unreachable": nobody_listens,
+    "endpoint-refused": nobody_listens,
 }
 
 

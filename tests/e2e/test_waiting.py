@@ -89,7 +89,8 @@ def test_api_server_comes_late(node, cluster, how):
         front.refuse() if how.startswith("refused") else front.vanish()
         node.enable(UNIT).boot()
         node.await_status(re.escape(front.address))
-        until(lambda: node.said("endpoint-unreachable"), "the journal says why")
+        first = "endpoint-refused" if how.startswith("refused") else "endpoint-unreachable"
+        until(lambda: node.said(first), "the journal says why")
         assert queued(node) == "waiting"
         if how.endswith("then a black hole"):
             front.vanish()
@@ -99,7 +100,8 @@ def test_api_server_comes_late(node, cluster, how):
         front.listen()
     until(lambda: node.is_active(UNIT), "the machine joins within seconds", 15)
     node.await_kubelet()
-    assert len([e for e in node.entries("endpoint-unreachable") if e["PRIORITY"] == "4"]) <= 2, "one warning for one reason"
+    for code in ("endpoint-refused", "endpoint-reset", "endpoint-unreachable"):
+        assert len([e for e in node.entries(code) if e["PRIORITY"] == "4"]) <= 2, "one warning for one reason"
 
 
 def test_api_server_goes_away_while_waiting(manual, cluster):
@@ -110,7 +112,7 @@ def test_api_server_goes_away_while_waiting(manual, cluster):
     manual.await_status("certificate approve")
     try:
         cluster.front.refuse()
-        until(lambda: manual.said("endpoint-unreachable"), "the journal says that the server is away")
+        until(lambda: manual.said("endpoint-refused"), "the journal says that the server is away")
         cluster.kubectl("certificate", "approve", csr)
     finally:
         cluster.front.listen()

@@ -253,7 +253,7 @@ def test_server_restarts(world):
             connection.sock.shutdown(2)
         except OSError:
             pass
-    run.wait_for_line("endpoint-unreachable")
+    run.wait_for_line("endpoint-reset")
     csrs.approve()(world.cluster, world.csrs()[0])
     world.server.on_connect = None
     run.wait().joined()

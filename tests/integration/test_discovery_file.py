@@ -147,7 +147,7 @@ NEWER = [
     Case("credentials in it", user_in_newer, None, 0, LEFT_OUT, "users", check=of_the_file),
     Case("500 first", newer(faults.INTERNAL, times=2), None, 0, "server-error", check=of_the_file),
     Case("429 first", newer(faults.TOO_MANY, times=1), None, 0, check=of_the_file),
-    Case("cut first", newer(faults.cut, times=1), None, 0, "endpoint-unreachable", check=of_the_file),
+    Case("cut first", newer(faults.cut, times=1), None, 0, "endpoint-reset", check=of_the_file),
 ]
 
 
@@ -209,7 +209,7 @@ def never_sent(world, run):
 
 
 WAY = [
-    Case("nobody listens", unreachable, "endpoint-unreachable", 69),
+    Case("nobody listens", unreachable, "endpoint-refused", 69),
     Case("a server of another CA", other_ca, "tls-untrusted", 76, requests=[], check=never_sent),
     Case("a server that the system's CAs do not know", no_ca, "tls-untrusted", 76, requests=[], check=never_sent),
     Case("a certificate for clients", client_certificate_as_server, "tls-untrusted", 76, requests=[], check=never_sent),

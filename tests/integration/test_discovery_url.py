@@ -106,7 +106,7 @@ GOOD = [
     Case("404 at first", url(faults.answer("not yet", 404), times=2), None, 0, "discovery-url-refused", "404", check=joined),
     Case("500 at first, with Retry-After", url(faults.answer("", 500, Retry_After="1"), times=1), None, 0, "server-error", check=joined),
     Case("429 at first", url(faults.TOO_MANY, times=1), None, 0, "server-error", check=joined),
-    Case("cut at first", url(faults.cut, times=1), None, 0, "endpoint-unreachable", check=joined),
+    Case("cut at first", url(faults.cut, times=1), None, 0, "endpoint-reset", check=joined),
     Case("a portal at first", url(faults.PORTAL, times=1), None, 0, "answer-malformed", check=joined),
 ]
 
@@ -146,12 +146,12 @@ TLS = ("tls-untrusted", 76)
 WHO = [
     Case("another CA", url(ca=pki.CA()), *TLS, check=not_asked),
     Case("one that the system's CAs do not know", url(ca=SYSTEM), *TLS, check=not_asked),
-    Case("another name", url(prepare=other_name), *TLS, check=not_asked),
+    Case("another name", url(prepare=other_name), "tls-name-mismatch", 76, check=not_asked),
     Case("a certificate for clients", url(prepare=certificate_for_clients), *TLS, check=not_asked),
-    Case("an expired certificate", url(prepare=expired), *TLS, check=not_asked),
-    Case("nobody", nobody, "endpoint-unreachable", 69, check=not_asked),
-    Case("TLS 1.1", url(prepare=old_tls), "endpoint-unreachable", 69, check=not_asked),
-    Case("a server without TLS", url(prepare=plain), "endpoint-unreachable", 69, check=not_asked),
+    Case("an expired certificate", url(prepare=expired), "tls-expired", 76, check=not_asked),
+    Case("nobody", nobody, "endpoint-refused", 69, check=not_asked),
+    Case("TLS 1.1", url(prepare=old_tls), "endpoint-reset", 69, check=not_asked),
+    Case("a server without TLS", url(prepare=plain), "endpoint-reset", 69, check=not_asked),
 ]
 
 

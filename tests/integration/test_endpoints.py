@@ -9,6 +9,10 @@ import pki
 from machine import TOKEN_ID, Case
 
 UNREACHABLE = ("endpoint-unreachable", 69)
+UNRESOLVED = ("endpoint-unresolved", 69)
+REFUSED = ("endpoint-refused", 69)
+RESET = ("endpoint-reset", 69)
+FOREIGN = ("answer-foreign", 65)
 MALFORMED = ("answer-malformed", 65)
 
 
@@ -27,16 +31,16 @@ def edited(edit):
 
 
 CONNECTIONS = [
-    Case("nobody listens", lambda world: {"endpoints": [faults.dead_endpoint()]}, *UNREACHABLE, "refused"),
+    Case("nobody listens", lambda world: {"endpoints": [faults.dead_endpoint()]}, *REFUSED, "refused"),
     Case("no answer to the connection", lambda world: {"endpoints": [world.closing(faults.BlackHole()).endpoint]}, *UNREACHABLE),
-    Case("name that does not resolve", lambda world: {"endpoints": ["nosuch.invalid:6443"]}, *UNREACHABLE, "nosuch.invalid"),
+    Case("name that does not resolve", lambda world: {"endpoints": ["nosuch.invalid:6443"]}, *UNRESOLVED, "nosuch.invalid"),
     Case("stalls before TLS", on_connect(faults.stall_before_tls), *UNREACHABLE),
-    Case("reset before TLS", on_connect(faults.reset), *UNREACHABLE),
-    Case("hangs up before TLS", on_connect(faults.hang_up), *UNREACHABLE),
+    Case("reset before TLS", on_connect(faults.reset), *RESET),
+    Case("hangs up before TLS", on_connect(faults.hang_up), *RESET),
     Case("stalls after the request", discovery(faults.stall), *UNREACHABLE),
-    Case("hangs up after the request", discovery(faults.hang_up_instead), *UNREACHABLE),
+    Case("hangs up after the request", discovery(faults.hang_up_instead), *RESET),
     Case("stalls after the headers", discovery(faults.stall_after_headers), *UNREACHABLE),
-    Case("cut in the middle of the body", discovery(faults.cut), *UNREACHABLE),
+    Case("cut in the middle of the body", discovery(faults.cut), *RESET),
     Case("a byte every half second", discovery(faults.drip), *UNREACHABLE),
 ]
 
@@ -46,10 +50,10 @@ def old_tls(world):
 
 
 ANSWERS = [
-    Case("plain HTTP on the port", on_connect(faults.plain_http), *UNREACHABLE, "TLS"),
-    Case("another protocol on the port", on_connect(faults.garbage_before_tls), *UNREACHABLE, "TLS"),
-    Case("TLS 1.1 only", old_tls, *UNREACHABLE, "protocol version"),
-    Case("redirect", discovery(faults.redirect("https://127.0.0.1:1/")), *MALFORMED, "302"),
+    Case("plain HTTP on the port", on_connect(faults.plain_http), *RESET, "TLS"),
+    Case("another protocol on the port", on_connect(faults.garbage_before_tls), *RESET, "TLS"),
+    Case("TLS 1.1 only", old_tls, *RESET, "protocol version"),
+    Case("redirect", discovery(faults.redirect("https://127.0.0.1:1/")), *FOREIGN, "302"),
     Case("web page of a portal", discovery(faults.PORTAL), *MALFORMED),
     Case("not JSON", discovery(faults.answer("pong")), *MALFORMED),
     Case("empty body", discovery(faults.answer("")), *MALFORMED),
@@ -89,12 +93,14 @@ def identity(make):
 
 
 UNTRUSTED = ("tls-untrusted", 76)
+EXPIRED = ("tls-expired", 76)
+OTHER_NAME = ("tls-name-mismatch", 76)
 TLS = [
-    Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "not issued by the proven CA"),
-    Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *UNTRUSTED, "not valid now"),
-    Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *UNTRUSTED),
-    Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *UNTRUSTED),
-    Case("certificate for clients", identity(lambda ca: ca.node()), *UNTRUSTED),
+    Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "issued by 'CN=", "not by the proven CA"),
+    Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *EXPIRED, "expired on"),
+    Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *EXPIRED, "not yet"),
+    Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *OTHER_NAME, "for 10.96.0.1, kubernetes, and not for"),
+    Case("certificate for clients", identity(lambda ca: ca.node()), *OTHER_NAME, "for no name"),
 ]
 
 
@@ -167,9 +173,9 @@ ELSEWHERE = [
     Case("changed once between the copies", changing_once, None, 0),
     Case("another second copy", different, "cluster-info-changed", 76, check=never_sent),
     Case("changing all the time", alternating, "cluster-info-changed", 76, check=never_sent),
-    Case("second copy cut", lambda world: elsewhere(world) or world.server.on("cluster-info", faults.cut, skip=1), *UNREACHABLE, check=never_sent),
+    Case("second copy cut", lambda world: elsewhere(world) or world.server.on("cluster-info", faults.cut, skip=1), *RESET, check=never_sent),
     Case("forged by a holder of the token", forged, *UNTRUSTED, check=never_sent),
-    Case("to where nobody listens", dead_server, *UNREACHABLE, "refused", check=never_sent),
+    Case("to where nobody listens", dead_server, *REFUSED, "refused", check=never_sent),
 ]
 
 
@@ -235,7 +241,7 @@ TWO = [
     Case("liar with our token", beside(liar(True)), None, 0, check=only_discovery),
     Case("only a liar with our token and a dead one", lambda world: {"endpoints": [liar(True)(world).endpoint, faults.dead_endpoint()], "timeout": "3s"},
          "ca-pin-mismatch", 76, check=only_discovery),
-    Case("both dead", lambda world: {"endpoints": [faults.dead_endpoint(), faults.dead_endpoint()]}, *UNREACHABLE, "refused"),
+    Case("both dead", lambda world: {"endpoints": [faults.dead_endpoint(), faults.dead_endpoint()]}, *REFUSED, "refused"),
 ]
 
 
@@ -282,7 +288,7 @@ def test_proxy_that_is_not_for_this_address(world):
 
 def test_dead_proxy(world):
     world.machine.configure(world.server, timeout="5s")
-    world.machine.join(environment={"HTTPS_PROXY": DEAD_PROXY}).failed(*UNREACHABLE)
+    world.machine.join(environment={"HTTPS_PROXY": DEAD_PROXY}).failed(*REFUSED)
     assert world.server.connections == []
 
 
@@ -351,7 +357,7 @@ def test_clock_of_the_server_wrong_and_certificate_bad(world):
     """An expired certificate is one, if the clocks agree."""
     world.server.identity = world.cluster.ca.serving(start=-2 * pki.DAY, end=-pki.DAY)
     world.machine.configure(world.server, timeout="6s")
-    assert "clock-wrong" not in world.machine.join().failed(*UNTRUSTED).codes
+    assert "clock-wrong" not in world.machine.join().failed(*EXPIRED).codes
 
 
 # Retrying.
@@ -361,7 +367,7 @@ def test_comes_up_later(world):
     world.server.on_connect = faults.flaky(2, faults.reset)
     world.server.on("cluster-info", faults.UNAVAILABLE, times=2)
     run = world.machine.join().joined()
-    assert run.codes[:2] == ["endpoint-unreachable", "server-error"] and len(world.csrs()) == 1
+    assert run.codes[:2] == ["endpoint-reset", "server-error"] and len(world.csrs()) == 1
 
 
 def test_reason_is_told_once(world):

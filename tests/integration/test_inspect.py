@@ -340,7 +340,7 @@ def test_expired_and_join_fails(world):
     files = snapshot(world.machine.root)
     world.server.on_connect = faults.reset
     world.machine.configure(world.server, timeout="2s")
-    world.machine.unit().failed("endpoint-unreachable", 69)
+    world.machine.unit().failed("endpoint-reset", 69)
     assert snapshot(world.machine.root) == files
 
 

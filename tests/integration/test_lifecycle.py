@@ -21,7 +21,7 @@ LEEWAY = 0.3
 
 def waits_for_connection(world):
     world.server.on_connect = faults.reset
-    return "endpoint-unreachable"
+    return "endpoint-reset"
 
 
 def waits_for_answer(world):
@@ -167,7 +167,7 @@ def until_then(world, run):
 
 
 DEADLINES = [
-    Case("unreachable", waits_for_connection, "endpoint-unreachable", 69),
+    Case("unreachable", waits_for_connection, "endpoint-reset", 69),
     Case("no answer", waits_for_answer, "endpoint-unreachable", 69),
     Case("no signature", waits_for_signature, "signature-missing", 69),
     Case("server not ready", waits_for_server, "server-error", 69),

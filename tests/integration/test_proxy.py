@@ -118,14 +118,14 @@ def test_nothing_of_ours_goes_to_the_proxy(by_token):
 def test_proxy_that_refuses(by_token):
     proxy = by_token.closing(Refusing())
     by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="8s")
-    by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url}).failed("endpoint-unreachable", 69, "407")
+    by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url}).failed("proxy-refused", 69, "407")
     assert proxy.asked and by_token.server.connections == []
 
 
 def test_password_of_a_dead_proxy_is_not_printed(by_token):
     by_token.machine.secrets.append("hunter2hunter2")
     by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="8s")
-    by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("endpoint-unreachable", 69)
+    by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("endpoint-refused", 69)
 
 
 # The other ways in.

@@ -207,7 +207,7 @@ ANSWERS = [
     Case("429", create(faults.TOO_MANY), "server-error", 69, "429"),
     Case("500", create(faults.INTERNAL), "server-error", 69, "500"),
     Case("503", create(faults.UNAVAILABLE), "server-error", 69, "503"),
-    Case("redirect", create(faults.redirect("https://127.0.0.1:1/")), *MALFORMED, "302"),
+    Case("redirect", create(faults.redirect("https://127.0.0.1:1/")), "answer-foreign", 65, "302"),
     Case("web page", create(faults.PORTAL), *MALFORMED),
     Case("not JSON", create(faults.answer("pong", 201)), *MALFORMED),
     Case("body without end", create(faults.flood), *MALFORMED),

@@ -91,7 +91,7 @@ def test_the_address_that_does_not_answer_is_the_one_that_is_named(world):
     dead = faults.dead_endpoint()
     world.cluster.server = f"https://{dead}"
     world.machine.configure(world.server, timeout="5s")
-    run = world.machine.join().failed("endpoint-unreachable", 69, dead)
+    run = world.machine.join().failed("endpoint-refused", 69, dead)
     assert f"https://{dead}/healthz" in run.stderr and f"https://{world.server.endpoint}/healthz" not in run.stderr
 
 

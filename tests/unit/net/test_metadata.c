@@ -248,7 +248,7 @@ static void nobody_listens(void **state) {
         server_start(&server, "", 0);
         server_stop(&server);
         assert_int_equal(ask(&server, false, &request, &answer, &f), -ECONNREFUSED);
-        assert_int_equal(f.code, NB_ENDPOINT_UNREACHABLE);
+        assert_int_equal(f.code, NB_ENDPOINT_REFUSED);
         assert_non_null(strstr(f.detail, "Connection refused"));
 }
 
