@@ -3,8 +3,8 @@
 
 /*
  * The settings of a machine out of all its documents: in the same way on both sides, weakest first, and weakest of all the one
- * that came from metadata. Key by key, but for one thing: where a document on the machine has discovery.caCertHashes, those are what
- * the cluster has to show, and unsafeSkipCAVerification and trustWholeBundle out of metadata do not count.
+ * that came from metadata. Key by key, but for one thing: where the machine itself has discovery.caCertHashes, discovery.file or the credential
+ * node-bootstrap.cluster-info, the cluster has to show what those say, and unsafeSkipCAVerification and trustWholeBundle out of metadata do not count.
  */
 
 #include <stdbool.h>

@@ -104,12 +104,29 @@ static bool is_vouched_for(const struct nb_bootstrap *bootstrap, const char *pem
                nb_digest_is_equal(digest, bootstrap->hash);
 }
 
+/* The hash is by the word of `join`: where root has set pins, it may narrow down what they name, and not add to it. */
+static int keep_pinned(const struct nb_context *context, struct nb_accepted *accepted, struct nb_failure *f) {
+        const struct nb_settings *settings = &context->settings;
+        struct nb_buffer both = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        int r;
+
+        if (!context->is_hash_from_metadata || settings->n_pins == 0)
+                return 0;
+        r = nb_ca_select(accepted->ca.data, accepted->ca.len, (const uint8_t(*)[NB_PIN_SIZE])settings->pins, settings->n_pins, NB_CA_PINNED,
+                         NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &both, &accepted->selection, f);
+        nb_buffer_done(&accepted->ca);
+        accepted->ca = both;
+        return r;
+}
+
 static int select_ca(const struct nb_context *context, struct nb_accepted *accepted, struct nb_failure *f) {
         int r;
 
         accepted->ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
         r = nb_bootstrap_select_ca(&context->bootstrap, &context->settings, accepted->handoff.ca, strlen(accepted->handoff.ca),
                                    NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &accepted->ca, &accepted->selection, f);
+        if (r >= 0)
+                r = keep_pinned(context, accepted, f);
         if (r < 0)
                 return r;
         /* `join` leaves out by itself what is not to be trusted, and says so. */
@@ -201,7 +218,7 @@ static int take_hash(struct nb_context *context, const struct nb_handoff *handof
         if (!context->is_metadata_wanted || bootstrap->discovery != NB_DISCOVERY_CACERTS || bootstrap->has_hash || !handoff->k3s_hash[0])
                 return 0;
         r = nb_hex_decode(handoff->k3s_hash, strlen(handoff->k3s_hash), bootstrap->hash, sizeof(bootstrap->hash));
-        bootstrap->has_hash = r >= 0;
+        bootstrap->has_hash = context->is_hash_from_metadata = r >= 0;
         if (r >= 0)
                 r = nb_anchors_take(bootstrap, &context->settings, &context->anchors);
         return r < 0 ? nb_failure_set_memory(f) : 0;

@@ -6,6 +6,7 @@ import json
 import pytest
 
 import apiserver
+import pki
 import supervisor
 from cloud import CloudWorld
 from k3s import PASSWORD_FILE, SERVER_SECRET
@@ -71,6 +72,35 @@ def test_hash(world, members, code, status):
     change(machine, **members)
     machine.install().failed(code, status)
     assert set(machine.target_names()) == {PASSWORD_FILE}
+
+
+def test_pins_of_the_machine_hold(world):
+    """A hash of somebody else's CA, beside the one that root has pinned."""
+    world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
+    world.configure()
+    machine = handed_over(world)
+    other = pki.CA("other")
+    change(machine, ca=(other.pem + world.cluster.ca.pem).decode(), k3sHash=supervisor.hash_ca(other.pem + world.cluster.ca.pem, other.cert))
+    machine.install().failed("handoff-untrusted", 76)
+    assert set(machine.target_names()) == {PASSWORD_FILE}
+
+
+def test_hash_of_more_than_the_pins(world):
+    """The hash is that of the very bytes, and `join` may say any: what root has pinned is trusted, and nothing that stands beside it."""
+    world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
+    world.configure()
+    machine = handed_over(world)
+    bundle = pki.CA("other").pem + world.cluster.ca.pem
+    change(machine, ca=bundle.decode(), k3sHash=supervisor.hash_ca(bundle))
+    machine.install().joined()
+    assert machine.read(Machine.CA_FILE) == world.cluster.ca.pem.decode()
+
+
+def test_pins_of_the_machine_and_the_hash(world):
+    world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
+    world.configure()
+    handed_over(world).install().joined()
+    assert world.machine.read(Machine.CA_FILE) == world.cluster.ca.pem.decode()
 
 
 def test_hash_of_the_machine_holds(world):

@@ -46,6 +46,9 @@ static struct merge_case merges[] = {
         { "metadata would trust more than pins of the machine", "discovery: {caCertHashes: [\"" HASH "\"]}\n", "discovery: {trustWholeBundle: true}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "false", false },
         { "the machine trusts more than its pins", "discovery: {caCertHashes: [\"" HASH "\"], trustWholeBundle: true}\n", "node: {name: a}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "true", false },
         { "metadata trusts more than its own pins", "", "discovery: {caCertHashes: [\"" HASH "\"], trustWholeBundle: true}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "true", true },
+        { "metadata would trust more than a document of the machine", "discovery: {file: /etc/a}\n", "discovery: {trustWholeBundle: true}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "false", false },
+        { "metadata would trust more than a URL of the machine", "discovery: {file: \"https://a/b\"}\n", "discovery: {trustWholeBundle: true}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "false", false },
+        { "metadata trusts more than its own URL", "", "discovery: {file: \"https://a/b\", trustWholeBundle: true}\n", NB_NONE, NULL, NB_SETTING_TRUST_WHOLE_BUNDLE, "true", true },
         { "a key that metadata may not set", "", "kubelet: {kubeconfig: /etc/shadow}\n", NB_SETTINGS_INVALID, "kubelet.kubeconfig" },
         { "which metadata is", "", "metadata: {provider: aws}\n", NB_SETTINGS_INVALID, "metadata.provider" },
 };
@@ -90,6 +93,21 @@ static void merges_documents(void **state) {
         assert_string_equal(value.data, c->value);
         assert_int_equal(nb_setting_is_from(&settings, c->setting, ORIGIN), c->is_from_metadata);
         nb_buffer_done(&value);
+}
+
+static void document_of_the_machine(void **state) {
+        static const char text[] = OURS "discovery: {trustWholeBundle: true}\n";
+        static const struct nb_metadata_document metadata = { .origin = ORIGIN, .data = text, .len = sizeof(text) - 1 };
+        struct nb_settings settings;
+        struct nb_failure f = { 0 };
+
+        put("config.yaml", OURS);
+        assert_int_equal(nb_documents_merge(folder, &metadata, NULL, &settings, &f), 0);
+        assert_true(settings.trust_whole_bundle);
+        put(NB_CREDENTIAL_CLUSTER_INFO, "apiVersion: v1\nkind: Config\n");
+        assert_int_equal(nb_documents_merge(folder, &metadata, NULL, &settings, &f), 0);
+        assert_false(settings.trust_whole_bundle);
+        put(NB_CREDENTIAL_CLUSTER_INFO, NULL);
 }
 
 struct want_case {
@@ -200,6 +218,7 @@ int main(void) {
                 return 1;
         (void)setenv("CREDENTIALS_DIRECTORY", folder, 1);
         CASES(merges, merges_documents);
+        CASE(document_of_the_machine);
         CASES(wants, wants_metadata);
         CASE(tokens_stay);
         CASE(malformed_tokens);
