@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine in a cloud, with a network and DMI of its own, and the scripted metadata service there; see metadata.py."""
 
+import json
 import ssl
 import tempfile
 
@@ -13,6 +14,7 @@ from machine import HEADER, NODE, TOKEN, Case, Machine, Run, World, to_yaml
 from namespace import Namespace, Packets
 
 OTHER_TOKEN = "ffffff.ffffffffffffffff"     # of no cluster
+PLATFORM = "/run/node-bootstrap-platform"
 MALFORMED = ("metadata-malformed", 65)
 MISSING = ("token-missing", 66)
 
@@ -71,6 +73,13 @@ class CloudWorld(World):
     def recognised(self, service=None):
         """The machine is in this cloud, and nobody answers."""
         self.namespace.set_dmi(**(service or self.provider).dmi)
+
+    def find_platform(self, user_data=None, meta_data=None, token=None, **note):
+        """What node-bootstrap-platform.service has found on a volume, or in VMware's guestinfo, and left."""
+        files = {"platform.json": json.dumps(note), "user-data": user_data, "meta-data": meta_data, "token": token}
+        for name, data in files.items():
+            if data is not None:
+                self.namespace.write(f"{PLATFORM}/{name}", data, 0o600)
 
     def packets(self):
         return self.closing(Packets(self.namespace))

@@ -8,7 +8,7 @@ import pytest
 
 import metadata
 import pki
-from cloud import CloudWorld
+from cloud import PLATFORM, CloudWorld
 from machine import HEADER, NODE, TOKEN, Machine, to_yaml
 
 METADATA = [metadata.LINK_LOCAL, metadata.Aws.address6, metadata.Alibaba.address, metadata.Scaleway.address]
@@ -122,6 +122,50 @@ def test_no_proxy(world, machine):
     run = machine.join(environment={**proxy, "no_proxy": world.server.host})
     assert len(cloud.seen("user-data")) == 1, run.stderr
     run.joined()
+
+
+# Volumes and guestinfo: node-bootstrap-platform.service has read them, and the network is not asked.
+
+CONFIG_DRIVE = json.dumps({"uuid": "8bb7a1c9-0d4f-4c47-a6f1-c5ad0c1d8a6a", "name": metadata.NODE, "meta": {metadata.TOKEN_KEY: TOKEN}})
+SEED = f"instance-id: i-1\nlocal-hostname: {metadata.NODE}\n"
+
+
+@pytest.mark.parametrize("found, title, has_name", [
+    ({"volume": "config-2", "meta_data": CONFIG_DRIVE}, "OpenStack", True),
+    ({"volume": "config-2", "user_data": TOKEN, "meta_data": "{}"}, "OpenStack", False),
+    ({"volume": "cidata", "user_data": TOKEN, "meta_data": SEED}, "NoCloud", True),
+    ({"dataSource": "nocloud", "volume": "cidata", "user_data": TOKEN}, "NoCloud", False),
+    ({"hasGuestinfo": True, "token": TOKEN}, "VMware", False),
+    ({"hasGuestinfo": True, "user_data": TOKEN}, "VMware", False),
+], ids=["config drive", "config drive, user data", "NoCloud", "NoCloud, no meta-data", "guestinfo, token", "guestinfo, user data"])
+def test_platform(world, machine, found, title, has_name):
+    """Where the user data has the token, it has the settings too. join is given copies: the folder itself is closed to it."""
+    if found.get("user_data") == TOKEN:
+        found = {**found, "user_data": world.document(node=None if has_name else {"name": NODE})}
+    else:
+        world.local = settings(world) if not has_name else {"discovery": settings(world)["discovery"]}
+    world.local["metadata"] = {"nodeName": has_name}
+    world.configure()
+    world.find_platform(**found)
+    packets = world.packets()
+    machine.inspect().joined()
+    folder = f"{world.namespace.path}/root{PLATFORM}"
+    os.rename(folder, folder + "-away")
+    run = machine.join().joined()
+    assert f"metadata of {title} for this program" in run.stderr
+    machine.install().joined()
+    world.assert_joined(metadata.NODE if has_name else NODE)
+    assert {address for address, _ in packets.sent()} == {world.server.host}
+
+
+@pytest.mark.parametrize("found", [{"volume": "cidata", "user_data": "#!/bin/sh\n"}, {"volume": "config-2", "meta_data": "{}"}, {"hasGuestinfo": True}],
+                         ids=["NoCloud", "config drive", "VMware"])
+def test_platform_with_nothing(world, machine, found):
+    configure(world)
+    world.find_platform(**found)
+    packets = world.packets()
+    machine.unit().failed("token-missing", 66, "holds nothing for this program")
+    assert packets.sent() == []
 
 
 # What the installer takes of it.
