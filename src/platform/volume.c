@@ -123,20 +123,18 @@ static int open_folder(int root_fd, const struct layout *layout, int *ret_fd) {
 
 static int unreadable(const struct layout *layout, const char *name, int r, struct nb_failure *f) {
         const char *folder = layout->folder, *slash = folder[0] && name[0] ? "/" : "";
+        char why[ERROR_SIZE];
 
         errno = -r;
-        switch (r) {
-        case -ELOOP:
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s%s%s' on volume '%s' is a link, or behind one; none is followed", folder,
-                                      slash, name, layout->label);
-        case -EBADF:
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s%s%s' on volume '%s' is no regular file", folder, slash, name, layout->label);
-        case -EFBIG:
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s%s%s' on volume '%s' has more than %d bytes", folder, slash, name,
-                                      layout->label, NB_USER_DATA_MAX);
-        default:
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s%s%s' on volume '%s' cannot be read: %m", folder, slash, name, layout->label);
-        }
+        if (r == -ELOOP)
+                (void)snprintf(why, sizeof(why), "is a link, or behind one; none is followed");
+        else if (r == -EBADF)
+                (void)snprintf(why, sizeof(why), "is no regular file");
+        else if (r == -EFBIG)
+                (void)snprintf(why, sizeof(why), "has more than %d bytes", NB_USER_DATA_MAX);
+        else
+                (void)snprintf(why, sizeof(why), "cannot be read: %m");
+        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s%s%s' on volume '%s' %s", folder, slash, name, layout->label, why);
 }
 
 static int read_file(int folder_fd, const struct layout *layout, const char *name, struct nb_secret *ret, struct nb_failure *f) {
