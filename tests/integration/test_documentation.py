@@ -56,6 +56,12 @@ def test_providers_are_listed():
     assert len(known) > 10 and entries == known == set(named)
 
 
+def test_the_readme_names_every_provider():
+    titles = dict(re.findall(r"\[NB_PROVIDER_(\w+)\] = \{ \"[a-z]+\", \"([^\"]+)\"", (SOURCE / "src/format/provider.c").read_text()))
+    readme = " ".join((SOURCE / "README.md").read_text().split())
+    assert len(titles) > 10 and [title for name, title in titles.items() if name not in ("NONE", "AUTO") and title not in readme] == []
+
+
 def test_what_recognises_a_provider_is_in_its_entry():
     source = (SOURCE / "src/cloud/recognise.c").read_text()
     entries = dict(re.findall(r"^\.It Li ([a-z]+)\n((?:.*\n)*?)(?=\.It|\.El)", page("node-bootstrap.yaml.5").split(".Ss Providers")[1], re.M))
