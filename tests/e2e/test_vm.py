@@ -2,12 +2,22 @@
 """Virtual machines that boot with what a hypervisor or a cloud gives them, and join: no file in them was made for it."""
 
 import base64
+import json
+import sys
 
 import pytest
+import yaml
 from cryptography import x509
-from harness import controlplane
-from harness.node import CURRENT, KUBECONFIG, UNIT, settings
+from harness import controlplane, network
+from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
 from harness.vm import Template, Vm
+
+sys.path.append(str(SOURCE / "tests/integration"))
+
+import metadata  # noqa: E402
+
+PLATFORM = "node-bootstrap-platform.service"
+RUN = "/run/node-bootstrap-platform"
 
 
 @pytest.fixture(scope="module")
@@ -23,24 +33,86 @@ def new_vm(world, template):
         vm.close()
 
 
-def joined_by(vm, cluster, token):
-    """kubelet was started, after the machine got its certificate by this token."""
+def joined_by(vm, cluster, token, name):
+    """kubelet was started, after the machine got the certificate of this node by this token."""
     vm.await_kubelet()
     assert vm.run(f"systemctl is-active {UNIT} node-joined.target").split() == ["active", "active"]
     certificate = x509.load_pem_x509_certificate(vm.run(f"cat {CURRENT}").encode())
-    assert certificate.subject.rfc4514_string() == f"CN=system:node:{vm.name},O=system:nodes"
-    assert f"server: https://{cluster.front.endpoint}" in vm.run(f"cat {KUBECONFIG}").replace('"', "")
-    assert [csr["spec"]["username"] for csr in cluster.csrs(vm.name)] == [f"system:bootstrap:{token.id}"]
+    assert certificate.subject.rfc4514_string() == f"CN=system:node:{name},O=system:nodes"
+    [entry] = yaml.safe_load(vm.run(f"cat {KUBECONFIG}"))["clusters"]
+    assert entry["cluster"]["server"] == f"https://{cluster.front.endpoint}"
+    assert [csr["spec"]["username"] for csr in cluster.csrs(name)] == [f"system:bootstrap:{token.id}"]
+    assert token.secret not in vm.run("journalctl --all --output=export")
+
+
+def document(cluster, provider_id=True, **sections):
+    """The settings for a cluster as metadata has them, and that the node is called as the machine there."""
+    return yaml.safe_load(settings(cluster, metadata={"nodeName": True, "providerID": provider_id}, **sections))
+
+
+def entries(vm, unit):
+    return [json.loads(line)["MESSAGE"] for line in vm.run(f"journalctl --output=json --unit={unit}").splitlines()]
 
 
 def test_credentials_of_the_hypervisor(new_vm, cluster):
-    """Three credentials by three ways, none of which joins without the others. Secrets are not in QEMU's command line."""
+    """Three credentials by three ways, none of which joins without the others. Secrets are not in QEMU's command line.
+
+    Credentials are stronger than a volume, which says something else: it is read, and not used."""
     signing, asking = cluster.token(controlplane.POWERLESS_GROUP), cluster.token(signing=False)
     vm = new_vm("hypervisor")
     text = vm.file("text", f"io.systemd.credential:node-bootstrap.tls-bootstrap-token={asking}")
     config = base64.b64encode(settings(cluster).encode()).decode()
+    other = yaml.safe_dump(document(cluster, bootstrap={"token": str(cluster.fresh_token())}))
     vm.boot(
         "-fw_cfg", f"name=opt/io.systemd.credentials/node-bootstrap.token,file={vm.file('token', str(signing))}",
         "-smbios", f"type=11,path={text}", "-smbios", f"type=11,value=io.systemd.credential.binary:node-bootstrap.config={config}",
+        *vm.fat_volume("CIDATA", {"user-data": other, "meta-data": "local-hostname: other\n"}),
     )
-    joined_by(vm, cluster, asking)
+    joined_by(vm, cluster, asking, vm.name)
+    assert f"volume 'cidata': {len(other)} bytes of user data, 22 bytes of metadata" in entries(vm, PLATFORM)
+    assert not any("metadata" in line for line in entries(vm, UNIT))
+
+
+def test_config_drive(new_vm, cluster):
+    """OpenStack's: the token as metadata of the instance, the settings in a cloud-config that other tools read as well."""
+    token = cluster.token()
+    vm = new_vm("drive")
+    about = {"uuid": "8bb7a1c9-0d4f-4c47-a6f1-c5ad0c1d8a6a", "name": "Pool-1", "hostname": "pool-1.novalocal", "meta": {"node-bootstrap-token": str(token)}}
+    user_data = "#cloud-config\n" + yaml.safe_dump({"package_update": False, "node_bootstrap": document(cluster)})
+    files = {"openstack/latest/meta_data.json": json.dumps(about), "openstack/latest/user_data": user_data}
+    vm.boot(*vm.firmware(metadata.OpenStack.dmi), *vm.volume("config-2", files))
+    joined_by(vm, cluster, token, "pool-1")
+    assert {"--hostname-override=pool-1", f"--provider-id=openstack:///{about['uuid']}"} <= set(vm.kubelet_arguments())
+    left = vm.run(f"find {RUN} -type f -printf '%M %u %f\\n'").splitlines()
+    assert sorted(left) == [f"-rw------- root {name}" for name in ("meta-data", "platform.json", "user-data")]
+
+
+def test_seed(new_vm, cluster):
+    """NoCloud's: one document with all that is needed."""
+    token = cluster.token()
+    vm = new_vm("seeded")
+    user_data = yaml.safe_dump(document(cluster, provider_id=False, bootstrap={"token": str(token)}))
+    vm.boot(*vm.volume("cidata", {"user-data": user_data, "meta-data": "instance-id: i-1\nlocal-hostname: seed-1\n"}))
+    joined_by(vm, cluster, token, "seed-1")
+    assert "--hostname-override=seed-1" in vm.kubelet_arguments()
+
+
+@pytest.fixture
+def aws():
+    network.reach(metadata.Aws.address)
+    service = metadata.Aws().start()
+    yield service
+    service.stop()
+    network.lose(service.address)
+
+
+def test_cloud(new_vm, cluster, aws):
+    """Recognised by its firmware. There is nothing for node-bootstrap-platform.service to do."""
+    token = cluster.token()
+    vm = new_vm("instance")
+    aws.user_data = yaml.safe_dump(document(cluster, bootstrap={"token": str(token)})).encode()
+    vm.boot(*vm.firmware(aws.dmi))
+    joined_by(vm, cluster, token, aws.node_name)
+    assert {f"--hostname-override={aws.node_name}", f"--provider-id={aws.provider_id}"} <= set(vm.kubelet_arguments())
+    assert aws.requests and aws.violations == []
+    assert "ConditionResult=no" in vm.run(f"systemctl show --property=ConditionResult {PLATFORM}")

@@ -6,6 +6,7 @@ that works on every machine that runs these tests. Its network is QEMU's own, in
 server's addresses are there, and its own address comes by DHCP.
 """
 
+import os
 import re
 import shutil
 import socket
@@ -22,8 +23,8 @@ SHELL = {
 }
 NETWORK = "[Match]\nName=en*\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
 # kubelet itself would take a minute to start on such a processor.
-RUNS = "kubelet runs"
-KUBELET = f"#!/bin/sh\necho {RUNS} >/dev/ttyS0\nexec sleep infinity\n"
+RUNS = "kubelet runs:"
+KUBELET = f'#!/bin/sh\necho "{RUNS} $*" >/dev/ttyS0\nexec sleep infinity\n'
 # What costs seconds of such a processor and is not asked for here.
 MASKED = """containerd.service e2scrub_reap.service modprobe@.service systemd-logind.service systemd-update-utmp.service
     systemd-update-utmp-runlevel.service""".split()
@@ -76,13 +77,29 @@ class Vm:
         return path
 
     def volume(self, label, files):
-        """The options for a drive with an ISO 9660 volume, as clouds and hypervisors attach it."""
+        """The options for a drive with this ISO 9660 volume. Its files belong to whoever made them, and only he can read them."""
         for name, data in files.items():
-            self.file(f"{label}/{name}", data)
-        path = self.directory / f"{label}.iso"
-        folder = self.directory / label
-        subprocess.run(["genisoimage", "-quiet", "-volid", label, "-rational-rock", "-joliet", "-output", path, folder], check=True)
-        return ["-drive", f"file={path},format=raw,if=ide,media=cdrom,readonly=on"]
+            path = self.file(f"{label}/{name}", data)
+            path.chmod(0o600)
+            os.chown(path, 1000, 1000)
+        image, folder = self.directory / f"{label}.iso", self.directory / label
+        subprocess.run(["genisoimage", "-quiet", "-volid", label, "-rock", "-output", image, folder], check=True)
+        return ["-drive", f"file={image},format=raw,if=ide,media=cdrom,readonly=on"]
+
+    def fat_volume(self, label, files):
+        """The options for a disk with this FAT volume; its files are in the uppermost folder."""
+        paths = [self.file(f"{label}/{name}", data) for name, data in files.items()]
+        image = self.directory / f"{label}.vfat"
+        subprocess.run(["mkfs.vfat", "-n", label, "-C", image, "1024"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["mcopy", "-i", image, *paths, "::"], check=True)
+        return ["-drive", f"file={image},format=raw,if=virtio,readonly=on"]
+
+    @staticmethod
+    def firmware(dmi):
+        """The options for what is in /sys/class/dmi/id."""
+        fields = {"bios_vendor": "0,vendor", "sys_vendor": "1,manufacturer", "product_name": "1,product", "board_vendor": "2,manufacturer",
+                  "chassis_asset_tag": "3,asset"}
+        return [word for name, value in dmi.items() for word in ("-smbios", f"type={fields[name]}={value.replace(',', ',,')}")]
 
     def boot(self, *options, arguments=()):
         """`options` are QEMU's, `arguments` the kernel's."""
@@ -113,13 +130,18 @@ class Vm:
     def await_kubelet(self, timeout=180):
         """Nothing is asked inside meanwhile: that would cost more than the boot."""
         def is_up():
-            assert self.process.poll() is None, f"QEMU ended with {self.process.returncode}:\n{self.console()}"
-            return RUNS in self.console()
+            console = self.console()
+            assert self.process.poll() is None, f"QEMU ended with {self.process.returncode}:\n{console}"
+            assert "FAILED" not in console, f"{self.name}: a unit has failed"
+            return RUNS in console
 
         try:
             until(is_up, f"{self.name}: kubelet is started", timeout)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.said()}") from None
+
+    def kubelet_arguments(self):
+        return self.console().split(RUNS)[1].splitlines()[0].split()
 
     def said(self):
         return self.run("journalctl --boot --no-pager --output=short-monotonic _PID=1 + _COMM=node-bootstrap + _COMM=install + _COMM=platform",
