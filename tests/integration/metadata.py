@@ -45,7 +45,6 @@ class Service(endpoint.Endpoint):
     dmi = {}                    # by which it is recognised
     user_data_path = None
     token_path = None           # the narrower place
-    has_token = property(lambda self: self.token_path is not None)
     node_name_path = None
     nothing = 404               # what it says when there is no user data
     provider_id = None          # as the cloud's controller manager has it
