@@ -84,11 +84,13 @@ static int print_values(const struct nb_check *check) {
 
         for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
                 enum nb_setting setting = (enum nb_setting)i;
-                const char *origin = load->from_metadata.origin[i];
+                const char *origin = load->from_metadata.origin[i], *instead = NULL;
 
+                /* Where the machine says which cluster it belongs to, some do not count though no document has them. */
+                if (!nb_setting_is_from(&load->settings, setting, origin))
+                        instead = nb_setting_is_set(&load->settings, setting) ? load->settings.origin[i] : "what this machine has of the cluster";
                 if (nb_setting_is_set(&load->from_metadata, setting))
-                        r = nb_check_print_setting(check, &load->from_metadata, setting,
-                                                   nb_setting_is_from(&load->settings, setting, origin) ? NULL : load->settings.origin[i]);
+                        r = nb_check_print_setting(check, &load->from_metadata, setting, instead);
         }
         if (load->from_metadata.ignored[0])
                 nb_check_row(check, NB_CHECK_NOTE, "ignored: %s", load->from_metadata.ignored);

@@ -13,7 +13,7 @@ int nb_check_print_setting(const struct nb_check *check, const struct nb_setting
         if (nb_setting_format(settings, setting, &value) < 0)
                 return -ENOMEM;
         if (instead)
-                nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s), which does not count: %s has it, too", nb_setting_key(setting), value.data, origin, instead);
+                nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s), which does not count: %s is stronger", nb_setting_key(setting), value.data, origin, instead);
         else
                 nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)", nb_setting_key(setting), value.data, origin);
         return 0;

@@ -328,9 +328,16 @@ def test_values_that_come_from_metadata(place):
     assert found["Metadata"][:2] == ["- recognised: NoCloud, since there is a volume with the label 'cidata'", "- asking NoCloud"]
     assert f"✓ token: {MASKED} ({source})" in found["Metadata"]
     for row in (f'- discovery.endpoints: ["10.0.0.1:6443"] ({source})', f"- node.allowExisting: true ({source})",
-                f'- node.name: "cloud" ({source}), which does not count: /etc/node-bootstrap/config.yaml has it, too'):
+                f'- node.name: "cloud" ({source}), which does not count: /etc/node-bootstrap/config.yaml is stronger'):
         assert row in found["Metadata"], row
     assert "- node name: local (/etc/node-bootstrap/config.yaml)" in found["Join"] and f"- the identity: {source}" in found["Join"]
+
+
+def test_what_metadata_may_not_weaken(place):
+    place.settings()
+    place.platform(HEADER + to_yaml({"discovery": {"trustWholeBundle": True}, "bootstrap": {"token": TOKEN}}), volume="cidata")
+    assert "- discovery.trustWholeBundle: true (the user data of NoCloud), which does not count: what this machine has of the cluster is stronger" \
+        in place.good()["Metadata"]
 
 
 def test_two_tokens_in_metadata(place):
