@@ -26,6 +26,9 @@ TOKEN_SOURCE = "credential 'node-bootstrap.token'"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
 
+# Taken once: pytest changes the environment while cases are played side by side.
+KEPT = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
+
 _numbers = itertools.count(1)
 
 
@@ -248,9 +251,8 @@ class Machine:
 
     @property
     def environment(self):
-        kept = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
         return {"PATH": "/usr/sbin:/usr/bin", "CREDENTIALS_DIRECTORY": str(self.credentials), "STATE_DIRECTORY": str(self.state),
-                "RUNTIME_DIRECTORY": str(self.run), **kept}
+                "RUNTIME_DIRECTORY": str(self.run), **KEPT}
 
     @staticmethod
     def program(name):
