@@ -31,6 +31,7 @@ static const char *const field_names[_NB_FIELD_N] = {
         [NB_FIELD_TOKEN_SOURCE] = "TOKEN_SOURCE",
         [NB_FIELD_HTTP_STATUS] = "HTTP_STATUS",
         [NB_FIELD_REASON] = "REASON",
+        [NB_FIELD_USER] = "USER",
         [NB_FIELD_CA_SHA256] = "CA_SHA256",
         [NB_FIELD_DURATION_USEC] = "DURATION_USEC",
 };

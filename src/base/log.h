@@ -21,6 +21,7 @@ enum nb_field {
         NB_FIELD_TOKEN_SOURCE,
         NB_FIELD_HTTP_STATUS,
         NB_FIELD_REASON,
+        NB_FIELD_USER,
         NB_FIELD_CA_SHA256,
         NB_FIELD_DURATION_USEC,
         _NB_FIELD_N,

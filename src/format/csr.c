@@ -13,6 +13,7 @@
 #define API_VERSION "certificates.k8s.io/v1"
 #define KIND "CertificateSigningRequest"
 #define CONDITIONS_MAX 64
+#define GROUPS_MAX 32
 #define PATH_MAX_LEN 64
 
 int nb_csr_format(const char *name, const char *request, size_t request_len, uint32_t expiration_seconds,
@@ -140,6 +141,23 @@ static int take_conditions(const struct nb_json *json, struct nb_csr *csr, struc
         return 0;
 }
 
+/* For people alone: what does not fit is left out. */
+static int take_groups(const struct nb_json *json, struct nb_csr *csr, struct nb_failure *f) {
+        char path[PATH_MAX_LEN], group[sizeof(csr->groups)];
+        size_t n = 0, len = 0;
+        int r;
+
+        r = nb_json_array(json, "spec.groups", &n, f);
+        for (size_t i = 0; r >= 0 && i < n && i < GROUPS_MAX; i++) {
+                (void)snprintf(path, sizeof(path), "spec.groups[%zu]", i);
+                r = nb_json_line(json, path, group, sizeof(group), f);
+                if (r < 0 || strcmp(group, "system:authenticated") == 0 || len + strlen(group) + 3 > sizeof(csr->groups))
+                        continue;
+                len += (size_t)snprintf(csr->groups + len, sizeof(csr->groups) - len, "%s%s", len > 0 ? ", " : "", group);
+        }
+        return r;
+}
+
 static int take_csr(const struct nb_json *json, struct nb_csr *csr, struct nb_failure *f) {
         int r;
 
@@ -155,6 +173,10 @@ static int take_csr(const struct nb_json *json, struct nb_csr *csr, struct nb_fa
                                   sizeof(csr->resource_version), f);
         if (r >= 0)
                 r = copy_required(json, "spec.signerName", csr->signer_name, sizeof(csr->signer_name), f);
+        if (r >= 0)
+                r = nb_json_line(json, "spec.username", csr->username, sizeof(csr->username), f);
+        if (r >= 0)
+                r = take_groups(json, csr, f);
         if (r >= 0)
                 r = decode(json, "spec.request", &csr->request, &csr->request_len, f);
         if (r >= 0)
@@ -281,6 +303,22 @@ int nb_status_parse(const char *json_text, size_t len, struct nb_status *ret_sta
                 return r;
         *ret_status = r < 0 ? (struct nb_status){} : status;
         return 0;
+}
+
+/* The name is quoted as Go quotes: a backslash goes with what follows it. */
+void nb_status_user(const struct nb_status *status, char *ret, size_t size) {
+        static const char before[] = "User \"";
+        const char *from = strstr(status->message, before), *to;
+
+        ret[0] = '\0';
+        if (!from)
+                return;
+        from += strlen(before);
+        for (to = from; *to && *to != '"'; to++)
+                if (*to == '\\' && to[1])
+                        to++;
+        if (*to == '"')
+                nb_text_copy_line(from, (size_t)(to - from), ret, size);
 }
 
 void nb_csr_done(struct nb_csr *csr) {

@@ -29,6 +29,8 @@ struct nb_csr {
         char uid[64];
         char resource_version[64];
         char signer_name[NB_CSR_NAME_MAX + 1];
+        char username[128]; /* who submitted it, as the API server knows them; printable, one line; "" when absent */
+        char groups[192];   /* theirs, but for system:authenticated: "a, b", those that fit */
         enum nb_csr_state state;
         char reason[128]; /* of the condition that decided; printable, one line */
         char message[256];
@@ -69,6 +71,9 @@ int nb_csr_event_parse(const char *json, size_t len, struct nb_csr_event *ret_ev
 
 /* A body that is no Status gives code 0 and empty strings, and 0: an error answer may come from anything on the way. */
 int nb_status_parse(const char *json, size_t len, struct nb_status *ret_status);
+
+/* The user whom a refusal names, as in `User "system:anonymous" cannot create ...`; "" when it names none. */
+void nb_status_user(const struct nb_status *status, char *ret, size_t size);
 
 void nb_csr_done(struct nb_csr *csr);
 void nb_csr_event_done(struct nb_csr_event *event);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/answer.h"
+#include <string.h>
+
+#include "base/log.h"
 #include "format/csr.h"
+#include "kube/answer.h"
 
 static enum nb_code code_of(long status, const struct nb_answer_codes *codes) {
         if (status == 401)
@@ -12,6 +15,17 @@ static enum nb_code code_of(long status, const struct nb_answer_codes *codes) {
         if (status == 400 || status == 409 || status == 422)
                 return codes->invalid;
         return NB_ANSWER_MALFORMED;
+}
+
+/* Who shows a credential and is taken for anonymous has shown it to nobody: it was lost on the way, or is of a kind that the server does not read. */
+static enum nb_code take_user(const struct nb_status *status, const struct nb_answer_codes *codes, enum nb_code code) {
+        char user[sizeof(status->message)];
+
+        nb_status_user(status, user, sizeof(user));
+        if (codes->anonymous == NB_NONE || !user[0])
+                return code;
+        nb_log_field(NB_FIELD_USER, "%s", user);
+        return strcmp(user, "system:anonymous") == 0 ? codes->anonymous : code;
 }
 
 /* A load balancer has 5xx of its own, which pass. */
@@ -38,6 +52,11 @@ int nb_answer_failure(const struct nb_http_answer *answer, const char *what, con
                 return nb_failure_set_http(f, code, answer->status,
                                            "%s: the answer has the status %ld and is not of an API server (no Status object): something on the way may have sent it",
                                            what, answer->status);
+        if (answer->status == 403)
+                code = take_user(&status, codes, code);
+        if (code == codes->anonymous && answer->status == 403)
+                return nb_failure_set_http(f, code, answer->status, "%s: the API server did not take the credential, and answered as to anybody: %ld %s: '%s'",
+                                           what, answer->status, status.reason, status.message);
         return nb_failure_set_http(f, code, answer->status, "%s: %ld %s: '%s'", what, answer->status, status.reason,
                                    status.message);
 }

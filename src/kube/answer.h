@@ -15,6 +15,7 @@ struct nb_answer_codes {
         enum nb_code unauthorized; /* 401 */
         enum nb_code forbidden;    /* 403 */
         enum nb_code invalid;      /* 400, 409, 422 */
+        enum nb_code anonymous;    /* 403 as system:anonymous, of a request that showed a credential; NB_NONE: as forbidden */
         bool has_plain_refusals;   /* 401 and 403 come without a Status: from a supervisor of k3s */
 };
 

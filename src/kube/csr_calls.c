@@ -9,6 +9,7 @@
 const struct nb_answer_codes nb_csr_answer_codes = {
         .unauthorized = NB_TOKEN_REJECTED,
         .forbidden = NB_CSR_FORBIDDEN,
+        .anonymous = NB_TOKEN_REJECTED,
         .invalid = NB_CSR_REJECTED,
 };
 

@@ -31,6 +31,7 @@ int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct 
 struct nb_csr_watch {
         struct nb_api *api;
         struct nb_http_transfer *transfer; /* NULL once it is over */
+        struct nb_http_transfer *other;    /* with NB_WATCH_OTHER: which one is over */
 };
 
 int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const char *name, const char *resource_version,
@@ -39,6 +40,7 @@ int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const
 enum nb_watch_result {
         NB_WATCH_EVENT, /* *ret_event is set */
         NB_WATCH_TIME,  /* until_ms has passed; the watch goes on */
+        NB_WATCH_OTHER, /* another transfer of this connection is over; the watch goes on */
         NB_WATCH_ENDED, /* the server ended it, as it does after its timeout */
 };
 

@@ -86,8 +86,12 @@ int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_c
                         return r;
                 if (r == 0)
                         return NB_WATCH_TIME;
-                if (done)
+                if (done == watch->transfer)
                         return ended(watch, f);
+                if (done) {
+                        watch->other = done;
+                        return NB_WATCH_OTHER;
+                }
         }
 }
 

@@ -7,10 +7,12 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/stop.h"
+#include "kube/access_calls.h"
 #include "kube/csr_calls.h"
 #include "stage/internal.h"
 
 #define REPORT_AFTER_MS 2000 /* automatic approval takes milliseconds and is not worth a warning */
+#define ASK_AFTER_MS 10000   /* what is approved by itself never comes to that */
 #define POLL_FIRST_MS 500
 #define POLL_CAP_MS 15000
 #define WATCH_REFUSED_MS 300000 /* RBAC may be mended meanwhile */
@@ -29,22 +31,98 @@ struct await {
         uint64_t watch_since_ms;
         char version[sizeof(((struct nb_csr *)NULL)->resource_version)]; /* of the object as seen last; bookmarks do not count */
         uint64_t report_ms;                                              /* when the next reason to wait is worth telling */
+        struct nb_http_transfer *review;                                 /* asks why nobody approves, while the watch goes on */
 };
 
 static int still_waiting(const struct nb_join *join, struct nb_failure *f) {
-        if (join->csr.state == NB_CSR_STATE_APPROVED)
-                return nb_failure_set(f, NB_CSR_NOT_ISSUED, ETIMEDOUT, "the certificate signing request '%s' is approved, but no certificate was issued yet",
-                                      join->csr_name);
-        return nb_failure_set(f, NB_CSR_PENDING, ETIMEDOUT, "the certificate signing request '%s' waits for approval", join->csr_name);
+        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, nb_now_ms() - join->pending.since_ms, f);
+}
+
+/* Another state, or another object, is another wait. A stage that goes on after a failure goes on with the wait that it had. */
+static void begin_wait(struct await *a) {
+        struct nb_join *join = a->join;
+        struct nb_pending *p = &join->pending;
+        uint64_t now = nb_now_ms();
+
+        a->report_ms = now + REPORT_AFTER_MS;
+        if (p->since_ms > 0 && p->state == join->csr.state && strcmp(p->uid, join->csr.uid) == 0)
+                return;
+        *p = (struct nb_pending){
+                .state = join->csr.state,
+                .since_ms = now,
+                .remind_ms = now + nb_pending_next_ms(0),
+                .ask_ms = join->csr.state == NB_CSR_STATE_PENDING ? now + ASK_AFTER_MS : NB_TIME_INFINITE,
+        };
+        memcpy(p->uid, join->csr.uid, sizeof(p->uid));
+        nb_log_field(NB_FIELD_REASON, NULL);
 }
 
 static void report(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
         struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        bool is_reminder = now >= p->remind_ms;
 
         (void)still_waiting(a->join, &f);
-        nb_join_report_approval(a->join, &f, f.code != a->join->reported);
+        nb_join_report_approval(a->join, &f, is_reminder || f.code != a->join->reported);
         a->join->reported = f.code;
-        a->report_ms = NB_TIME_INFINITE;
+        if (is_reminder)
+                p->remind_ms = p->since_ms + nb_pending_next_ms(now - p->since_ms);
+        a->report_ms = p->remind_ms;
+}
+
+/* --- why nobody approves --- */
+
+static void take_reason(struct await *a, enum nb_pending_reason reason) {
+        const char *name = nb_pending_reason_name(reason);
+
+        a->join->pending.reason = reason;
+        if (name)
+                nb_log_field(NB_FIELD_REASON, "%s", name);
+        a->report_ms = nb_now_ms();
+}
+
+/* The answer has come, or will not. What is not known is no failure of the join; a server that was away may say it the next time. */
+static void take_review(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        r = nb_nodeclient_review_finish(&a->join->api, TAKE(a->review), &ignored);
+        if (r >= 0) {
+                take_reason(a, r > 0 ? NB_PENDING_UNAPPROVED : NB_PENDING_UNBOUND);
+                return;
+        }
+        nb_log(LOG_DEBUG, NB_NONE, "why nobody approves cannot be told: %s", ignored.code == NB_NONE ? "the server does not answer that" : ignored.detail);
+        p->reason = NB_PENDING_UNKNOWN;
+        if (ignored.code != NB_NONE)
+                p->ask_ms = p->remind_ms;
+}
+
+static void ask_when_due(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        struct nb_failure ignored = { 0 };
+
+        if (a->review || nb_now_ms() < p->ask_ms)
+                return;
+        p->ask_ms = NB_TIME_INFINITE;
+        if (nb_pending_is_openshift(&a->join->csr))
+                take_reason(a, NB_PENDING_MACHINE);
+        else if (nb_nodeclient_review_start(&a->join->api, &a->review, &ignored) < 0)
+                p->reason = NB_PENDING_UNKNOWN;
+}
+
+/* Nothing else is under way: the next request has to find it so. */
+static int settle_review(struct await *a, struct nb_failure *f) {
+        struct nb_http_transfer *done = NULL;
+        int r;
+
+        if (!a->review)
+                return 0;
+        r = nb_http_wait(a->join->api.http, a->join->deadline_ms, &done, f);
+        if (r > 0)
+                take_review(a);
+        return r < 0 ? r : 0;
 }
 
 static int submit_again(struct await *a, const char *why) {
@@ -95,17 +173,19 @@ static int judge(struct await *a, struct nb_failure *f) {
 
 /* A newer state of the object. Another UID is another object, whatever its name. */
 static int take_object(struct await *a, struct nb_csr *csr) {
+        bool is_other = csr->state != a->join->csr.state;
+
         if (strcmp(csr->uid, a->join->csr.uid) != 0)
                 return submit_again(a, "was replaced by another");
         if (strcmp(csr->resource_version, a->version) != 0) {
                 memcpy(a->version, csr->resource_version, sizeof(a->version));
                 a->join->n_idle_rounds = 0;
         }
-        if (csr->state != a->join->csr.state)
-                a->report_ms = nb_now_ms() + REPORT_AFTER_MS;
         nb_csr_done(&a->join->csr);
         a->join->csr = *csr;
         *csr = (struct nb_csr){ 0 };
+        if (is_other)
+                begin_wait(a);
         return WAITING;
 }
 
@@ -136,9 +216,13 @@ static int watch_failed(struct await *a, struct nb_failure *f) {
         return ENDED;
 }
 
+static uint64_t earliest(uint64_t a, uint64_t b) {
+        return a < b ? a : b;
+}
+
 static int watch_on(struct await *a, struct nb_failure *f) {
         _cleanup_(nb_csr_event_done) struct nb_csr_event event = { 0 };
-        uint64_t until = a->report_ms < a->join->deadline_ms ? a->report_ms : a->join->deadline_ms;
+        uint64_t until = earliest(earliest(a->report_ms, a->join->pending.ask_ms), a->join->deadline_ms);
         int r = 0;
 
         if (!a->watch.transfer) {
@@ -155,9 +239,12 @@ static int watch_on(struct await *a, struct nb_failure *f) {
                 return take_event(a, &event);
         if (r == NB_WATCH_ENDED)
                 return ENDED;
-        if (nb_now_ms() >= a->join->deadline_ms)
+        if (r == NB_WATCH_OTHER)
+                take_review(a);
+        else if (nb_now_ms() >= a->join->deadline_ms)
                 return still_waiting(a->join, f);
-        report(a);
+        else if (nb_now_ms() >= a->report_ms)
+                report(a);
         return WAITING;
 }
 
@@ -196,10 +283,13 @@ static int await(struct await *a, struct nb_failure *f) {
                 r = judge(a, f);
                 if (r != WAITING)
                         return r;
+                ask_when_due(a);
                 r = nb_now_ms() < a->join->watch_refused_until_ms ? ENDED : watch_on(a, f);
                 if (r == ENDED) {
                         nb_csr_watch_done(&a->watch);
-                        r = poll_once(a, f);
+                        r = settle_review(a, f);
+                        if (r >= 0)
+                                r = poll_once(a, f);
                 }
                 if (r != WAITING)
                         return r;
@@ -207,13 +297,16 @@ static int await(struct await *a, struct nb_failure *f) {
 }
 
 int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
-        struct await a = { .join = join, .report_ms = nb_now_ms() + REPORT_AFTER_MS };
+        struct await a = { .join = join };
         int r;
 
         memcpy(a.version, join->csr.resource_version, sizeof(a.version));
+        begin_wait(&a);
         r = await(&a, f);
+        nb_http_cancel(a.review);
         nb_csr_watch_done(&a.watch);
         if (r < 0)
                 return r;
+        nb_log_field(NB_FIELD_REASON, NULL);
         return r == SUBMIT_AGAIN ? NB_STAGE_REQUEST : 0;
 }

@@ -8,8 +8,8 @@
 
 /* report.c: what is waited for goes to STATUS=, and into the journal when it is new. */
 void nb_join_report_wait(struct nb_join *join, const struct nb_failure *f, bool is_new);
-void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new); /* *waiting_since: 0 at first */
-void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
+void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new);         /* *waiting_since: 0 at first */
+void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new); /* join->csr and its pending */
 void nb_join_report_done(struct nb_join *join);
 
 /* report.c: the server's clock by its last Date header; how far this machine's is behind it (negative: ahead); 0 when not known. */

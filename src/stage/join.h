@@ -41,6 +41,7 @@
 #include "format/kubeconfig.h"
 #include "format/settings.h"
 #include "kube/api.h"
+#include "stage/pending.h"
 
 #define NB_STAGE_REQUEST 1
 #define NB_CA_BUNDLE_MAX (256 * 1024)
@@ -74,6 +75,7 @@ struct nb_join {
         /* await */
         uint64_t watch_refused_until_ms; /* nb_now_ms(); polled until then */
         enum nb_code reported;           /* the reason to wait that was told last */
+        struct nb_pending pending;       /* the wait */
         unsigned n_idle_rounds;          /* watches and polls in a row that brought nothing */
         struct nb_buffer certificate;    /* PEM chain, checked */
 

@@ -36,11 +36,13 @@ void nb_join_report_wait(struct nb_join *join, const struct nb_failure *f, bool 
 }
 
 void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new) {
-        char since[SINCE_SIZE];
+        char since[SINCE_SIZE], why[NB_PENDING_TEXT_SIZE];
 
         since_text(&join->waiting_since, since);
-        if (f->code == NB_CSR_PENDING)
-                nb_log_status("Waiting since %s UTC for approval: kubectl certificate approve %s", since, join->csr_name);
+        nb_pending_explain(&join->csr, join->node_name, join->pending.reason, why);
+        if (join->csr.state == NB_CSR_STATE_PENDING)
+                nb_log_status("Waiting since %s UTC for approval: kubectl certificate approve %s%s%s%s", since, join->csr_name, why[0] ? " (" : "", why,
+                              why[0] ? ")" : "");
         else
                 nb_log_status("Waiting since %s UTC: %s", since, f->detail);
         if (is_new)

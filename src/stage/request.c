@@ -52,6 +52,7 @@ static int submit(struct nb_join *join, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
+        nb_log_field(NB_FIELD_USER, "%s", csr.username);
         nb_csr_done(&join->csr);
         join->csr = csr;
         csr = (struct nb_csr){ 0 };

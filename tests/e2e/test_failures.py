@@ -65,7 +65,7 @@ CASES = {
     "csr-forbidden": token_without_rights,
     "token-rejected": token_not_for_authentication,
     "csr-denied": denied,
-    "csr-pending": nobody_approves,
+    "csr-pending-unbound": nobody_approves,
     "endpoint-refused": nobody_listens,
 }
 

@@ -35,7 +35,8 @@ from endpoint import Reply, Stream
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 NODES = "/api/v1/nodes"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-OTHERS = {"/cacerts": "cacerts", "/v1-k3s/client-kubelet.crt": "client-kubelet", "/v1-rke2/client-kubelet.crt": "client-kubelet"}
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+OTHERS = {REVIEWS: "review", "/cacerts": "cacerts", "/v1-k3s/client-kubelet.crt": "client-kubelet", "/v1-rke2/client-kubelet.crt": "client-kubelet"}
 
 
 # Requests and replies.
@@ -95,7 +96,7 @@ class Token:
     secret: str
     signs: bool = True                  # usage-bootstrap-signing
     groups: tuple = ("system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token")
-    may: tuple = ("create", "get", "list", "watch")
+    may: tuple = ("create", "get", "list", "watch", "nodeclient")
     valid: bool = True                  # False: deleted or expired
 
 
@@ -265,6 +266,8 @@ class ApiServer(endpoint.Endpoint):
         if request.kind == "node" and request.method == "GET":
             return self._node(request)
         token = self.cluster.tokens.get(request.token_id)
+        if request.kind == "review" and request.method == "POST":
+            return self._review(request, token)
         if request.kind in ("create", "get", "list", "watch"):
             if request.user not in self.cluster.requesters and (token is None or request.kind not in token.may):
                 return forbidden(request.user, request.kind)
@@ -280,6 +283,14 @@ class ApiServer(endpoint.Endpoint):
             return csr_status(422, "Invalid", f'CertificateSigningRequest.certificates.k8s.io "" is invalid: {error}')
         threading.Thread(target=self.cluster.controller, args=(self.cluster, made["metadata"]["name"]), daemon=True).start()
         return Reply(201, pki.compact(made))
+
+    def _review(self, request, token):
+        """Every user may ask what they may do themselves. Only one right is asked for."""
+        review = request.json()
+        asked = {"verb": "create", "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "subresource": "nodeclient"}
+        if review != {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}:
+            self.cluster.violations.append(f"an unexpected access review: {review}")
+        return Reply(201, pki.compact({**review, "metadata": {}, "status": {"allowed": bool(token and "nodeclient" in token.may)}}))
 
     def _node(self, request):
         name = urllib.parse.unquote(request.path[len(NODES) + 1:])

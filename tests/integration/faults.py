@@ -82,6 +82,10 @@ def forbidden(request):
     return apiserver.forbidden(request.user or "system:anonymous", request.kind)
 
 
+def forbidden_to(user):
+    return lambda request: apiserver.forbidden(user, request.kind)
+
+
 TOO_MANY = error(429, "TooManyRequests", "Too many requests, please try again later.", Retry_After="1")
 UNAVAILABLE = error(503, "ServiceUnavailable", "apiserver not ready")
 INTERNAL = error(500, "InternalError", "Internal error occurred: etcdserver: request timed out")

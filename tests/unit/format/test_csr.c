@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "format/csr.h"
@@ -277,6 +278,77 @@ static void parses_status(void **state) {
         assert_string_equal(status.message, c->message);
 }
 
+struct user_case {
+        const char *name;
+        const char *message;
+        const char *expected;
+};
+
+static struct user_case users[] = {
+        { "user: anonymous", "certificatesigningrequests.certificates.k8s.io is forbidden: User \"system:anonymous\" cannot create", "system:anonymous" },
+        { "user: of a token", "is forbidden: User \"system:bootstrap:abcdef\" cannot create resource", "system:bootstrap:abcdef" },
+        { "user: a quote in the name", "User \"a\\\"b\" cannot", "a\\\"b" },
+        { "user: a backslash at the end", "User \"a\\", "" },
+        { "user: cut short", "User \"system:boot", "" },
+        { "user: no name", "User \"\" cannot", "" },
+        { "user: none is named", "admission webhook denied the request: no nodes today", "" },
+        { "user: no message", "", "" },
+};
+
+static void finds_user(void **state) {
+        const struct user_case *c = *state;
+        struct nb_status status = { .code = 403 };
+        char user[32] = "kept";
+
+        (void)snprintf(status.message, sizeof(status.message), "%s", c->message);
+        nb_status_user(&status, user, sizeof(user));
+        assert_string_equal(user, c->expected);
+}
+
+#define SPEC_OF(requester) \
+        "{\"kind\":\"CertificateSigningRequest\",\"apiVersion\":\"certificates.k8s.io/v1\"," META ",\"spec\":{\"signerName\":\"s\"" requester "}}"
+
+struct requester_case {
+        const char *name;
+        const char *text;
+        const char *username, *groups;
+};
+
+static struct requester_case requesters[] = {
+        { "requester: none", SPEC_OF(""), "", "" },
+        { "requester: a token", SPEC_OF(",\"username\":\"system:bootstrap:abcdef\",\"groups\":[\"system:bootstrappers\",\"system:authenticated\",\"g\"]"),
+          "system:bootstrap:abcdef", "system:bootstrappers, g" },
+        { "requester: only what all have", SPEC_OF(",\"username\":\"u\",\"groups\":[\"system:authenticated\"]"), "u", "" },
+        { "requester: a line break", SPEC_OF(",\"username\":\"u\\n2\",\"groups\":[\"g\\u001b[2J\"]"), "u 2", "g [2J" },
+};
+
+static void knows_requester(void **state) {
+        const struct requester_case *c = *state;
+        _cleanup_(nb_csr_done) struct nb_csr csr = {};
+        struct nb_failure f = {};
+
+        assert_int_equal(nb_csr_parse(c->text, strlen(c->text), &csr, &f), 0);
+        assert_string_equal(csr.username, c->username);
+        assert_string_equal(csr.groups, c->groups);
+}
+
+/* Those that fit are named, and nothing is cut in the middle. */
+static void many_groups_are_left_out(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192);
+        _cleanup_(nb_csr_done) struct nb_csr csr = {};
+        struct nb_failure f = {};
+
+        assert_int_equal(nb_buffer_append_string(&text, "{\"kind\":\"CertificateSigningRequest\",\"apiVersion\":\"certificates.k8s.io/v1\"," META
+                                                        ",\"spec\":{\"signerName\":\"s\",\"groups\":[\"first\""),
+                         0);
+        for (unsigned i = 0; i < 100; i++)
+                assert_int_equal(nb_buffer_append_string(&text, ",\"system:group\""), 0);
+        assert_int_equal(nb_buffer_append_string(&text, "]}}"), 0);
+        assert_int_equal(nb_csr_parse(text.data, text.len, &csr, &f), 0);
+        assert_memory_equal(csr.groups, "first, system:group, ", 21);
+        assert_int_equal((strlen(csr.groups) - strlen("first")) % strlen(", system:group"), 0);
+}
+
 static void a_long_message_is_cut(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192);
         struct nb_status status;
@@ -317,6 +389,9 @@ int main(void) {
         CASES(events, parses_event);
         CASES(refused_events, refuses_event);
         CASES(statuses, parses_status);
+        CASES(users, finds_user);
+        CASES(requesters, knows_requester);
+        CASE(many_groups_are_left_out);
         CASE(a_long_message_is_cut);
         CASE(size_has_a_limit);
         CASE(memory_runs_out);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "stage/pending.h"
+
+#define MINUTE_MS UINT64_C(60000)
+#define HOUR_MS (60 * MINUTE_MS)
+#define REMIND_LAST_MS (6 * HOUR_MS)
+#define OPENSHIFT_USER "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+
+uint64_t nb_pending_next_ms(uint64_t waited_ms) {
+        static const uint64_t distances[] = { MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS };
+
+        for (size_t i = 0; i < N_ELEMENTS(distances); i++)
+                if (waited_ms < distances[i])
+                        return distances[i];
+        return (waited_ms / REMIND_LAST_MS + 1) * REMIND_LAST_MS;
+}
+
+bool nb_pending_is_openshift(const struct nb_csr *csr) {
+        return strcmp(csr->username, OPENSHIFT_USER) == 0;
+}
+
+const char *nb_pending_reason_name(enum nb_pending_reason reason) {
+        static const char *const names[_NB_PENDING_N] = {
+                [NB_PENDING_UNBOUND] = "NodeclientNotBound",
+                [NB_PENDING_UNAPPROVED] = "ApproverSilent",
+                [NB_PENDING_MACHINE] = "MachineMissing",
+        };
+
+        return names[reason];
+}
+
+void nb_pending_explain(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]) {
+        const char *user = csr->username[0] ? csr->username : "this user";
+
+        ret[0] = '\0';
+        switch (reason) {
+        case NB_PENDING_UNKNOWN:
+                (void)snprintf(ret, NB_PENDING_TEXT_SIZE, "whether it is to be approved by itself, the API server does not say");
+                return;
+        case NB_PENDING_UNBOUND:
+                (void)snprintf(ret, NB_PENDING_TEXT_SIZE, "nobody approves it by itself, since '%.80s'%s%.80s may not create certificatesigningrequests/nodeclient", user,
+                               csr->groups[0] ? " of " : "", csr->groups);
+                return;
+        case NB_PENDING_UNAPPROVED:
+                (void)snprintf(ret, NB_PENDING_TEXT_SIZE, "'%.80s' has the right to have it approved by itself, but no approver has done so", user);
+                return;
+        case NB_PENDING_MACHINE:
+                (void)snprintf(ret, NB_PENDING_TEXT_SIZE, "OpenShift approves it when there is a Machine whose InternalDNS is '%.80s' and that has no Node yet (`oc get machines -A`)",
+                               node_name);
+                return;
+        case NB_PENDING_UNASKED:
+        case _NB_PENDING_N:
+        default:
+                return;
+        }
+}
+
+static enum nb_code code_of(enum nb_pending_reason reason) {
+        if (reason == NB_PENDING_UNBOUND)
+                return NB_CSR_PENDING_UNBOUND;
+        return reason == NB_PENDING_UNAPPROVED || reason == NB_PENDING_MACHINE ? NB_CSR_PENDING_UNAPPROVED : NB_CSR_PENDING;
+}
+
+int nb_pending_describe(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
+        char duration[NB_DURATION_SIZE], why[NB_PENDING_TEXT_SIZE];
+
+        nb_duration_format(waited_ms, duration);
+        if (csr->state == NB_CSR_STATE_APPROVED)
+                return nb_failure_set(f, NB_CSR_NOT_ISSUED, ETIMEDOUT, "the certificate signing request '%s' is approved, but no certificate was issued yet, for %s",
+                                      csr->name, duration);
+        nb_pending_explain(csr, node_name, reason, why);
+        return nb_failure_set(f, code_of(reason), ETIMEDOUT, "the request waits for approval for %s (`kubectl certificate approve %s`)%s%s", duration,
+                              csr->name, why[0] ? ": " : "", why);
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request that nobody approves: what is said of it, why, and when again. Time runs faster here, so that ten seconds are soon over."""
+
+import re
+import time
+
+import pytest
+
+import csrs
+import faults
+from machine import NODE, TOKEN_ID
+
+FASTER = "+0 x10"
+USER = "system:bootstrap:" + TOKEN_ID
+MACHINE_CONFIG = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+
+
+@pytest.fixture
+def world(world):
+    world.cluster.controller = csrs.never
+    return world
+
+
+def told(run):
+    """The codes of what was written, in order."""
+    return [found[1] for line in run.lines if (found := re.search(r": (csr-pending[a-z-]*): ", line))]
+
+
+def wait_until(condition, patience=60):
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def join(world, timeout, faketime=FASTER):
+    world.machine.configure(world.server, timeout=timeout)
+    return world.machine.join(faketime=faketime)
+
+
+def test_nobody_is_bound(world):
+    world.cluster.tokens[TOKEN_ID].may = ("create", "get", "list", "watch")
+    run = join(world, "20s").failed("csr-pending-unbound", 75, USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient",
+                                    "kubeadm init phase bootstrap-token")
+    name, = world.csrs()
+    assert told(run) == ["csr-pending", "csr-pending-unbound", "csr-pending-unbound"], "at once, with its reason, and at the end"
+    assert all(f"`kubectl certificate approve {name}`" in line for line in run.lines if ": csr-pending" in line)
+    assert any(f"kubectl certificate approve {name} (nobody approves it by itself" in status for status in run.statuses)
+    assert len(world.server.seen("review")) == 1
+
+
+def test_no_approver(world):
+    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"'{USER}' has the right", "csrapproving")
+    assert told(run) == ["csr-pending", "csr-pending-unapproved", "csr-pending-unapproved"]
+    assert world.server.kinds.count("watch") == 1, "the watch went on"
+
+
+def test_no_machine(world):
+    """OpenShift has an approver with rules of its own, and nobody is asked."""
+    def rename(obj):
+        obj["spec"]["username"] = MACHINE_CONFIG
+    world.server.on("create", faults.edited(rename))
+    world.server.on("watch", faults.stall)
+    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"InternalDNS is '{NODE}'", "oc get machines")
+    assert told(run)[0] == "csr-pending" and not world.server.seen("review")
+
+
+@pytest.mark.parametrize("answer", [
+    faults.error(403, "Forbidden", "no reviews"), faults.error(404, "NotFound", "no such thing"), faults.INTERNAL, faults.PORTAL, faults.hang_up_instead,
+    faults.answer('{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false,"evaluationError":"webhook down"}}'),
+], ids=["403", "404", "500", "a web page", "no answer", "an evaluation error"])
+def test_reason_is_not_known(world, answer):
+    """That is no failure, and nothing is guessed."""
+    world.server.on("review", answer)
+    run = join(world, "20s").failed("csr-pending", 75, "the API server does not say")
+    assert set(told(run)) == {"csr-pending"} and len(world.server.seen("review")) == 1
+
+
+def test_reason_by_polling(world):
+    world.server.on("watch", faults.forbidden)
+    run = join(world, "40s").failed("csr-pending-unapproved", 75)
+    assert len(world.server.seen("review")) == 1 and told(run)[:2] == ["csr-pending", "csr-pending-unapproved"]
+
+
+def test_approval_while_the_server_thinks(world):
+    """What is asked for holds nothing up: the watch sees the approval."""
+    world.server.on("review", faults.stall)
+    run = world.machine.start_join()
+    name = world.cluster.csrs.wait_for()[0]
+    wait_until(lambda: world.server.seen("review"))
+    csrs.approve()(world.cluster, name)
+    run.wait().joined()
+    assert world.server.kinds.count("watch") == 1 and "get" not in world.server.kinds
+
+
+def test_approval_by_itself_asks_nothing(world):
+    world.cluster.controller = csrs.approve(after=5)
+    world.machine.join().joined()
+    assert not world.server.seen("review")
+
+
+def test_told_again_at_growing_distances(world):
+    """After 1, 5 and 15 min, and not in between."""
+    world.machine.configure(world.server, timeout=None)
+    run = world.machine.start_join(faketime="+0 x60")
+    run.wait_for_line("waits for approval for 15 min")
+    csrs.approve()(world.cluster, world.csrs()[0])
+    run.wait().joined()
+    waited = re.findall(r"waits for approval for (\d+ (?:min|s))", "\n".join(run.lines))
+    assert len(told(run)) == len(waited) == 5 and waited[2:] == ["1 min", "5 min", "15 min"], run.lines
+
+
+def test_new_wait_after_the_request_was_replaced(world):
+    """What was found out of one request is not said of another, and is asked again."""
+    run = world.machine.start_join(faketime=FASTER)
+    name = world.cluster.csrs.wait_for()[0]
+    run.wait_for_line("csr-pending-unapproved")
+    world.cluster.tokens[TOKEN_ID].may = ("create", "get", "list", "watch")
+    world.cluster.csrs.delete(name)
+    run.wait_for_line("csr-pending-unbound")
+    csrs.approve()(world.cluster, name)
+    run.wait().joined()
+    assert len(world.server.seen("review")) == 2

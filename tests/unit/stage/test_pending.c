@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/pending.h"
+
+#include "case.h"
+
+#define SECOND UINT64_C(1000)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define NAME "node-csr-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE"
+#define ACCOUNT "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+
+struct next_case {
+        const char *name;
+        uint64_t waited_ms, expected_ms;
+};
+
+static struct next_case nexts[] = {
+        { "at first, after a minute", 0, MINUTE },
+        { "still after a minute", MINUTE - 1, MINUTE },
+        { "then after five", MINUTE, 5 * MINUTE },
+        { "then after a quarter of an hour", 5 * MINUTE, 15 * MINUTE },
+        { "then after an hour", 15 * MINUTE + 1, HOUR },
+        { "then after six", HOUR, 6 * HOUR },
+        { "then each six", 6 * HOUR, 12 * HOUR },
+        { "after days", 100 * HOUR, 102 * HOUR },
+        { "what was slept through is left out", 47 * HOUR, 48 * HOUR },
+};
+
+static void tells_again(void **state) {
+        const struct next_case *c = *state;
+
+        assert_int_equal(nb_pending_next_ms(c->waited_ms), c->expected_ms);
+}
+
+struct text_case {
+        const char *name;
+        enum nb_csr_state state;
+        enum nb_pending_reason reason;
+        enum nb_code code;
+        const char *detail, *word;
+};
+
+#define WAITS "the request waits for approval for 5 min 0 s (`kubectl certificate approve " NAME "`)"
+
+static struct text_case texts[] = {
+        { "not asked yet", NB_CSR_STATE_PENDING, NB_PENDING_UNASKED, NB_CSR_PENDING, WAITS, NULL },
+        { "not known", NB_CSR_STATE_PENDING, NB_PENDING_UNKNOWN, NB_CSR_PENDING, WAITS ": whether it is to be approved by itself, the API server does not say", NULL },
+        { "no role binding", NB_CSR_STATE_PENDING, NB_PENDING_UNBOUND, NB_CSR_PENDING_UNBOUND,
+          WAITS ": nobody approves it by itself, since 'system:bootstrap:abcdef' of system:bootstrappers, g may not create certificatesigningrequests/nodeclient",
+          "NodeclientNotBound" },
+        { "no approver", NB_CSR_STATE_PENDING, NB_PENDING_UNAPPROVED, NB_CSR_PENDING_UNAPPROVED,
+          WAITS ": 'system:bootstrap:abcdef' has the right to have it approved by itself, but no approver has done so", "ApproverSilent" },
+        { "no Machine", NB_CSR_STATE_PENDING, NB_PENDING_MACHINE, NB_CSR_PENDING_UNAPPROVED,
+          WAITS ": OpenShift approves it when there is a Machine whose InternalDNS is 'node-1' and that has no Node yet (`oc get machines -A`)", "MachineMissing" },
+        { "approved meanwhile", NB_CSR_STATE_APPROVED, NB_PENDING_UNASKED, NB_CSR_NOT_ISSUED,
+          "the certificate signing request '" NAME "' is approved, but no certificate was issued yet, for 5 min 0 s", NULL },
+};
+
+static struct nb_csr example(enum nb_csr_state state) {
+        return (struct nb_csr){ .name = NAME, .state = state, .username = "system:bootstrap:abcdef", .groups = "system:bootstrappers, g" };
+}
+
+static void describes(void **state) {
+        const struct text_case *c = *state;
+        struct nb_csr csr = example(c->state);
+        struct nb_failure f = { 0 };
+
+        assert_true(nb_pending_describe(&csr, "node-1", c->reason, 5 * MINUTE, &f) < 0);
+        assert_int_equal(f.code, c->code);
+        assert_string_equal(f.detail, c->detail);
+        if (c->word)
+                assert_string_equal(nb_pending_reason_name(c->reason), c->word);
+        else
+                assert_null(nb_pending_reason_name(c->reason));
+        assert_int_equal(nb_failure_info(f.code)->exit_status, 75);
+        assert_int_equal(nb_failure_info(f.code)->class, NB_CLASS_WAIT);
+}
+
+/* However long the names are, the command is there to its end. */
+static void the_command_is_never_cut(void **state) {
+        struct nb_csr csr = example(NB_CSR_STATE_PENDING);
+        struct nb_failure f = { 0 };
+
+        memset(csr.username, 'u', sizeof(csr.username) - 1);
+        memset(csr.groups, 'g', sizeof(csr.groups) - 1);
+        (void)nb_pending_describe(&csr, "node-1", NB_PENDING_UNBOUND, 5 * MINUTE, &f);
+        assert_memory_equal(f.detail, WAITS ": nobody", strlen(WAITS ": nobody"));
+}
+
+static void openshift_is_told_by_its_account(void **state) {
+        struct nb_csr csr = example(NB_CSR_STATE_PENDING);
+
+        assert_false(nb_pending_is_openshift(&csr));
+        (void)snprintf(csr.username, sizeof(csr.username), "%s", ACCOUNT);
+        assert_true(nb_pending_is_openshift(&csr));
+}
+
+int main(void) {
+        CASES(nexts, tells_again);
+        CASES(texts, describes);
+        CASE(the_command_is_never_cut);
+        CASE(openshift_is_told_by_its_account);
+        return case_run("pending");
+}
