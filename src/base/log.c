@@ -38,7 +38,7 @@ static const char *const field_names[_NB_FIELD_N] = {
 
 static char values[_NB_FIELD_N][FIELD_SIZE];
 static const char *program = "node-bootstrap";
-static bool is_journal;
+static bool is_journal, is_mute;
 
 const char *nb_field_name(enum nb_field field) {
         return field_names[field];
@@ -59,6 +59,10 @@ void nb_log_init(const char *identifier) {
                      device == st.st_dev && inode == st.st_ino;
         if (is_journal)
                 (void)atexit(drain);
+}
+
+void nb_log_mute(void) {
+        is_mute = true;
 }
 
 void nb_log_field(enum nb_field field, const char *format, ...) {
@@ -113,6 +117,8 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
         va_start(arguments, format);
         (void)vsnprintf(message, sizeof(message), format, arguments);
         va_end(arguments);
+        if (is_mute)
+                return;
         if (is_journal)
                 entry_send(&entry, priority, code, message);
         else if (priority < LOG_DEBUG)
@@ -145,6 +151,8 @@ void nb_log_failure(int priority, const struct nb_failure *f) {
         const struct nb_failure_info *info = nb_failure_info(f->code);
         struct entry entry = { 0 };
 
+        if (is_mute)
+                return;
         if (!is_journal) {
                 (void)fprintf(stderr, "%s: %s: %s\n  ", program, info->slug, f->detail);
                 nb_log_print_remedy(stderr, f->code);
@@ -164,6 +172,8 @@ void nb_log_status(const char *format, ...) {
         va_list arguments;
         int n;
 
+        if (is_mute)
+                return;
         n = snprintf(status, sizeof(status), "STATUS=");
         va_start(arguments, format);
         (void)vsnprintf(status + n, sizeof(status) - (size_t)n, format, arguments);

@@ -31,6 +31,9 @@ enum nb_field {
  * the SYSLOG_IDENTIFIER of all entries, and stands before each line on stderr. */
 void nb_log_init(const char *identifier);
 
+/* From here on nothing is logged and nobody is told a status: for who says what was found in its own way. Fields are still set. */
+void nb_log_mute(void);
+
 /* Sets a NODE_BOOTSTRAP_ field for all entries that follow; an empty or NULL value takes it away. Longer than 255
  * bytes: cut. */
 void nb_log_field(enum nb_field field, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -18,6 +18,7 @@
 
 void nb_http_answer_done(struct nb_http_answer *answer) {
         nb_buffer_done(&answer->body);
+        free(answer->certificate);
         *answer = (struct nb_http_answer){ 0 };
 }
 
@@ -169,6 +170,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request, s
         transfer->timeout_ms = request->timeout_ms;
         transfer->silence_sec = request->silence_sec;
         transfer->is_stream = request->is_stream;
+        transfer->is_certificate_kept = request->is_certificate_kept;
         transfer->answer.body = (struct nb_buffer)NB_BUFFER_INIT(NB_HTTP_ERROR_BODY_MAX);
         (void)snprintf(transfer->what, sizeof(transfer->what), "%s", request->what);
         transfer->easy = curl_easy_init();
@@ -257,13 +259,22 @@ struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_
         return &transfer->answer.body;
 }
 
+static int keep_certificate(struct nb_http_transfer *transfer, struct nb_failure *f) {
+        const char *leaf = transfer->is_certificate_kept ? nb_http_leaf(transfer->easy) : NULL;
+
+        if (!leaf)
+                return 0;
+        transfer->answer.certificate = strdup(leaf);
+        return transfer->answer.certificate ? 0 : nb_failure_set_memory(f);
+}
+
 static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f) {
         int r = 0;
 
         assert(transfer->is_done);
         if (transfer->result != CURLE_OK)
                 r = nb_http_outcome(transfer, f);
-        else {
+        else if ((r = keep_certificate(transfer, f)) >= 0) {
                 (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &transfer->answer.status);
                 *ret_answer = transfer->answer;
                 transfer->answer = (struct nb_http_answer){ 0 };

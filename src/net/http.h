@@ -77,6 +77,7 @@ struct nb_http_request {
         uint32_t timeout_ms;      /* for the whole request; 0 for none, then silence_sec */
         uint32_t silence_sec;     /* ends the transfer when no byte arrived for so long; 0 for no such limit */
         bool is_stream;           /* the body is taken piece by piece with nb_http_received() */
+        bool is_certificate_kept; /* answer.certificate is wanted */
 };
 
 struct nb_http_answer {
@@ -85,6 +86,7 @@ struct nb_http_answer {
         time_t date;             /* the Date header; 0 when there is none */
         uint32_t retry_after_ms; /* at most NB_HTTP_RETRY_AFTER_MAX_MS; 0 when the server names none */
         char location[128];      /* of a redirect, which is never followed; "" for none */
+        char *certificate;       /* PEM of the server's own, where it was to be kept and the connection is a new one; else NULL */
 };
 
 /* An answer of a server that has proven nothing. */

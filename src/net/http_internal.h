@@ -48,6 +48,7 @@ struct nb_http_transfer {
         uint32_t timeout_ms;
         uint32_t silence_sec;
         bool is_stream;
+        bool is_certificate_kept;
         bool has_news; /* a stream got bytes since the last look */
         bool is_too_large;
         bool is_no_server; /* its certificate is good, but not for servers */

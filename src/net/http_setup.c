@@ -210,8 +210,9 @@ static int set_tls(struct nb_http_transfer *transfer, struct nb_failure *f) {
                 SET(CURLOPT_SSLCERT, http->certificate_path);
                 SET(CURLOPT_SSLKEY, http->key_path);
         }
-        if (http->is_server) {
+        if (http->is_server || transfer->is_certificate_kept)
                 SET(CURLOPT_CERTINFO, 1L);
+        if (http->is_server) {
                 SET(CURLOPT_PREREQFUNCTION, before_request);
                 SET(CURLOPT_PREREQDATA, transfer);
         }

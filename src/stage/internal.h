@@ -15,10 +15,6 @@ void nb_join_report_done(struct nb_join *join);
 /* report.c: the server's clock by its last Date header; how far this machine's is behind it (negative: ahead); 0 when not known. */
 int64_t nb_join_clock_skew_sec(const struct nb_join *join);
 
-/* report.c: a certificate that does not look good while the clock is far off is not to blame: NB_TLS_UNTRUSTED and
- * NB_CERTIFICATE_UNUSABLE become NB_CLOCK_WRONG then. Returns r. */
-int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f);
-
 /*
  * race.c: asks all endpoints together, unverified, each with retries of its own, until one proves good: a dead one costs nothing.
  * `prove` decides about an endpoint's answer, and sets the cluster, the CA and the endpoint in `join`.

@@ -55,6 +55,7 @@ struct nb_join {
         enum nb_provider metadata; /* whose metadata gave token or settings; NB_PROVIDER_NONE */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
+        bool is_rehearsal;    /* each endpoint is asked once, and nobody is told what would be waited for */
 
         /* discover: what was proven. */
         struct nb_cluster cluster;
@@ -86,6 +87,10 @@ struct nb_join {
 int nb_join_run(struct nb_join *join, struct nb_failure *f);
 
 void nb_join_done(struct nb_join *join);
+
+/* A certificate that does not look good while the clock is far off, by server_date, is not to blame: NB_TLS_* and
+ * NB_CERTIFICATE_UNUSABLE become NB_CLOCK_WRONG then. Returns r. */
+int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f);
 
 /* The stages. Those that discover set cluster, ca and endpoint; the connection with the identity is made after them. */
 int nb_stage_discover_token(struct nb_join *join, struct nb_failure *f);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,85 +9,54 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/stop.h"
-#include "base/text.h"
 #include "verb/check_internal.h"
 #include "verb/options.h"
 #include "verb/verb.h"
 
-static const struct {
-        const char *title;
-        int (*run)(struct nb_check *check, struct nb_failure *f);
-        bool needs_all_before;
-} steps[] = {
-        { "Settings", nb_check_settings, false },
-        { "Credentials and tokens", nb_check_credentials, false },
-        { "Metadata", nb_check_metadata, true },
-        { "Join", nb_check_join, true },
+#define EXIT_NOT_GOOD 1
+
+/* In the order of a join. What is on the network waits until all before it is in order. */
+static const struct nb_check_step steps[] = {
+        { "settings", "Settings", NULL, nb_check_settings, NULL, false },
+        { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NULL, false },
+        { "metadata", "Metadata", NULL, nb_check_metadata, NULL, true },
+        { "join", "Join", NULL, nb_check_join, NULL, true },
+        { "name-resolution", "Network", "name resolution", nb_check_resolve, nb_check_is_direct, true },
+        { "connection", "Network", "connection", nb_check_connect, nb_check_is_direct, true },
+        { "tls", "Network", "TLS", nb_check_tls, nb_check_is_shown, true },
+        { "clock", "Network", "clock", nb_check_clock, nb_check_is_shown, true },
+        { "discovery", "Cluster", "discovery", nb_check_discover, nb_check_is_online, true },
+        { "signature", "Cluster", "signature", nb_check_signature, nb_check_has_signature, true },
+        { "ca", "Cluster", "CA", nb_check_ca, nb_check_is_online, true },
+        { "api-server", "Cluster", "API server", nb_check_api_server, nb_check_is_online, true },
+        { "identity", "Request", "identity", nb_check_identity, nb_check_has_request, true },
+        { "right", "Request", "right to request", nb_check_right, nb_check_has_request, true },
+        { "node-name", "Request", "node name", nb_check_node_name, nb_check_has_request, true },
+        { "request", "Request", "request", nb_check_request, nb_check_has_request, true },
+        { "files", "This machine", "files and folders", nb_check_files, nb_check_is_machine, false },
+        { "kubelet", "This machine", "kubelet", nb_check_kubelet, nb_check_is_machine, false },
 };
-
-static const struct {
-        const char *sign, *colour;
-} marks[] = {
-        [NB_CHECK_GOOD] = { "✓", "32" },
-        [NB_CHECK_BAD] = { "✗", "31" },
-        [NB_CHECK_DOUBT] = { "!", "33" },
-        [NB_CHECK_NOTE] = { "-", NULL },
-};
-
-static void print_text(const char *text) {
-        size_t size = strlen(text) + 1;
-        _cleanup_(nb_freep) char *line = malloc(size);
-
-        if (!line)
-                return;
-        nb_text_copy_line(text, size - 1, line, size);
-        (void)printf("%s\n", line);
-}
-
-void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const char *format, ...) {
-        _cleanup_(nb_freep) char *text = NULL;
-        va_list arguments;
-        int n;
-
-        va_start(arguments, format);
-        n = vasprintf(&text, format, arguments);
-        va_end(arguments);
-        if (n < 0) {
-                text = NULL;
-                return;
-        }
-        if (check->is_coloured && marks[mark].colour)
-                (void)printf("  \033[%sm%s\033[0m ", marks[mark].colour, marks[mark].sign);
-        else
-                (void)printf("  %s ", marks[mark].sign);
-        print_text(text);
-}
-
-static void print_failure(const struct nb_check *check, const struct nb_failure *f) {
-        nb_check_row(check, NB_CHECK_BAD, "%s: %s", nb_failure_info(f->code)->slug, f->detail);
-        (void)printf("    ");
-        nb_log_print_remedy(stdout, f->code);
-}
 
 /* All steps; *ret_first is the first failure. -ECANCELED when stopping was asked for. */
 static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
         for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
+                const struct nb_check_step *step = &steps[i];
                 struct nb_failure f = { 0 };
                 int r;
 
-                (void)printf(check->is_coloured ? "%s\033[1m%s\033[0m\n" : "%s%s\n", i > 0 ? "\n" : "", steps[i].title);
-                (void)fflush(stdout);
-                if (steps[i].needs_all_before && ret_first->code != NB_NONE) {
-                        nb_check_row(check, NB_CHECK_NOTE, "not looked at: see above");
+                if (step->applies && !step->applies(check))
+                        continue;
+                nb_check_begin_step(check, step);
+                if (step->needs_all_before && ret_first->code != NB_NONE) {
+                        nb_check_leave_out(check, step);
                         continue;
                 }
-                r = steps[i].run(check, &f);
+                r = step->run(check, &f);
                 if (r == -ECANCELED && f.code == NB_NONE)
                         return r;
                 if (r < 0 && f.code == NB_NONE)
                         (void)nb_failure_set_memory(&f);
-                if (f.code != NB_NONE)
-                        print_failure(check, &f);
+                nb_check_end_step(check, &f);
                 if (ret_first->code == NB_NONE)
                         *ret_first = f;
         }
@@ -101,10 +69,14 @@ static bool is_coloured(void) {
         return isatty(STDOUT_FILENO) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
 }
 
-enum { OPTION_ALL };
+enum { OPTION_ALL,
+       OPTION_JSON,
+       OPTION_LOCAL };
 
 static const struct nb_option rows[] = {
         [OPTION_ALL] = { "all", NULL, "also settings that have their default", 'a' },
+        [OPTION_JSON] = { "json", NULL, "for programs", '\0' },
+        [OPTION_LOCAL] = { "local", NULL, "settings, credentials and metadata alone: no endpoint is asked", '\0' },
         { NULL },
 };
 
@@ -112,25 +84,40 @@ static int read_options(struct nb_options *options, struct nb_check *check) {
         char quoted[NB_WORD_QUOTED_SIZE];
         int option;
 
-        while ((option = nb_options_next(options)) >= 0)
-                check->shows_all = !strcmp(options->value, "true");
+        while ((option = nb_options_next(options)) >= 0) {
+                bool is_on = !strcmp(options->value, "true");
+
+                if (option == OPTION_ALL)
+                        check->shows_all = is_on;
+                else if (option == OPTION_JSON)
+                        check->output->is_json = is_on;
+                else
+                        check->is_local = is_on;
+        }
         if (option == NB_OPTIONS_WORD)
                 option = nb_options_fail(options, "%s after 'check' is one too many", nb_word_quote(options->value, quoted));
         check->config_directory = options->config_directory;
         return option;
 }
 
+static void output_done(struct nb_check_output *output) {
+        nb_buffer_done(&output->json);
+}
+
 static void check_done(struct nb_check *check) {
+        nb_check_network_free(check->network);
         nb_check_forget_stores();
         nb_settings_tokens_done(&check->tokens);
         nb_load_done(&check->load);
 }
 
 int nb_verb_check(int argc, char **argv) {
-        _cleanup_(check_done) struct nb_check check = { .tokens = NB_SETTINGS_TOKENS_INIT, .load = NB_LOAD_INIT, .is_coloured = is_coloured() };
+        _cleanup_(output_done) struct nb_check_output output = NB_CHECK_OUTPUT_INIT;
+        _cleanup_(check_done) struct nb_check check = { .tokens = NB_SETTINGS_TOKENS_INIT, .load = NB_LOAD_INIT, .output = &output };
         struct nb_options options = {
                 .verb = "check",
-                .summary = "Shows what a join would begin with, where it comes from, and whether it is enough. Changes nothing.",
+                .summary = "Goes through the steps of a join, and shows what it would begin with, how far it would come, and what keeps it. Changes nothing, and\n"
+                           "requests no certificate. Exit status 1: something would keep it, or does.",
                 .rows = rows,
                 .argc = argc,
                 .argv = argv,
@@ -142,8 +129,12 @@ int nb_verb_check(int argc, char **argv) {
         /* As for join: secrets are in memory, and waiting ends in order. */
         if (prctl(PR_SET_DUMPABLE, 0) < 0 || nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
+        nb_log_mute();
+        output.is_coloured = !output.is_json && is_coloured();
         nb_check_find_stores(&check);
         if (run_steps(&check, &first) < 0)
                 return NB_EXIT_STOPPED;
-        return first.code == NB_NONE ? 0 : nb_failure_info(first.code)->exit_status;
+        if (nb_check_finish(&check, &first) < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        return first.code == NB_NONE ? 0 : EXIT_NOT_GOOD;
 }

@@ -2,23 +2,31 @@
 #pragma once
 
 /*
- * `node-bootstrap check`: what a join would begin with, read in the places where the service reads it, and nothing changed. A
- * table of steps (check.c), each with a section of the output:
+ * `node-bootstrap check`: the join, as far as it goes without a request, and nothing changed. What it would begin with is read in the places
+ * where the service reads it. A table of steps (check.c) in sections of the output (check_output.c):
  *
  *      check_settings.c       Settings                  the documents of this machine
  *      check_credentials.c    Credentials and tokens    those of the service, or of the stores that systemd takes them from;
  *      check_unit.c                                     and by which drop-ins it gets others
  *      check_metadata.c       Metadata                  which cloud this is; read only where a join would read it
  *      check_join.c           Join                      whether one could begin with all of it
+ *      check_network.c        Network                   names, connections, TLS and the clock, for each endpoint
+ *      check_cluster.c        Cluster                   the stages that discover and prove the cluster (stage/join.h), one attempt each
+ *      check_request.c        Request                   what the identity may, and what there is of this node in the cluster already
+ *      check_machine.c        This machine              whether what it gets can be written, and kubelet waits for it and reads it
  *
  * A step prints rows as it finds them. It returns 0, or a failure, which is printed with its remedy and does not keep later steps
  * from running, unless they need what it was to find.
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/failure.h"
+#include "format/node_name.h"
 #include "format/settings.h"
+#include "verb/check_network.h"
 #include "verb/load.h"
 
 /* Credentials as bits of nb_check.sealed. */
@@ -39,10 +47,28 @@ struct nb_check_unit {
         char sources[_NB_CHECK_CREDENTIAL_N][NB_CHECK_SOURCE_SIZE];
 };
 
+struct nb_check_output {
+        bool is_json, is_coloured;
+        struct nb_buffer json; /* of the steps so far */
+        const char *section;   /* the one that was begun last */
+        bool is_timed;         /* rows say how long they took */
+        unsigned n_rows;       /* of this step */
+        unsigned worst;        /* of these, enum nb_check_mark */
+        uint64_t step_ms;      /* nb_now_ms() at the begin of the step, */
+        uint64_t row_ms;       /* and of the row in the making */
+        int r;                 /* of the writing of JSON */
+};
+
+#define NB_CHECK_STATE "/var/lib/node-bootstrap" /* where the service has its $STATE_DIRECTORY */
+#define NB_CHECK_JSON_MAX ((size_t)1024 * 1024)
+#define NB_CHECK_OUTPUT_INIT \
+        { .json = NB_BUFFER_INIT(NB_CHECK_JSON_MAX) }
+
 struct nb_check {
         const char *config_directory;
-        bool shows_all; /* --all: settings with their default, and credentials that are not there */
-        bool is_coloured;
+        bool shows_all;                 /* --all: settings with their default, and credentials that are not there */
+        bool is_local;                  /* --local: no endpoint is asked */
+        struct nb_check_output *output; /* borrowed */
 
         const char *stores[NB_CHECK_STORES_MAX + 1]; /* those that can be read here, for nb_sources_use_stores() */
         struct nb_check_unit unit;
@@ -53,15 +79,39 @@ struct nb_check {
         struct nb_settings_tokens tokens;
         struct nb_settings settings;
 
+        bool is_undecided; /* whether a join could begin is up to a credential that only the service gets */
+        char node_name[NB_NODE_NAME_MAX + 1];
+        bool is_joined;                   /* this machine has been joined */
+        struct nb_check_network *network; /* what was found there (check_network.h); NULL before */
+
         struct nb_load load; /* as `join` has it: from the second step on without metadata, from the third on with it */
 };
 
+/* In the order of how much they say about a step. */
 enum nb_check_mark {
-        NB_CHECK_GOOD,
-        NB_CHECK_BAD,
-        NB_CHECK_DOUBT, /* worth a look, or not to be told here */
         NB_CHECK_NOTE,
+        NB_CHECK_GOOD,
+        NB_CHECK_DOUBT, /* worth a look, or not to be told here */
+        NB_CHECK_BAD,
+        NB_CHECK_UNTRIED, /* since something before it failed */
+        _NB_CHECK_MARK_N,
 };
+
+struct nb_check_step {
+        const char *id;    /* for programs */
+        const char *title; /* of the section that it is of */
+        const char *label; /* for its rows where it takes time: how long is said; NULL: it has the section to itself */
+        int (*run)(struct nb_check *check, struct nb_failure *f);
+        bool (*applies)(const struct nb_check *check); /* false: it is no step of this join; NULL: always one */
+        bool needs_all_before;
+};
+
+void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *step);
+void nb_check_leave_out(struct nb_check *check, const struct nb_check_step *step);
+/* With its failure, or NB_NONE. */
+void nb_check_end_step(struct nb_check *check, const struct nb_failure *f);
+/* After the last one. 0, or -ENOMEM, -E2BIG where JSON could not be made. */
+int nb_check_finish(struct nb_check *check, const struct nb_failure *first);
 
 /* One line. What a terminal or a pipe could take for more than text is taken out. */
 void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -87,6 +137,30 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f);
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);
+
+bool nb_check_is_machine(const struct nb_check *check);
+int nb_check_files(struct nb_check *check, struct nb_failure *f);
+int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);
+
+bool nb_check_is_online(const struct nb_check *check);
+bool nb_check_is_direct(const struct nb_check *check);
+bool nb_check_is_shown(const struct nb_check *check);
+int nb_check_resolve(struct nb_check *check, struct nb_failure *f);
+int nb_check_connect(struct nb_check *check, struct nb_failure *f);
+int nb_check_tls(struct nb_check *check, struct nb_failure *f);
+int nb_check_clock(struct nb_check *check, struct nb_failure *f);
+
+bool nb_check_has_signature(const struct nb_check *check);
+int nb_check_discover(struct nb_check *check, struct nb_failure *f);
+int nb_check_signature(struct nb_check *check, struct nb_failure *f);
+int nb_check_ca(struct nb_check *check, struct nb_failure *f);
+int nb_check_api_server(struct nb_check *check, struct nb_failure *f);
+
+bool nb_check_has_request(const struct nb_check *check);
+int nb_check_identity(struct nb_check *check, struct nb_failure *f);
+int nb_check_right(struct nb_check *check, struct nb_failure *f);
+int nb_check_node_name(struct nb_check *check, struct nb_failure *f);
+int nb_check_request(struct nb_check *check, struct nb_failure *f);
 
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128

@@ -21,21 +21,22 @@ static bool is_excused(const struct nb_check *check, enum nb_code code) {
         return code == NB_SETTINGS_INCOMPLETE && (check->sealed & (1U << NB_CHECK_CLUSTER_INFO | 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG));
 }
 
-static int print_node_name(const struct nb_check *check, struct nb_failure *f) {
+static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->load.settings;
-        char name[NB_NODE_NAME_MAX + 1];
-        int r = nb_load_node_name(settings, name, f);
+        char *name = check->node_name;
+        int r = nb_load_node_name(settings, check->node_name, f);
 
         if (r >= 0)
                 nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s)", name, settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME] : "the host name");
         return r;
 }
 
-static void print_joined(const struct nb_check *check) {
+static void print_joined(struct nb_check *check) {
         char path[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
 
         (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, check->load.settings.certificate_directory);
-        if (access(path, F_OK) == 0)
+        check->is_joined = access(path, F_OK) == 0;
+        if (check->is_joined)
                 nb_check_row(check, NB_CHECK_NOTE, "this machine has joined already (node-bootstrap status); all of this counts when it has to join anew");
 }
 
@@ -53,6 +54,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         if (r < 0 && is_excused(check, f->code)) {
                 nb_check_row(check, NB_CHECK_DOUBT, "whether it could begin is decided by a credential that only the service gets");
                 nb_failure_clear(f);
+                check->is_undecided = true;
                 return 0;
         }
         if (r < 0)

@@ -65,7 +65,7 @@ class Place:
 
     def argv(self, *arguments, before=()):
         return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", SYSTEMCTL + INSIDE, self.path, *before,
-                find_program("node-bootstrap"), "check", *arguments]
+                find_program("node-bootstrap"), "check", "--local", *arguments]
 
     @staticmethod
     def environment(**more):
@@ -89,7 +89,7 @@ class Place:
 
     def bad(self, code, *words, section="Join", **options):
         done = self.check(**options)
-        assert done.returncode == int(FAILURES[code]["exit"]), done.stdout
+        assert done.returncode == 1, done.stdout
         found = sections(done.stdout)
         [failure] = [row for row in found[section] if row.startswith(f"✗ {code}: ")]
         assert f"  {FAILURES[code]['remedy'].split('@')[0]}" in done.stdout, "the remedy is not there"
@@ -375,7 +375,7 @@ def test_a_service_that_does_not_answer(place):
     place.settings({**BASIS, "timeout": "1s", "metadata": {"provider": "hetzner"}})
     done = subprocess.run(place.argv(), env=place.environment(), check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     found = sections(done.stdout)
-    assert done.returncode == int(FAILURES["metadata-unreachable"]["exit"])
+    assert done.returncode == 1
     assert "- by the settings: Hetzner Cloud (/etc/node-bootstrap/config.yaml)" in found["Metadata"]
     assert any(row.startswith("✗ metadata-unreachable: ") for row in found["Metadata"])
 

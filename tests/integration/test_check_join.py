@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap check asks what a join would ask, up to the request, which it does not make."""
+
+import json
+import socket
+
+import pytest
+
+import apiserver
+import csrs
+import faults
+import pki
+import ways
+from k3s import K3sWorld
+from machine import FAILURES, NODE, SECRET, TOKEN_ID
+from test_node import node_object
+
+ALL = ["settings", "credentials", "metadata", "join", "name-resolution", "connection", "tls", "clock", "discovery", "signature", "ca", "api-server",
+       "identity", "right", "node-name", "request", "files", "kubelet"]
+
+
+def everything(path):
+    return {str(p): (p.lstat().st_mode, p.lstat().st_mtime_ns) for p in sorted(path.rglob("*"))}
+
+
+def check(world, *arguments, **options):
+    machine = world.machine
+    before = everything(machine.path)
+    requests = world.csrs()
+    run = machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}", *arguments, **options).wait()
+    assert everything(machine.path) == before, "files were changed"
+    assert world.csrs() == requests, "a certificate was requested"
+    assert not any(request.kind == "create" for request in world.server.requests)
+    assert run.stderr == ""
+    return run
+
+
+def report(world, **options):
+    run = check(world, "--json", **options)
+    found = json.loads(run.stdout)
+    assert set(found) == {"version", "good", "failure", "steps"} and found["version"] == 1
+    assert found["good"] == (run.exit == 0) == (found["failure"] is None) and run.exit in (0, 1)
+    for step in found["steps"]:
+        assert set(step) == {"step", "section", "state", "durationMs", "rows", "failure"}
+        assert step["state"] in ("good", "note", "doubt", "bad", "untried") and (step["state"] == "bad") == (step["failure"] is not None)
+    return found
+
+
+def states(found):
+    return {step["step"]: step["state"] for step in found["steps"]}
+
+
+def step_of(found, name):
+    [step] = [step for step in found["steps"] if step["step"] == name]
+    return step
+
+
+def texts(found, name):
+    return "\n".join(row["text"] for row in step_of(found, name)["rows"])
+
+
+def fails(world, name, code, *words, **options):
+    """The steps before are good, this one is not, and those after it on the network were not tried."""
+    found = report(world, **options)
+    step = step_of(found, name)
+    assert found["failure"] == code and step["failure"]["code"] == code, json.dumps(found, indent=1)
+    assert step["failure"]["messageID"] == FAILURES[code]["message-id"] and step["failure"]["subject"] == FAILURES[code]["subject"]
+    assert FAILURES[code]["remedy"].split("@")[0] in step["failure"]["remedy"]
+    for word in words:
+        assert word in step["failure"]["detail"]
+    at = ALL.index(name)
+    found_states = states(found)
+    assert all(found_states[other] != "bad" and found_states[other] != "untried" for other in ALL[:at] if other in found_states), found_states
+    assert all(found_states[other] == "untried" for other in ALL[at + 1:ALL.index("files")]), found_states
+    said = check(world, **options)
+    assert said.exit == 1 and said.stdout.count("✗") == 1
+    assert f"  ✗ {code}: " in said.stdout and f"\n    {step['failure']['remedy']}\n" in said.stdout
+    assert all(f"  – {label}: not tried\n" in said.stdout for label in (["request"] if at < ALL.index("request") else []))
+    return found
+
+
+def test_all_is_good(world):
+    found = report(world)
+    assert found["good"] and [step["step"] for step in found["steps"]] == ALL
+    assert {state for name, state in states(found).items() if name not in ("files", "kubelet", "metadata", "settings")} <= {"good", "note"}
+    server = world.server.endpoint
+    assert "127.0.0.1 is an address" in texts(found, "name-resolution")
+    certificate = texts(found, "tls")
+    assert f"{server} shows a certificate of CN=" in certificate and "by CN=kubernetes" in certificate and "for 127.0.0.1" in certificate.replace("localhost, ", "").replace("kubernetes, ", "")
+    assert f"{server} has cluster-info" in texts(found, "discovery") and TOKEN_ID in texts(found, "signature")
+    assert f"there is no Node '{NODE}'" in texts(found, "node-name")
+    assert "none is under way" in texts(found, "request")
+    assert SECRET not in json.dumps(found)
+    said = check(world)
+    assert said.exit == 0 and "✗" not in said.stdout and "–" not in said.stdout
+    assert [line for line in said.stdout.splitlines() if line and line[0] != " "] == [
+        "Settings", "Credentials and tokens", "Metadata", "Join", "Network", "Cluster", "Request", "This machine"]
+
+
+def test_only_what_is_here(world):
+    found = json.loads(check(world, "--json", "--local").stdout)
+    assert [step["step"] for step in found["steps"]] == ALL[:4] and world.server.connections == []
+
+
+def test_a_name_that_does_not_resolve(world):
+    world.configure(endpoints=["nowhere.invalid:6443"])
+    fails(world, "name-resolution", "endpoint-unresolved", "nowhere.invalid")
+
+
+def test_nobody_listens(world):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        world.configure(endpoints=[f"127.0.0.1:{reserved.getsockname()[1]}"])
+        fails(world, "connection", "endpoint-refused", "Connection refused")
+
+
+def test_one_of_two_endpoints_is_enough(world):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        world.configure(endpoints=[world.server.endpoint, f"127.0.0.1:{reserved.getsockname()[1]}"])
+        found = report(world)
+    assert found["good"] and states(found)["connection"] == "doubt" and states(found)["api-server"] == "good"
+    assert "endpoint-refused: " in texts(found, "connection")
+
+
+def test_no_tls(world):
+    world.server.on_connect = faults.plain_http
+    fails(world, "tls", "endpoint-reset", world.server.endpoint)
+
+
+def test_the_clock(world):
+    fails(world, "clock", "clock-wrong", "this program's file is of", faketime="-3y")
+
+
+def test_a_clock_ahead(world):
+    fails(world, "clock", "clock-wrong", f"ahead of that of {world.server.endpoint}", faketime="+9y")
+
+
+def test_a_clock_that_is_off_and_does_no_harm(world):
+    found = report(world, faketime="+2h")
+    assert found["good"] and states(found)["clock"] == "doubt" and "2 h 0 min ahead of that of" in texts(found, "clock")
+
+
+def test_cluster_info_is_not_there(world):
+    world.server.on("cluster-info", lambda request: apiserver.status(404, "NotFound", 'configmaps "cluster-info" not found'))
+    fails(world, "discovery", "cluster-info-missing")
+
+
+def test_cluster_info_is_not_for_everybody(world):
+    world.server.on("cluster-info", faults.forbidden)
+    fails(world, "discovery", "cluster-info-refused")
+
+
+def test_an_unknown_token(world):
+    world.cluster.tokens["ghijkl"] = world.cluster.tokens.pop(TOKEN_ID)
+    fails(world, "signature", "token-unknown", TOKEN_ID)
+
+
+def test_a_wrong_secret(world):
+    world.cluster.tokens[TOKEN_ID].secret = "fedcba9876543210"
+    fails(world, "signature", "signature-invalid", TOKEN_ID)
+
+
+def test_no_signature_at_all(world):
+    world.cluster.tokens[TOKEN_ID].signs = False
+    fails(world, "signature", "signature-missing", "bootstrapsigner")
+
+
+def test_a_wrong_pin(world):
+    other = pki.CA().pin
+    world.configure(pins=[other])
+    fails(world, "ca", "ca-pin-mismatch", world.cluster.ca.pin)
+
+
+def test_a_server_of_another_ca(world):
+    world.server.identity = pki.CA("other").serving()
+    world.cluster.hostile = True
+    found = fails(world, "api-server", "tls-untrusted", "other")
+    assert "by CN=other" in texts(found, "tls")
+
+
+def test_a_certificate_for_other_names(world):
+    world.server.identity = world.cluster.ca.serving(names=("10.96.0.1", "kubernetes"))
+    fails(world, "api-server", "tls-name-mismatch", "10.96.0.1")
+
+
+def test_the_server_of_cluster_info_is_not_reached(world):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        server = "127.0.0.1:%d" % reserved.getsockname()[1]
+        world.cluster.server = f"https://{server}"
+        fails(world, "api-server", "endpoint-refused", server)
+
+
+def test_the_token_is_not_for_authentication(world):
+    world.server.on("review", faults.unauthorized)
+    fails(world, "identity", "token-rejected")
+
+
+def test_the_token_has_no_right(world):
+    world.cluster.tokens[TOKEN_ID].may = ()
+    fails(world, "right", "csr-forbidden")
+
+
+def test_a_token_that_may_not_ask(world):
+    world.server.on("review", faults.forbidden)
+    world.server.on("node", faults.forbidden)
+    found = report(world)
+    assert found["good"] and states(found)["right"] == states(found)["node-name"] == "doubt"
+    assert "not known" in texts(found, "right") and "not known" in texts(found, "node-name")
+
+
+def test_the_node_name_is_taken(world):
+    world.cluster.nodes[NODE] = node_object()
+    fails(world, "node-name", "node-name-taken", NODE)
+
+
+def test_beside_a_join_that_waits(world):
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    [name] = world.cluster.csrs.wait_for(1)
+    world.machine.current().wait_for_status(name)
+    before = world.csrs()
+    said = world.machine.start("node-bootstrap", "check", "--json", f"--config-directory={world.machine.etc}").wait()
+    found = json.loads(said.stdout)
+    assert said.exit == 1 and found["failure"] == "csr-pending" and world.csrs() == before == [name]
+    assert step_of(found, "request")["failure"]["remedy"] == f"`kubectl certificate approve {name}`"
+    assert run.is_running()
+    csrs.approve()(world.cluster, name)
+    run.wait().joined()
+
+
+@pytest.mark.parametrize("controller,code", [(csrs.deny(), "csr-denied"), (csrs.fail(), "csr-failed"), (csrs.approved_only, "csr-not-issued")],
+                         ids=["denied", "failed", "not issued"])
+def test_what_became_of_the_request(world, controller, code):
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    [name] = world.cluster.csrs.wait_for(1)
+    world.machine.current().wait_for_status(name)
+    run.kill()
+    controller(world.cluster, name)
+    said = world.machine.start("node-bootstrap", "check", "--json", f"--config-directory={world.machine.etc}").wait()
+    found = json.loads(said.stdout)
+    assert said.exit == 1 and found["failure"] == code and name in step_of(found, "request")["failure"]["detail"]
+    assert world.csrs() == [name]
+
+
+def test_a_document_in_the_place_of_token_and_pins(tmp_path):
+    world = ways.World(tmp_path)
+    try:
+        world.configure(discovery={"file": world.give("cluster-info.yaml", world.document())})
+        found = report(world)
+        assert found["good"] and "signature" not in states(found) and "has the document" in texts(found, "discovery")
+        assert "that of the document" in texts(found, "ca")
+    finally:
+        world.close()
+    world.check()
+
+
+def test_k3s(tmp_path):
+    world = K3sWorld(tmp_path)
+    try:
+        world.configure()
+        found = report(world)
+        assert not {"signature", "identity", "right", "node-name", "request"} & set(states(found))
+        assert "has /cacerts" in texts(found, "discovery") and "the hash in the token fits" in texts(found, "ca")
+    finally:
+        world.close()
+    world.check()
+
+
+def test_folders(world):
+    file = world.machine.path / "file"
+    file.write_text("")
+    world.configure(kubelet={"kubeconfig": f"{file}/kubelet.conf"})
+    found = report(world)
+    assert found["failure"] == "target-unwritable" and states(found)["request"] == "good"
+    assert str(file) in step_of(found, "files")["failure"]["detail"]
