@@ -175,7 +175,7 @@ static int look_for(sd_journal *journal, const char *message_id) {
 
 /* Before the first entry of the run that is matched. */
 static int seek_before(sd_journal *journal, const char *unit) {
-        uint64_t when_usec;
+        uint64_t when_usec = 1;
         int r;
 
         r = sd_journal_seek_head(journal);

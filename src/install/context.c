@@ -89,12 +89,13 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
 }
 
 int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct nb_record *record = calloc(1, sizeof(*record));
+        _cleanup_(nb_freep) struct nb_record *record = NULL;
         int r;
 
         r = load_node_name(context, f);
         if (r < 0 || context->settings.node_name[0])
                 return r;
+        record = calloc(1, sizeof(*record));
         r = record ? nb_context_read_record(context, record) : -ENOMEM;
         if (r < 0)
                 return nb_failure_set_memory(f);

@@ -79,7 +79,7 @@ static bool is_cleared(const struct nb_secret *value) {
 
 int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key, struct nb_secret *ret_value, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret value = NB_SECRET_INIT;
-        struct nb_process_result result;
+        struct nb_process_result result = { 0 };
         char request[REQUEST_SIZE];
         int r;
 
@@ -102,7 +102,7 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key, str
 }
 
 int nb_guestinfo_set(const struct nb_guestinfo_tool *tools, const char *key, const char *value, struct nb_failure *f) {
-        struct nb_process_result result;
+        struct nb_process_result result = { 0 };
         char request[REQUEST_SIZE];
         int r;
 

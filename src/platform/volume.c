@@ -143,27 +143,31 @@ static int read_file(int folder_fd, const struct layout *layout, const char *nam
         return r < 0 && r != -ENOENT ? unreadable(layout, name, r, f) : 0;
 }
 
-int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *ret_volume, struct nb_failure *f) {
-        _cleanup_(nb_volume_done) struct nb_volume volume = NB_VOLUME_INIT;
+static int read_files(int root_fd, const struct layout *layout, struct nb_volume *volume, struct nb_failure *f) {
         _cleanup_(nb_closep) int folder_fd = -1;
-        const struct layout *layout;
+        int r;
+
+        r = open_folder(root_fd, layout, &folder_fd);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return unreadable(layout, "", r, f);
+        r = read_file(folder_fd, layout, layout->user_data, &volume->user_data, f);
+        return r < 0 ? r : read_file(folder_fd, layout, layout->meta_data, &volume->meta_data, f);
+}
+
+int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *ret_volume, struct nb_failure *f) {
+        struct nb_volume volume = NB_VOLUME_INIT;
         int r;
 
         assert((unsigned)kind < _NB_VOLUME_N);
-        layout = &layouts[kind];
-        volume.label = layout->label;
-        r = open_folder(root_fd, layout, &folder_fd);
-        if (r < 0 && r != -ENOENT)
-                return unreadable(layout, "", r, f);
-        if (r >= 0) {
-                r = read_file(folder_fd, layout, layout->user_data, &volume.user_data, f);
-                if (r >= 0)
-                        r = read_file(folder_fd, layout, layout->meta_data, &volume.meta_data, f);
-                if (r < 0)
-                        return r;
+        volume.label = layouts[kind].label;
+        r = read_files(root_fd, &layouts[kind], &volume, f);
+        if (r < 0) {
+                nb_volume_done(&volume);
+                return r;
         }
         *ret_volume = volume;
-        volume = (struct nb_volume)NB_VOLUME_INIT;
         return 0;
 }
 

@@ -231,7 +231,7 @@ static int keep_unknown(const struct nb_inspection *inspection, const struct nb_
         return 1;
 }
 
-static int verify_access(struct given *given, const struct nb_inspection *inspection, struct nb_failure *f) {
+static int verify_access(struct given *given, const struct nb_inspection *inspection) {
         struct nb_failure why = { 0 };
         int r;
 
@@ -304,7 +304,7 @@ static int join_unless_access(const char *config_directory, const struct nb_insp
         r = load(config_directory, &given, true, &why);
         if (r < 0)
                 return keep_unknown(inspection, &why);
-        r = verify_access(&given, inspection, f);
+        r = verify_access(&given, inspection);
         return r != 0 ? r : join_given(&given, inspection, f);
 }
 
