@@ -122,13 +122,13 @@ static bool is_address(const char *host, size_t len) {
 }
 
 static int set_url_metadata(struct nb_http_transfer *transfer, const char *url) {
-        static const char scheme[] = "http://";
-        const char *host = url + strlen(scheme);
+        const char *slashes = strstr(url, "//");
 
+        assert(slashes);
         if (transfer->http->is_verified)
                 assert(!strncmp(url, "https://", strlen("https://")));
         else
-                assert(!strncmp(url, scheme, strlen(scheme)) && is_address(host, strcspn(host, "/")));
+                assert(!strncmp(url, "http://", strlen("http://")) && is_address(slashes + 2, strcspn(slashes + 2, "/")));
         return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
 }
 
