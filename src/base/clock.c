@@ -12,6 +12,10 @@ uint64_t nb_now_ms(void) {
         return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+time_t nb_build_time(void) {
+        return NB_BUILD_TIME;
+}
+
 void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]) {
         struct tm utc;
 

@@ -14,6 +14,9 @@
 
 uint64_t nb_now_ms(void);
 
+/* When this program was made, by its source: a clock that stands before it is wrong. */
+time_t nb_build_time(void);
+
 /* UTC, whole seconds. An instant that cannot be written gives "". */
 void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]);
 

@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -395,6 +397,17 @@ static void undo(struct plan *plan) {
                         return;
 }
 
+/* Each boot is a first one then, and the token has to last for all of them. */
+static void warn_of_memory(const struct plan *plan) {
+        struct statfs st;
+
+        if (fstatfs(plan->store.folder_fd, &st) < 0 || (st.f_type != TMPFS_MAGIC && st.f_type != RAMFS_MAGIC))
+                return;
+        nb_log(LOG_WARNING, NB_CERTIFICATE_DIRECTORY_VOLATILE,
+               "the folder '%s' is on a %s, in memory: this machine will join anew at each boot, as long as its token counts",
+               plan->context->settings.certificate_directory, st.f_type == TMPFS_MAGIC ? "tmpfs" : "ramfs");
+}
+
 static int write_plan(struct plan *plan, struct nb_failure *f) {
         int r;
 
@@ -404,8 +417,10 @@ static int write_plan(struct plan *plan, struct nb_failure *f) {
                 r = publish_all(plan, f);
         if (r < 0)
                 undo(plan);
-        else
+        else {
                 report_aside(plan);
+                warn_of_memory(plan);
+        }
         return r;
 }
 

@@ -88,8 +88,8 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f);
 
 void nb_join_done(struct nb_join *join);
 
-/* A certificate that does not look good while the clock is far off, by server_date, is not to blame: NB_TLS_* and
- * NB_CERTIFICATE_UNUSABLE become NB_CLOCK_WRONG then. Returns r. */
+/* A certificate that does not look good while the clock is far off, by server_date or by standing before this program was built, is not
+ * to blame: NB_TLS_EXPIRED, NB_TLS_UNTRUSTED and an NB_CERTIFICATE_UNUSABLE for its time become NB_CLOCK_WRONG then. Returns r. */
 int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f);
 
 /* The stages. Those that discover set cluster, ca and endpoint; the connection with the identity is made after them. */

@@ -7,9 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "stage/internal.h"
-
-/* NTP keeps clocks within seconds; certificates are dated back by minutes. */
-#define CLOCK_SKEW_MAX_SEC 60
+#include "stage/wall_clock.h"
 
 #define SINCE_SIZE 32
 
@@ -59,17 +57,23 @@ int64_t nb_join_clock_skew_sec(const struct nb_join *join) {
         return (int64_t)join->server_date + (int64_t)((nb_now_ms() - join->server_date_ms) / 1000) - (int64_t)time(NULL);
 }
 
-int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f) {
-        int64_t skew = nb_join_clock_skew_sec(join);
-        char duration[NB_DURATION_SIZE], detail[NB_FAILURE_DETAIL_MAX];
+/* A name that does not fit, or a certificate of another key, is not the clock's doing. */
+static bool is_of_time(const struct nb_failure *f) {
+        return f->code == NB_TLS_EXPIRED || f->code == NB_TLS_UNTRUSTED || (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
+}
 
-        if (r >= 0 || (!nb_http_is_untrusted(f->code) && f->code != NB_CERTIFICATE_UNUSABLE))
+int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f) {
+        const struct nb_wall_clock clock = {
+                .now = time(NULL),
+                .has_date = join->server_date_ms > 0,
+                .behind_sec = nb_join_clock_skew_sec(join),
+                .built = nb_build_time(),
+        };
+        char blame[NB_WALL_CLOCK_TEXT_SIZE], detail[NB_FAILURE_DETAIL_MAX];
+
+        if (r >= 0 || !is_of_time(f) || nb_wall_clock_blame(&clock, blame) == 0)
                 return r;
-        if (skew < CLOCK_SKEW_MAX_SEC && skew > -CLOCK_SKEW_MAX_SEC)
-                return r;
-        nb_duration_format((uint64_t)(skew < 0 ? -skew : skew) * 1000, duration);
         (void)snprintf(detail, sizeof(detail), "%s", f->detail);
         nb_failure_clear(f);
-        return nb_failure_set(f, NB_CLOCK_WRONG, ETIME, "this machine's clock is %s %s the API server's, so that a certificate does not look valid (%s)",
-                              duration, skew > 0 ? "behind" : "ahead of", detail);
+        return nb_failure_set(f, NB_CLOCK_WRONG, ETIME, "%s, so that a certificate does not look valid (%s)", blame, detail);
 }

@@ -132,6 +132,7 @@ def user_in_newer(world):
 
 LEFT_OUT = "cluster.conf' alone: "
 NEWER = [
+    Case("a clock of before this program", file(), "clock-wrong", 69, "before this program was built", faketime="-30y"),
     Case("another server", moved, None, 0, check=asked_at_the_new_one),
     Case("a rotated CA that chains to the file's", chained, None, 0, check=same_cas("new", "old")),
     Case("a CA that the file does not vouch for", stranger_in_bundle, None, 0, "there is a CA that nothing that this machine was given vouches for", check=same_cas("ours")),

@@ -149,6 +149,8 @@ WHO = [
     Case("another name", url(prepare=other_name), "tls-name-mismatch", 76, check=not_asked),
     Case("a certificate for clients", url(prepare=certificate_for_clients), *TLS, check=not_asked),
     Case("an expired certificate", url(prepare=expired), "tls-expired", 76, check=not_asked),
+    Case("a certificate that a clock of before this program takes for a future one", url(), "clock-wrong", 69, "before this program was built", check=not_asked,
+         faketime="-30y"),
     Case("nobody", nobody, "endpoint-refused", 69, check=not_asked),
     Case("TLS 1.1", url(prepare=old_tls), "endpoint-reset", 69, check=not_asked),
     Case("a server without TLS", url(prepare=plain), "endpoint-reset", 69, check=not_asked),

@@ -9,6 +9,9 @@ import re
 import socket
 import ssl
 import stat
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +48,22 @@ def test_layout(machine, ca):
     for path in (machine.root / "var/lib/kubelet/pki", machine.root / "etc/kubernetes"):
         assert path.stat().st_mode & 0o777 == 0o755
     assert list(machine.state.iterdir()) == []
+
+
+def is_in_memory(path):
+    return subprocess.run(["stat", "--file-system", "--format=%T", path], capture_output=True, text=True, check=True).stdout.strip() in ("tmpfs", "ramfs")
+
+
+def test_folder_in_memory(machine, ca):
+    """Who joins anew at each boot is told so; the join is a good one all the same."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        volatile = Machine(Path(folder))
+        assert is_in_memory(folder)
+        for made in (volatile, machine):
+            made.configure(endpoints=["192.0.2.10:6443"], pins=[ca.pin])
+            run = joined(made, ca)
+            assert ("will join anew at each boot" in run.stderr) == is_in_memory(made.root), run.stderr
+        volatile.end()
 
 
 def test_date_in_the_name_is_local_time(machine, ca):

@@ -255,6 +255,7 @@ CERTIFICATES = [
     K3sCase("for another node", leaf(cn=pki.node_user("node-2")), *UNUSABLE, "node-2", check=dropped),
     K3sCase("for another group", leaf(orgs=["system:masters"]), *UNUSABLE, check=dropped),
     K3sCase("for a group more", leaf(orgs=["system:nodes", "system:masters"]), *UNUSABLE, check=dropped),
+    K3sCase("issued by a server that is a day ahead", keep, "clock-wrong", 69, "behind the API server's", check=nothing_sent, faketime="-1d"),
     K3sCase("expired", leaf(start=-2 * pki.DAY, end=-pki.DAY), *UNUSABLE, "expired", check=dropped),
     K3sCase("for servers", leaf(eku=(pki.SERVER_AUTH,)), *UNUSABLE, check=dropped),
     K3sCase("CA", leaf(ca=True), *UNUSABLE, check=dropped),

@@ -71,8 +71,14 @@ static void the_clock_goes_on(void **state) {
         assert_true(nb_now_ms() >= before);
 }
 
+/* No clock of a machine that runs this can be right and stand in the years before. */
+static void build_time_is_known(void **state) {
+        assert_true(nb_build_time() >= 1767225600);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(build_time_is_known),
                 cmocka_unit_test(backoff_doubles_up_to_the_cap_within_its_spread),
                 cmocka_unit_test(durations_are_for_people),
                 cmocka_unit_test(instants_are_rfc_3339_in_utc),
