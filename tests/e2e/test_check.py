@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check on a booted machine says what the service then does."""
 
+import json
+
 import pytest
-from harness.node import UNIT
+from harness import pki
+from harness.controlplane import MANUAL_GROUP
+from harness.node import UNIT, read_failures
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +49,74 @@ def test_a_token_by_a_drop_in(node, cluster):
     status, said = check(node)
     assert status == 0 and "the service gets it by a drop-in, and it is not looked into here: LoadCredential= /root/token" in said
     assert node.join(check=False).returncode == 0
+
+
+def report(node):
+    """What --json says: the object, and its steps by name."""
+    done = node.run("node-bootstrap", "check", "--json", check=False)
+    found = json.loads(done.stdout)
+    assert found["good"] == (done.returncode == 0)
+    return found, {step["step"]: step for step in found["steps"]}
+
+
+def text(step):
+    return "\n".join(row["text"] for row in step["rows"])
+
+
+def test_each_step_of_a_join(node, cluster):
+    """Before a join that will do; beside one that waits; after it."""
+    node.forget().configure()
+    node.give(cluster.token()).enable(UNIT)
+    before = node.tree()
+    found, steps = report(node)
+    assert found["good"], found
+    assert cluster.csrs(node.name) == [] and node.tree() == before
+    online = ("name-resolution", "connection", "tls", "clock", "discovery", "signature", "ca", "api-server", "identity", "right", "node-name", "request",
+              "files", "kubelet")
+    assert {name: steps[name]["state"] for name in online} == dict.fromkeys(online, "good")
+    assert "by CN=" in text(steps["tls"]) and f"there is no Node '{node.name}'" in text(steps["node-name"])
+    assert "starts after node-bootstrap.service" in text(steps["kubelet"]) and "reads '/etc/kubernetes/kubelet.conf'" in text(steps["kubelet"])
+
+    node.give(cluster.token(MANUAL_GROUP))
+    found, steps = report(node)
+    assert found["good"] and steps["node-name"]["state"] == "doubt" and "is not known: the API server answers 403" in text(steps["node-name"])
+    node.begin()
+    csr = cluster.await_csr(node.name)["metadata"]["name"]
+    node.await_status("certificate approve")
+    found, steps = report(node)
+    assert found["failure"] == "csr-pending" and steps["request"]["failure"]["remedy"] == f"`kubectl certificate approve {csr}`"
+    assert steps["request"]["failure"]["messageID"] == read_failures()["csr-pending"]["message-id"]
+    cluster.kubectl("certificate", "approve", csr)
+    assert node.await_end() == ("active", 0)
+
+    found, steps = report(node)
+    assert found["good"] and "none is under way" in text(steps["request"]) and len(cluster.csrs(node.name)) == 1
+    status, said = check(node)
+    assert status == 0 and "✗" not in said and "this machine has joined already" in said
+
+
+def test_a_wrong_pin(node, cluster):
+    node.forget().configure(pins=[pki.Authority("other").pin])
+    node.give(cluster.token())
+    status, said = check(node)
+    remedy = read_failures()["ca-pin-mismatch"]["remedy"].split("@")[0]
+    assert status == 1 and said.count("✗") == 1 and "  ✗ ca-pin-mismatch: " in said and f"\n    {remedy}" in said
+    assert cluster.ca.pin in said and "  – identity: not tried\n" in said
+    assert "  ✓ signature: " in said and "  ✓ certificate: " in said
+
+
+def test_a_token_that_has_expired(node, cluster):
+    node.forget().configure()
+    token = cluster.token()
+    node.give(token)
+    cluster.delete_token(token)
+    found, steps = report(node)
+    assert found["failure"] in ("token-unknown", "signature-missing") and steps["discovery"]["state"] == "good", found
+    assert steps["api-server"]["state"] == "untried"
+
+
+def test_a_token_without_the_right(node, cluster):
+    node.forget().configure()
+    node.give(cluster.token("system:bootstrappers:of-nobody"))
+    found, steps = report(node)
+    assert found["failure"] == "csr-forbidden" and steps["identity"]["state"] == "good", found
