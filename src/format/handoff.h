@@ -105,10 +105,11 @@ struct nb_record {
         char discovery[16];                       /* "token", "file", "url", "cacerts", "kubeconfig"; "" in what an older version wrote */
         char token_id[8];                         /* "" when it was no bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
-        char metadata[16];          /* the cloud whose metadata gave token or settings, as in metadata.provider; "" for none */
-        bool is_node_from_metadata; /* nodeFromMetadata: the node name is not of the settings on this machine, nor the host's (missing: false) */
-        char joined_at[32];         /* RFC 3339 */
-        char refreshed_at[32];      /* when server and caFileHashes were last changed since; "" for never */
+        char metadata[16];             /* the cloud whose metadata gave token or settings, as in metadata.provider; "" for none */
+        bool is_node_from_metadata;    /* nodeFromMetadata: the node name is not of the settings on this machine, nor the host's (missing: false) */
+        bool is_discard_from_metadata; /* discardFromMetadata: token.discard was set there, and not on this machine (missing: false) */
+        char joined_at[32];            /* RFC 3339 */
+        char refreshed_at[32];         /* when server and caFileHashes were last changed since; "" for never */
         char certificate[NB_SETTINGS_PATH_MAX + 64];
 };
 

@@ -52,6 +52,8 @@ static int write_optional_members(struct nb_buffer *ret, const struct nb_record 
                 r = nb_buffer_append_string(ret, ",\n  \"caFileFound\": true");
         if (r >= 0 && record->is_node_from_metadata)
                 r = nb_buffer_append_string(ret, ",\n  \"nodeFromMetadata\": true");
+        if (r >= 0 && record->is_discard_from_metadata)
+                r = nb_buffer_append_string(ret, ",\n  \"discardFromMetadata\": true");
         return r;
 }
 
@@ -123,12 +125,14 @@ static int take_optional_members(const struct nb_json *json, struct nb_record *r
                 r = nb_json_boolean(json, "caFileFound", &record->is_ca_found, f);
         if (r >= 0)
                 r = nb_json_boolean(json, "nodeFromMetadata", &record->is_node_from_metadata, f);
+        if (r >= 0)
+                r = nb_json_boolean(json, "discardFromMetadata", &record->is_discard_from_metadata, f);
         return r;
 }
 
 int nb_record_parse(const char *text, size_t len, struct nb_record *ret_record, struct nb_failure *f) {
         static const char *const others[] = { "version", "discovery", "refreshedAt", "metadata", "kubeletArguments", "caFileFound",
-                                              "nodeFromMetadata", "caCertHashes", "caFileHashes", NULL };
+                                              "nodeFromMetadata", "discardFromMetadata", "caCertHashes", "caFileHashes", NULL };
         _cleanup_(nb_json_done) struct nb_json json = {};
         struct nb_note_keys keys = { &json, record_members, N_ELEMENTS(record_members), others };
         struct nb_record record = {};

@@ -209,6 +209,7 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sta
                 return r;
         }
         joined.is_node_from_metadata = has_metadata && joined.settings.node_name[0] && nb_setting_is_from(&joined.settings, NB_SETTING_NODE_NAME, METADATA_ORIGIN);
+        joined.is_discard_from_metadata = has_metadata && joined.settings.token_discard && nb_setting_is_from(&joined.settings, NB_SETTING_TOKEN_DISCARD, METADATA_ORIGIN);
         *ret_joined = joined;
         return 0;
 }

@@ -33,9 +33,10 @@ struct nb_context {
         struct nb_bootstrap bootstrap;
         struct nb_failure bootstrap_failure; /* why there is none, for those who need it; a machine that has joined does not */
         struct nb_anchors anchors;
-        bool is_metadata_wanted;    /* nb_bootstrap_wants_metadata(), by this view alone */
-        bool is_hash_from_metadata; /* of nb_accept(): so is the hash of a k3s token */
-        bool is_node_from_metadata; /* of nb_context_load_joined(): the node name is by the word of `join` */
+        bool is_metadata_wanted;       /* nb_bootstrap_wants_metadata(), by this view alone */
+        bool is_hash_from_metadata;    /* of nb_accept(): so is the hash of a k3s token */
+        bool is_node_from_metadata;    /* of nb_context_load_joined(): the node name is by the word of `join` */
+        bool is_discard_from_metadata; /* of nb_context_load_joined(): so is token.discard */
 };
 
 /* With nb_context_recall(). `root` may be NULL. NB_USAGE, NB_SETTINGS_*, NB_NODE_NAME_INVALID. Whether there is enough to join with is left to where

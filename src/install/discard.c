@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "bootstrap/documents.h"
 #include "format/handoff.h"
 #include "install/discard.h"
 #include "install/target.h"
@@ -23,15 +25,32 @@ static int write_mark(const struct nb_context *context, const char *metadata) {
         return r < 0 ? r : nb_file_write(fd, NB_DISCARD_FILE, 0644, text.data, text.len);
 }
 
+int nb_discard_forget(const struct nb_context *context, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = nb_target_open(context->root_fd, NB_KUBELET_DIRECTORY, O_RDONLY | O_DIRECTORY);
+        int r = fd < 0 ? fd : nb_file_remove(fd, NB_DISCARD_FILE);
+
+        if (r >= 0 || r == -ENOENT)
+                return 0;
+        errno = -r;
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE "' of an earlier start cannot be removed: %m");
+}
+
+/* What metadata said once holds as long as metadata would be asked, and nothing on this machine says otherwise. */
+static bool is_wanted(const struct nb_context *context, const struct nb_record *record) {
+        const struct nb_settings *settings = &context->settings;
+
+        if (!nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD, NB_SETTINGS_DEFAULT_ORIGIN))
+                return settings->token_discard;
+        return context->is_metadata_wanted && record->is_discard_from_metadata;
+}
+
 int nb_discard_mark(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_freep) struct nb_record *record = NULL;
         int r;
 
-        if (!context->settings.token_discard)
-                return 0;
         record = calloc(1, sizeof(*record));
         r = record ? nb_context_read_record(context, record) : -ENOMEM;
-        if (r >= 0)
+        if (r >= 0 && is_wanted(context, record))
                 r = write_mark(context, record->metadata);
         if (r >= 0)
                 return 0;

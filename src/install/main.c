@@ -213,13 +213,16 @@ static bool is_previous_kept(const struct nb_context *context, const struct nb_f
         return true;
 }
 
-/* The node is up, whether or not the mark could be left. */
+/*
+ * The node is up, whether or not the mark could be left. Where `join` was to ask the API server, nobody here knows what that said: it may have refused
+ * the certificate, and joining anew may have failed. The token stays then, as it does while the clock is wrong.
+ */
 static int keep(const struct nb_context *context, const struct nb_state *state, const struct nb_inspection *inspection) {
         struct nb_failure why = { 0 };
 
         nb_log(LOG_DEBUG, NB_ALREADY_JOINED, "nothing to install: %s", inspection->detail);
         clear(state);
-        if (nb_discard_mark(context, &why) < 0)
+        if (inspection->verdict == NB_VERDICT_USABLE && !context->settings.verify_access && nb_discard_mark(context, &why) < 0)
                 nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
         return 0;
 }
@@ -419,6 +422,13 @@ static int refresh(const struct nb_context *context, bool is_inspect, struct nb_
         return 0;
 }
 
+static void forget_mark(const struct nb_context *context) {
+        struct nb_failure why = { 0 };
+
+        if (nb_discard_forget(context, &why) < 0)
+                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
+}
+
 static int run(const struct arguments *arguments, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1 };
         struct nb_inspection inspection;
@@ -438,6 +448,7 @@ static int run(const struct arguments *arguments, struct nb_failure *f) {
                 return nb_reset(&context, f);
         if (arguments->is_refresh)
                 return refresh(&context, arguments->is_inspect, f);
+        forget_mark(&context);
         r = look(&context, &inspection, f);
         if (r < 0)
                 return r;

@@ -252,6 +252,7 @@ static int stage_record(struct plan *plan, struct nb_failure *f) {
         memcpy(record.token_source, accepted->handoff.token_source, sizeof(record.token_source));
         (void)snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
         record.is_node_from_metadata = plan->context->is_node_from_metadata;
+        record.is_discard_from_metadata = plan->context->is_discard_from_metadata;
         nb_time_format(plan->context->now, record.joined_at);
         nb_written_record(&plan->written, accepted->ca.len > 0 && !plan->is_ca_changed, &record);
         (void)snprintf(record.certificate, sizeof(record.certificate), "%s", plan->certificate);

@@ -17,6 +17,7 @@
 #include "format/platform.h"
 #include "format/provider.h"
 #include "format/settings.h"
+#include "format/token.h"
 #include "format/user_data.h"
 #include "platform/discard.h"
 
@@ -150,7 +151,16 @@ static int choose_empty(const struct nb_discard_places *places, const char **ret
         return 0;
 }
 
-/* One that is ours and has an error in it may hold one. */
+/* A k3s token has no dot; what follows is how both of its forms go on. */
+static bool is_token_in(const char *text) {
+        if (nb_token_may_stand_in(text))
+                return true;
+        for (const char *p = strstr(text, "K10"); p; p = strstr(p + 1, "K10"))
+                if (strncmp(p + 3 + strspn(p + 3, "0123456789abcdef"), "::", 2) == 0)
+                        return true;
+        return false;
+}
+
 static int look_for_token(const struct nb_user_data *user_data, bool *ret_has_token) {
         const struct nb_settings_source source = { .origin = NB_GUESTINFO_USER_DATA, .is_metadata = true };
         _cleanup_(nb_freep) struct nb_settings *settings = NULL;
@@ -165,31 +175,44 @@ static int look_for_token(const struct nb_user_data *user_data, bool *ret_has_to
                 return -ENOMEM;
         nb_settings_init(settings);
         r = nb_settings_merge(settings, &source, user_data->document.data, user_data->document.len, &ignored);
-        *ret_has_token = r < 0 || settings->has_discovery_token || settings->has_tls_bootstrap_token;
+        if (r == -ENOMEM)
+                return r;
+        /* One that is ours and has an error in it may hold one all the same. */
+        *ret_has_token = r < 0 ? is_token_in(user_data->document.data) : settings->has_discovery_token || settings->has_tls_bootstrap_token;
         return 0;
+}
+
+/* What cannot be read may be another tool's, and cannot be brought back. */
+static int find_token(const struct nb_secret *text, bool *ret_has_token, struct nb_failure *f) {
+        struct nb_user_data user_data = NB_USER_DATA_INIT;
+        struct nb_failure why = { 0 };
+        int r;
+
+        r = nb_user_data_parse(NB_GUESTINFO_USER_DATA, text->data, text->len, &user_data, &why);
+        if (r >= 0) {
+                r = look_for_token(&user_data, ret_has_token);
+                nb_user_data_done(&user_data);
+                return r < 0 ? nb_failure_set_memory(f) : 0;
+        }
+        *ret_has_token = is_token_in(text->data);
+        if (*ret_has_token)
+                return 0;
+        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, -r, "'" NB_GUESTINFO_USER_DATA "' was left, though it may hold a token: %s", why.detail);
 }
 
 /* Settings alone, or another tool's user data, stay. */
 static int clear_user_data(const struct nb_discard_places *places, struct nb_buffer *removed, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_user_data user_data = NB_USER_DATA_INIT;
-        struct nb_failure ignored = { 0 };
         const char *empty = NULL;
-        bool has_token = true;
+        bool has_token = false;
         int r;
 
         r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA, &text, f);
         if (r < 0 || text.len == 0)
                 return r;
-        r = nb_user_data_parse(NB_GUESTINFO_USER_DATA, text.data, text.len, &user_data, &ignored);
-        if (r >= 0) {
-                r = look_for_token(&user_data, &has_token);
-                nb_user_data_done(&user_data);
-                if (r < 0)
-                        return nb_failure_set_memory(f);
-        }
-        if (!has_token)
-                return 0;
+        r = find_token(&text, &has_token, f);
+        if (r < 0 || !has_token)
+                return r;
         r = choose_empty(places, &empty, f);
         return r < 0 ? r : clear_value(places, NB_GUESTINFO_USER_DATA, empty, removed, f);
 }

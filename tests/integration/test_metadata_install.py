@@ -202,6 +202,13 @@ def test_mark(fresh, cluster):
     assert fresh.read(MARK) == "aws\n" and fresh.target(MARK).stat().st_mode & 0o777 == 0o644
 
 
+def test_mark_by_the_machine(fresh, cluster):
+    """Then what metadata says of it is nothing to remember."""
+    settings(fresh, token={"discard": True})
+    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
+    assert fresh.read(MARK) == "aws\n" and "discardFromMetadata" not in record(fresh)
+
+
 def test_no_mark_unless_it_is_asked_for(fresh, cluster):
     joined_by_metadata(fresh, cluster.ca)
     assert MARK not in fresh.target_names()
@@ -224,6 +231,61 @@ def test_mark_at_each_start(machine):
         machine.unit().joined()
         assert machine.read(MARK) == "none\n"
         machine.target(MARK).unlink()
+
+
+def test_mark_is_of_one_start(machine):
+    """What one start has left undone is not done at another one that says otherwise."""
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    assert MARK in machine.target_names()
+    machine.inspect().joined()
+    assert MARK not in machine.target_names(), "install alone leaves one"
+    machine.install().joined()
+    assert machine.read(MARK) == "none\n"
+    (machine.etc / "config.yaml.d/10.yaml").unlink()
+    machine.install().joined()
+    assert MARK not in machine.target_names()
+
+
+def test_no_mark_where_joining_anew_failed(machine, cluster):
+    """The certificate from before stays, and so does the token that the next attempt needs."""
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    machine.configure(pins=[OTHER.pin])
+    assert machine.inspect().joined().note["verdict"] == "other-cluster"
+    machine.put(machine.target(MARK), "none\n")
+    run = machine.install().joined()
+    assert MARK not in machine.target_names(), run.stderr
+
+
+def test_no_mark_before_the_certificate_is_valid(machine):
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    machine.unit().joined()
+    machine.install(faketime="-1d").joined()
+    assert MARK not in machine.target_names()
+
+
+def test_no_mark_where_the_api_server_was_to_be_asked(machine, cluster):
+    """What it said, `install` does not know; what `join` left, it does."""
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}, "node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
+    machine.put_handoff(cluster.ca, SERVER)
+    machine.install().joined()
+    assert machine.read(MARK) == "none\n"
+    machine.install().joined()
+    assert MARK not in machine.target_names()
+
+
+@pytest.mark.parametrize("sections, expected", [({}, True), ({"token": {"discard": False}}, False), ({"metadata": {"provider": "none"}}, False)],
+                         ids=["as metadata said", "the machine says no", "metadata is not wanted"])
+def test_mark_by_metadata_at_the_next_start(fresh, cluster, sections, expected):
+    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
+    assert record(fresh)["discardFromMetadata"]
+    settings(fresh, **sections)
+    fresh.inspect().joined()
+    assert MARK not in fresh.target_names()
+    fresh.install().joined()
+    assert (MARK in fresh.target_names()) == expected
+    assert not expected or fresh.read(MARK) == "aws\n"
 
 
 def test_reset_takes_the_mark(fresh, cluster):

@@ -320,6 +320,8 @@ static struct note_case records[] = {
         { "record: by the metadata of a cloud of tomorrow", "", "\"metadata\":\"x\"", DAMAGED, R "metadata: expected the name of a cloud, found 'x'" },
         { "record: a node name from metadata", "", "\"nodeFromMetadata\":true", NB_NONE, "" },
         { "record: a node name from somewhere", "", "\"nodeFromMetadata\":\"aws\"", DAMAGED, R "nodeFromMetadata: expected a boolean, found a string" },
+        { "record: a discard from metadata", "", "\"discardFromMetadata\":true", NB_NONE, "" },
+        { "record: a discard from somewhere", "", "\"discardFromMetadata\":\"aws\"", DAMAGED, R "discardFromMetadata: expected a boolean, found a string" },
         { "record: an unknown key", "", "\"x\":1", DAMAGED, R "expected no other keys than ours, found 'x'" },
         { "record: no version", "version", "", DAMAGED, R "version: expected 1, found 0" },
 };
@@ -342,6 +344,7 @@ static void parses_record(void **state) {
         assert_int_equal(record.refreshed_at[0] != '\0', strstr(c->replacement, "refreshedAt") != NULL);
         assert_int_equal(record.metadata[0] != '\0', strstr(c->replacement, "\"metadata\"") != NULL);
         assert_int_equal(record.is_node_from_metadata, strstr(c->replacement, "nodeFromMetadata") != NULL);
+        assert_int_equal(record.is_discard_from_metadata, strstr(c->replacement, "discardFromMetadata") != NULL);
         assert_int_equal(nb_record_format(&record, &first), 0);
         assert_int_equal(nb_record_parse(first.data, first.len, &again, &f), 0);
         assert_memory_equal(&record, &again, sizeof(again));

@@ -167,6 +167,8 @@ static void leaves(void **state) {
 #define DOCUMENT "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
 #define DOCUMENT_JSON "apiVersion: node-bootstrap/v1\\nkind: NodeBootstrap\\n"
 
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 struct user_data_case {
         const char *name;
         const char *user_data, *encoding; /* NULL: not set */
@@ -178,7 +180,11 @@ static struct user_data_case user_data_cases[] = {
         { "a document without one", DOCUMENT "timeout: 5m\n", NULL, NULL },
         { "a document with an error in it", DOCUMENT "bootstrap:\n  taken: " TOKEN "\n", NULL, "---\n" },
         { "a cloud-config with a token", "#cloud-config\nnode_bootstrap:\n  bootstrap:\n    token: " TOKEN "\n", NULL, "---\n" },
-        { "a cloud-config with an error in it", "#cloud-config\nnode_bootstrap: [\n", NULL, "---\n" },
+        { "a document with an error in it, and no token", DOCUMENT "timeout: soon\n", NULL, NULL },
+        { "a document with an error in it, and a token of k3s", DOCUMENT "bootstrap:\n  taken: K10" HASH "::node:secret\n", NULL, "---\n" },
+        { "a document with an error in it, and a short token of k3s", DOCUMENT "bootstrap:\n  taken: K10::node:secret\n", NULL, "---\n" },
+        { "a document with an error in it, and no token of k3s", DOCUMENT "bootstrap:\n  taken: K10node::K10\n", NULL, NULL },
+        { "a cloud-config with an error in it, and a token", "#cloud-config\nnode_bootstrap: [ " TOKEN "\n", NULL, "---\n" },
         { "another tool's", "#!/bin/sh\necho " TOKEN "\n", NULL, NULL },
         { "a credential in JSON", "{\"systemd.credentials\":[{\"name\":\"node-bootstrap.token\",\"text\":\"" TOKEN "\"}]}\n", NULL, "---\n" },
         { "settings in JSON", "{\"systemd.credentials\":[{\"name\":\"node-bootstrap.config\",\"text\":\"" DOCUMENT_JSON "\"}]}\n", NULL, NULL },
@@ -199,6 +205,32 @@ static void clears_user_data(void **state) {
         assert_int_equal(nb_discard(&world.places, &f), 0);
         assert_holds(&world.tool.folder, "/guestinfo.node-bootstrap.token", "---\n");
         assert_holds(&world.tool.folder, "/guestinfo.userdata", c->expected ? c->expected : c->user_data);
+        done(&world);
+}
+
+static struct left_user_data_case {
+        const char *name;
+        const char *user_data;
+} left_user_data_cases[] = {
+        { "a cloud-config with an error in it is left, and said to be", "#cloud-config\nnode_bootstrap: [\n" },
+        { "a gzip stream with an error in it is left, and said to be", "H4sIAAAAAAAC/9PV1eUCAL3O\n" },
+};
+
+/* It may be another tool's, and there is no other copy. */
+static void leaves_user_data(void **state) {
+        const struct left_user_data_case *c = *state;
+        struct nb_failure f = { 0 };
+        struct world world;
+
+        make(&world, "vmware\n");
+        folder_put(&world.tool.folder, "/guestinfo.userdata", c->user_data);
+        assert_true(nb_discard(&world.places, &f) < 0);
+        assert_int_equal(f.code, NB_TOKEN_NOT_DISCARDED);
+        assert_non_null(strstr(f.detail, "'guestinfo.userdata' was left, though it may hold a token: "));
+        assert_holds(&world.tool.folder, "/guestinfo.node-bootstrap.token", "---\n");
+        assert_holds(&world.tool.folder, "/guestinfo.userdata", c->user_data);
+        assert_false(is_there(&world.machine, "etc/node-bootstrap.token"));
+        assert_true(is_there(&world.machine, "kubelet/node-bootstrap.discard"));
         done(&world);
 }
 
@@ -237,6 +269,7 @@ int main(void) {
         CASES(bad_marks, refuses_a_mark);
         CASES(left_cases, leaves);
         CASES(user_data_cases, clears_user_data);
+        CASES(left_user_data_cases, leaves_user_data);
         CASE(what_it_sets_is_nothing);
         CASE(says_that_vmware_refuses);
         return case_run("platform discard");
