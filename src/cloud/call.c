@@ -91,16 +91,20 @@ static int perform_at(const struct nb_cloud_call *call, const char *address, con
         return nb_http_perform(call->http, &request, call->request->until_ms, ret_answer, f);
 }
 
-/* At the other address only where nobody could be reached at the first; what is told is then said of the first. */
+/* At the other address only where nobody was ever reached at the first, so that no session and no answer of the one meets those of
+ * the other; what is told is then said of the first. */
 static int perform(struct nb_cloud_call *call, const struct question *question, struct nb_http_answer *ret_answer,
                    char ret_what[static NB_FAILURE_DETAIL_MAX], struct nb_failure *f) {
         struct nb_failure cause = { 0 }, other = { 0 };
+        bool is_absent;
         int r, r6;
 
         r = perform_at(call, call->address, question, ret_answer, ret_what, &cause);
         if (r >= 0)
                 return r;
-        if (call->address6 && nb_http_is_unanswered(cause.code) && cause.errnum != NB_HTTP_CUT_SHORT) {
+        is_absent = nb_http_is_unanswered(cause.code) && cause.code != NB_ENDPOINT_RESET && cause.errnum != NB_HTTP_CUT_SHORT;
+        if (call->address6 && is_absent && !nb_http_has_connected(call->http)) {
+                assert(!call->session.data);
                 question->body->len = 0;
                 r6 = perform_at(call, call->address6, question, ret_answer, ret_what, &other);
                 if (r6 == -ECANCELED && other.code == NB_NONE)

@@ -131,12 +131,17 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
 
         if (!transfer)
                 return;
+        transfer->http->has_connected |= nb_http_is_connected(transfer);
         for (p = &transfer->http->first; *p; p = &(*p)->next)
                 if (*p == transfer) {
                         *p = transfer->next;
                         break;
                 }
         transfer_free(transfer);
+}
+
+bool nb_http_has_connected(const struct nb_http *http) {
+        return http->has_connected;
 }
 
 void nb_http_free(struct nb_http *http) {

@@ -126,6 +126,9 @@ struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f);
 int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unverified *ret_unverified, struct nb_failure *f);
 
+/* Whether any transfer that is gone had a connection, whatever became of it. */
+bool nb_http_has_connected(const struct nb_http *http);
+
 /* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, NB_PROXY_REFUSED. */
 bool nb_http_is_unanswered(enum nb_code code);
 

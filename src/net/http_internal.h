@@ -12,6 +12,7 @@ struct nb_http {
         bool is_verified; /* there is trust */
         bool is_metadata; /* a cloud's service: believed as far as the cloud is */
         bool is_low_port;
+        bool has_connected;
         uint32_t connect_timeout_ms;
         int ca_fd;                 /* sealed memfd with the CAs; -1 for those of the system */
         char ca_path[32];          /* "/proc/self/fd/N": CURLOPT_CAINFO_BLOB is not in Debian 12's GnuTLS build */

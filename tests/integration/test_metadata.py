@@ -141,6 +141,28 @@ def without_ipv4(world):
     world.namespace.reach(metadata.LINK_LOCAL)
 
 
+def beside_ipv6(kind, action, **options):
+    """What the first address does wrong once is no reason to ask the second, which anybody may hold who holds it."""
+    def prepare(world):
+        world.enter_cloud().on(kind, action, times=1, **options)
+        world.beside = second_address(world)
+    return prepare
+
+
+def reset_beside_ipv6(world):
+    world.enter_cloud().on_connect = faults.flaky(1, faults.reset)
+    world.beside = second_address(world)
+
+
+def second_address(world):
+    world.namespace.reach(metadata.Aws.address6)
+    return world.closing(world.namespace.within(lambda: metadata.Aws(metadata.Aws.address6, user_data="#!/bin/sh\n")).start())
+
+
+def never_asked(world, run):
+    assert world.beside.requests == []
+
+
 def ordinary_port(world):
     """As an ordinary user's program it may bind no low port."""
     world.enter_cloud(metadata.Scaleway)
@@ -153,6 +175,11 @@ FAULTS = [
     CloudCase("packets are swallowed", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("no route", no_route, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("IPv6 alone", without_ipv4),
+    CloudCase("hangs up once, beside IPv6", beside_ipv6("user-data", faults.hang_up_instead), check=never_asked),
+    CloudCase("cut once, beside IPv6", beside_ipv6("user-data", faults.cut), check=never_asked),
+    CloudCase("no word once, beside IPv6", beside_ipv6("session", faults.stall), check=never_asked),
+    CloudCase("half a word once, beside IPv6", beside_ipv6("user-data", faults.stall_after_headers), check=never_asked),
+    CloudCase("reset once, beside IPv6", reset_beside_ipv6, check=never_asked),
     CloudCase("no word", on("any", faults.stall), *UNREACHABLE),
     CloudCase("a byte now and then", on("user-data", faults.drip), *UNREACHABLE),
     CloudCase("slow", on("any", faults.slow(0.3))),
