@@ -10,12 +10,27 @@
 
 #define PREFIX "K10"
 #define SEPARATOR "::"
+#define HEX_DIGITS "0123456789abcdefABCDEF"
 /* Whom k3s' agent shows itself as, whoever the token was printed for (pkg/agent/run.go, clientaccess.WithUser): the user
  * "server" may not ask for a node's certificate. */
 #define AGENT_USER "node"
 
 bool nb_k3s_token_is_meant(const char *data, size_t len) {
         return len >= strlen(PREFIX) && memcmp(data, PREFIX, strlen(PREFIX)) == 0;
+}
+
+bool nb_k3s_token_may_stand_in(const char *text) {
+        for (const char *p = strstr(text, PREFIX); p; p = strstr(p + 1, PREFIX)) {
+                const char *hash = p + strlen(PREFIX);
+
+                if (strncmp(hash + strspn(hash, HEX_DIGITS), SEPARATOR, strlen(SEPARATOR)) == 0)
+                        return true;
+        }
+        return false;
+}
+
+bool nb_any_token_may_stand_in(const char *text) {
+        return nb_token_may_stand_in(text) || nb_k3s_token_may_stand_in(text);
 }
 
 /* The hash, or nothing in its place. */

@@ -25,6 +25,12 @@ struct nb_k3s_token {
 /* Whether it begins as one: tells the two forms of the credential node-bootstrap.token apart. */
 bool nb_k3s_token_is_meant(const char *data, size_t len);
 
+/* Whether K10, hex digits and :: stand anywhere in it: for what goes into messages, where not even a damaged one may be. */
+bool nb_k3s_token_may_stand_in(const char *text);
+
+/* That, or nb_token_may_stand_in(). */
+bool nb_any_token_may_stand_in(const char *text);
+
 /* 0; -EINVAL when it is not of the form; -ENOMEM. */
 int nb_k3s_token_parse(const char *data, size_t len, const char *source, struct nb_k3s_token *ret_token);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "format/k3s_token.h"
 #include "format/kubeconfig_entry.h"
 
 #define BEARER_MAX (16 * 1024) /* bytes of a token; a service account's has about a thousand */
@@ -138,7 +139,7 @@ static void name_entry(const char *list, unsigned i, const struct nb_yaml_node *
         const char *name = nb_kubeconfig_find_text(node, "name");
 
         (void)snprintf(ret->path, sizeof(ret->path), "%s[%u] '%.64s'", list, i,
-                       name && !nb_token_may_stand_in(name) ? name : "");
+                       name && !nb_any_token_may_stand_in(name) ? name : "");
 }
 
 /* The one that has this name, or the only one where `name` is NULL. */
@@ -195,7 +196,7 @@ static int find_entries(const struct given *given, const struct nb_yaml_node *ro
 static const char *find_content(const struct nb_yaml_node *mapping) {
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next)
                 if (!is_void(node))
-                        return nb_token_may_stand_in(node->key) ? "a key" : node->key;
+                        return nb_any_token_may_stand_in(node->key) ? "a key" : node->key;
         return NULL;
 }
 
@@ -211,7 +212,7 @@ static int check_no_user(const struct given *given, unsigned i, const struct nb_
                 found = find_content(member);
         for (const struct nb_yaml_node *node = user->first; node && !found && user->type == NB_YAML_MAPPING; node = node->next)
                 if (strcmp(node->key, "name") != 0 && strcmp(node->key, "user") != 0 && !is_void(node))
-                        found = nb_token_may_stand_in(node->key) ? "a key" : node->key;
+                        found = nb_any_token_may_stand_in(node->key) ? "a key" : node->key;
         if (!found)
                 return 0;
         return nb_failure_set(given->reading.f, given->reading.code, 0,
@@ -252,7 +253,7 @@ static int check_user_keys(const struct given *given, const struct entry *user) 
                 return nb_failure_set(given->reading.f, given->reading.code, 0,
                                       "%s: %s: expected a token, or a client certificate and key, alone; found %.64s",
                                       given->reading.origin, user->path,
-                                      nb_token_may_stand_in(node->key) ? "a key" : node->key);
+                                      nb_any_token_may_stand_in(node->key) ? "a key" : node->key);
         }
         return 0;
 }

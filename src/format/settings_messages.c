@@ -5,7 +5,6 @@
 #include "base/macro.h"
 #include "format/k3s_token.h"
 #include "format/settings_merge.h"
-#include "format/token.h"
 
 #define LOOKS_LIKE_A_TOKEN "what looks like a bootstrap token, which belongs into the credential node-bootstrap.token"
 #define DISTANCE_MAX NB_SETTING_KEY_MAX /* bytes of what is compared */
@@ -14,7 +13,7 @@
 static const char *secret_in(const char *text) {
         const char *scheme = strstr(text, "://");
 
-        if (nb_token_may_stand_in(text) || nb_k3s_token_is_meant(text, strlen(text)))
+        if (nb_any_token_may_stand_in(text) || nb_k3s_token_is_meant(text, strlen(text)))
                 return LOOKS_LIKE_A_TOKEN;
         return scheme && strpbrk(scheme, "@?") ? "a URL with a user or a query" : NULL;
 }

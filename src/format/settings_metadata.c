@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -54,11 +55,14 @@ static bool is_option_for_metadata(const char *argument) {
 
 int nb_settings_check_metadata_value(const struct nb_settings_merge *merge, enum nb_setting setting, unsigned line, const char *path,
                                      const char *value) {
+        char name[NB_SETTING_KEY_MAX];
+
         if (!merge->is_metadata)
                 return 0;
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(value, "="), value);
         if (setting == NB_SETTING_EXTRA_ARGS && !is_option_for_metadata(value))
                 return nb_settings_refuse_text(merge, line, path, "one of the options that metadata may set: cloud-provider, max-pods, node-ip, node-labels",
-                                               value, "; any other " WHERE_TO);
+                                               name, "; any other " WHERE_TO);
         if (setting == NB_SETTING_DISCOVERY_FILE && value[0] == '/')
                 return nb_settings_refuse_text(merge, line, path, "an https URL, since it comes from metadata", value, "; a path " WHERE_TO);
         return 0;

@@ -8,8 +8,8 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "format/json.h"
+#include "format/k3s_token.h"
 #include "format/mime.h"
-#include "format/token.h"
 #include "format/user_data_forms.h"
 
 #define CREDENTIALS "systemd.credentials"
@@ -100,7 +100,7 @@ static int take_entry(struct reading *reading, size_t i) {
                 return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
                                       "%s: " CREDENTIALS "[%zu]: expected " PREFIX "token, .tls-bootstrap-token or .config, found '%s'; only the import of user data in systemd 261 "
                                       "and newer takes others",
-                                      reading->where, i, nb_token_may_stand_in(line) ? "(a token)" : line);
+                                      reading->where, i, nb_any_token_may_stand_in(line) ? "(a token)" : line);
         }
         r = take_value(reading, i, place, max);
         if (r < 0)

@@ -7,7 +7,7 @@
 #include <yaml.h>
 
 #include "base/macro.h"
-#include "format/token.h"
+#include "format/k3s_token.h"
 #include "format/yaml.h"
 
 /* A sequence or mapping that is open: where its next child goes, and the key that waits for its value. */
@@ -63,7 +63,7 @@ static int take_key(struct builder *builder, struct level *level, const yaml_eve
         if (has_child(level, text))
                 return nb_failure_set(builder->f, builder->code, 0,
                                       "%s:%u: expected each key once, found '%.64s' twice", builder->origin, line,
-                                      nb_token_may_stand_in(text) ? "(a token)" : text);
+                                      nb_any_token_may_stand_in(text) ? "(a token)" : text);
         if (level->n_keys++ == NB_YAML_KEYS_MAX)
                 return nb_failure_set(builder->f, builder->code, 0,
                                       "%s:%u: expected at most %d keys in a mapping, found more", builder->origin, line,

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "format/k3s_token.h"
 #include "format/token.h"
 #include "verb/setup_internal.h"
 
@@ -177,7 +178,7 @@ static int add_endpoint(struct nb_settings *settings, const char *text, size_t l
         struct nb_url url;
 
         /* A whole pasted line in quotes has one in it. */
-        if (is_token(text, len) || nb_token_may_stand_in(text))
+        if (is_token(text, len) || nb_any_token_may_stand_in(text))
                 return nb_failure_set(f, NB_USAGE, EINVAL, "expected HOST:PORT of an API server, found a token; --token-file takes one");
         if (nb_endpoint_parse(text, len, &url) < 0)
                 return nb_failure_set(f, NB_USAGE, EINVAL, "expected HOST:PORT of an API server, without https://, found '%.*s'", (int)(len > 64 ? 64 : len), text);

@@ -47,6 +47,15 @@ static void check_no_token(const char *detail, const char *data, size_t len) {
         }
 }
 
+/* Nor one of k3s, with its hash. */
+static void check_no_k3s_token(const char *detail, const char *data, size_t len) {
+        for (const char *p = strstr(detail, "K10"); p; p = strstr(p + 1, "K10")) {
+                size_t n = strspn(p + 3, "0123456789abcdef");
+
+                FUZZ_CHECK(n < 64 || strncmp(p + 3 + n, "::", 2) != 0 || !memmem(data, len, p, n + 5));
+        }
+}
+
 /* All of them together make a line of kubeadm-flags.env. */
 static void check_arguments(const struct nb_settings *settings) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64 * 1024);
@@ -91,6 +100,7 @@ void fuzz_one(const char *data, size_t len) {
         r = nb_settings_merge(&settings, &source, data, len, &f);
         FUZZ_CHECK_FAILURE(f, r);
         check_no_token(f.detail, data, len);
+        check_no_k3s_token(f.detail, data, len);
         check_token(&tokens.discovery, tokens.discovery_origin);
         check_token(&tokens.tls_bootstrap, tokens.tls_bootstrap_origin);
         if (r < 0) {

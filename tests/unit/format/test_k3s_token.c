@@ -93,6 +93,38 @@ static void parses(void **state) {
         assert_null(token.identity.secret.data);
 }
 
+struct text_case {
+        const char *name;
+        const char *text;
+        bool may;
+};
+
+static struct text_case texts[] = {
+        { "within: a token alone", "K10" HASH "::server:secret", true },
+        { "within: in an option", "foo=K10" HASH "::server:secret", true },
+        { "within: in a path", "/etc/K10" HASH "::node:secret/x", true },
+        { "within: without a hash", "foo=K10::server:secret", true },
+        { "within: behind what begins like one", "K10K10" HASH "::server:secret", true },
+        { "within: a damaged hash", "a K10abc::server:secret", true },
+        { "within: nothing", "", false },
+        { "within: the prefix alone", "foo=K10", false },
+        { "within: the hash alone", "foo=K10" HASH, false },
+        { "within: one colon", "K10" HASH ":6443", false },
+        { "within: an address", "fd00::1", false },
+        { "within: other text between", "K10-a::b", false },
+};
+
+static void finds(void **state) {
+        const struct text_case *c = *state;
+
+        assert_int_equal(nb_k3s_token_may_stand_in(c->text), c->may);
+        assert_int_equal(nb_any_token_may_stand_in(c->text), c->may);
+}
+
+static void either_is_found(void **state) {
+        assert_true(nb_any_token_may_stand_in("foo=" TOKEN));
+}
+
 static void length_has_a_limit(void **state) {
         char text[NB_K3S_TOKEN_MAX + 1];
         struct nb_k3s_token token;
@@ -120,6 +152,8 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
         CASES(tokens, parses);
+        CASES(texts, finds);
+        CASE(either_is_found);
         CASE(length_has_a_limit);
         CASE(memory_runs_out);
         return case_run("k3s_token");

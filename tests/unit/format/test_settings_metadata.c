@@ -22,6 +22,7 @@ struct metadata_case {
 #define FOREIGN "expected a key that metadata may set, found one that belongs into config.yaml on the machine"
 #define OPTION "expected one of the options that metadata may set: cloud-provider, max-pods, node-ip, node-labels, found "
 #define ELSEWHERE "; any other belongs into config.yaml on the machine"
+#define TOKEN_ "what looks like a bootstrap token, which belongs into the credential node-bootstrap.token"
 #define URL "expected an https URL, since it comes from metadata, found "
 
 static struct metadata_case cases[] = {
@@ -45,9 +46,15 @@ static struct metadata_case cases[] = {
         { "metadata: the type of key", HEAD "csr: {keyType: ecdsa-p256}\n", NB_SETTINGS_INVALID, "x:3: csr.keyType: " FOREIGN },
         { "metadata: the provider", HEAD "metadata: {provider: aws}\n", NB_SETTINGS_INVALID, "x:3: metadata.provider: " FOREIGN },
         { "metadata: an option that leads to root", HEAD "kubelet: {extraArgs: ['node-ip=10.0.0.1', 'config=/a']}\n", NB_SETTINGS_INVALID,
-          "x:3: kubelet.extraArgs[1]: " OPTION "'config=/a'" ELSEWHERE },
+          "x:3: kubelet.extraArgs[1]: " OPTION "'config'" ELSEWHERE },
         { "metadata: an option that begins like one that is taken", HEAD "kubelet: {extraArgs: ['node-ip2=a']}\n", NB_SETTINGS_INVALID,
-          "x:3: kubelet.extraArgs[0]: " OPTION "'node-ip2=a'" ELSEWHERE },
+          "x:3: kubelet.extraArgs[0]: " OPTION "'node-ip2'" ELSEWHERE },
+        { "metadata: a k3s token in an option is not quoted", HEAD "kubelet: {extraArgs: ['foo=K10" HASH "::server:password']}\n", NB_SETTINGS_INVALID,
+          "x:3: kubelet.extraArgs[0]: " OPTION "'foo'" ELSEWHERE },
+        { "metadata: a k3s token as the name of an option is not quoted", HEAD "kubelet: {extraArgs: ['-K10" HASH "::server:password=a']}\n", NB_SETTINGS_INVALID,
+          "x:3: kubelet.extraArgs[0]: " OPTION TOKEN_ ELSEWHERE },
+        { "metadata: a k3s token in a path is not quoted", HEAD "discovery: {file: '/etc/K10" HASH "::server:password'}\n", NB_SETTINGS_INVALID,
+          "x:3: discovery.file: " URL TOKEN_ "; a path belongs into config.yaml on the machine" },
         { "metadata: an unknown key", HEAD "a: b\n", NB_SETTINGS_INVALID, "x:3: a: expected a known key, found an unknown one" },
         { "metadata: a JoinConfiguration", JOIN "caCertPath: /etc/kubernetes/pki/ca.crt\n"
                                                 "discovery: {bootstrapToken: {token: " TOKEN ", apiServerEndpoint: a, caCertHashes: ['sha256:" HASH "']}}\n"
@@ -58,7 +65,7 @@ static struct metadata_case cases[] = {
           .ignored = "discovery.file.kubeConfigPath" },
         { "metadata: a URL in a JoinConfiguration", JOIN "discovery: {file: {kubeConfigPath: 'https://a/b'}, tlsBootstrapToken: " TOKEN "}\n" },
         { "metadata: an option in a JoinConfiguration that leads to root", JOIN "nodeRegistration: {kubeletExtraArgs: [{name: config, value: /a}]}\n",
-          NB_SETTINGS_INVALID, "x:3: nodeRegistration.kubeletExtraArgs[0]: " OPTION "'config=/a'" ELSEWHERE },
+          NB_SETTINGS_INVALID, "x:3: nodeRegistration.kubeletExtraArgs[0]: " OPTION "'config'" ELSEWHERE },
 };
 
 static int merge(struct nb_settings *settings, const struct nb_settings_source *source, const char *text, struct nb_failure *f) {
