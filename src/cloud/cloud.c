@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/macro.h"
@@ -24,6 +25,17 @@ void nb_metadata_done(struct nb_metadata *metadata) {
         *metadata = (struct nb_metadata)NB_METADATA_INIT;
 }
 
+/* With a token from a narrower place, user data that nobody can read is taken for somebody else's; otherwise it may be what is missing. */
+static int judge_user_data(struct nb_metadata *metadata, struct nb_failure *f) {
+        if (metadata->user_data.kind != NB_USER_DATA_UNREADABLE)
+                return 0;
+        if (!metadata->token.data)
+                return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG, "%s: expected text of at most %d KiB, also in gzip, since there is no token elsewhere; found %s",
+                                      metadata->user_data_source, NB_USER_DATA_TEXT_MAX / 1024, metadata->user_data.what);
+        metadata->user_data.kind = NB_USER_DATA_NOTHING;
+        return 0;
+}
+
 int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *ret_metadata, struct nb_failure *f) {
         _cleanup_(nb_metadata_done) struct nb_metadata metadata = NB_METADATA_INIT;
         _cleanup_(nb_cloud_call_done) struct nb_cloud_call call = { 0 };
@@ -40,6 +52,8 @@ int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *re
         }
         if (r >= 0)
                 r = row->read ? row->read(&call, &metadata, f) : nb_cloud_read_row(&call, &metadata, f);
+        if (r >= 0)
+                r = judge_user_data(&metadata, f);
         if (r < 0)
                 return r;
         *ret_metadata = metadata;

@@ -36,7 +36,7 @@ struct nb_cloud_request {
 
 struct nb_metadata {
         enum nb_provider provider;
-        struct nb_user_data user_data;
+        struct nb_user_data user_data;                     /* never NB_USER_DATA_UNREADABLE */
         char user_data_source[NB_METADATA_SOURCE_MAX + 1]; /* "the user data of Amazon EC2"; "" when there is none */
         struct nb_secret token;                            /* out of the narrower place; empty for none */
         char token_source[NB_METADATA_SOURCE_MAX + 1];     /* "instance attribute 'node-bootstrap-token' of Google Compute Engine"; "" for none */

@@ -40,19 +40,21 @@ bool nb_gzip_is_meant(const char *data, size_t len) {
         return len >= sizeof(magic) && memcmp(data, magic, sizeof(magic)) == 0;
 }
 
-/* A byte more than may come out shows that there is more. */
+/* A byte more than may come out shows that there is more. Members follow one another without anything between them. */
 static int run(z_stream *stream, size_t max, struct nb_secret *output) {
         int r;
 
         stream->next_out = (unsigned char *)output->data;
         stream->avail_out = (unsigned)max + 1;
-        r = inflate(stream, Z_FINISH);
-        if (r == Z_MEM_ERROR)
-                return -ENOMEM;
-        if (stream->avail_out == 0)
-                return -E2BIG;
-        if (r != Z_STREAM_END || stream->avail_in > 0)
-                return -EBADMSG;
+        do {
+                r = inflate(stream, Z_FINISH);
+                if (r == Z_MEM_ERROR)
+                        return -ENOMEM;
+                if (stream->avail_out == 0)
+                        return -E2BIG;
+                if (r != Z_STREAM_END)
+                        return -EBADMSG;
+        } while (stream->avail_in > 0 && inflateReset(stream) == Z_OK);
         output->len = max + 1 - stream->avail_out;
         output->data[output->len] = '\0';
         return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ struct reading {
         struct nb_user_data found;
         char nothing[sizeof(((struct nb_user_data *)0)->what)]; /* what it is when there is nothing for us */
         unsigned part;                                          /* that has something for us; 0 for none */
+        bool is_ours;                                           /* by its type, whatever is in it */
+        bool is_unreadable;                                     /* some of it, as `nothing` says */
 };
 
 bool nb_user_data_mentions(const char *data, size_t len, const char *text) {
@@ -192,18 +195,21 @@ static void note_wrapping(struct reading *reading, const char *text) {
 
 static int take_gzip(struct reading *reading, const char *data, size_t len, unsigned wrappings) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        const char *what;
         int r;
 
-        note_wrapping(reading, ", in gzip");
         r = nb_gunzip(data, len, NB_USER_DATA_TEXT_MAX, &text);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
-        if (r == -E2BIG)
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, E2BIG, "%s: expected at most %d KiB in gzip, found more", reading->where,
-                                      NB_USER_DATA_TEXT_MAX / 1024);
-        if (r < 0)
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EBADMSG, "%s: expected gzip (%zu bytes), found it cut or damaged",
-                                      reading->where, len);
+        if (r < 0) {
+                static_assert(NB_USER_DATA_TEXT_MAX == 1024 * 1024, "see below");
+                what = r == -E2BIG ? "gzip of more than 1 MiB" : "gzip that is cut or damaged";
+                if (reading->is_ours)
+                        return nb_failure_set(reading->f, NB_METADATA_MALFORMED, -r, "%s: expected text, found %s", reading->where, what);
+                reading->is_unreadable = true;
+                return pass_over(reading, what);
+        }
+        note_wrapping(reading, ", in gzip");
         return unwrap(reading, text.data, text.len, wrappings);
 }
 
@@ -265,7 +271,7 @@ static int take_decoded(struct reading *reading, const struct nb_mime_part *part
 static int take_part(void *userdata, const struct nb_mime_part *part) {
         _cleanup_(nb_secret_done) struct nb_secret body = NB_SECRET_INIT;
         struct reading *reading = userdata;
-        struct reading inner = { .origin = reading->origin, .f = reading->f, .found = NB_USER_DATA_INIT };
+        struct reading inner = { .origin = reading->origin, .f = reading->f, .found = NB_USER_DATA_INIT, .is_ours = is_own_type(part->type) };
         int r;
 
         if (is_foreign_type(part->type))
@@ -285,6 +291,10 @@ static int take_part(void *userdata, const struct nb_mime_part *part) {
                 r = nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL, "%s: expected one part for this program, found two: %u and %u",
                                    reading->where, reading->part, part->number);
         if (r <= 0) {
+                if (inner.is_unreadable) {
+                        reading->is_unreadable = true;
+                        memcpy(reading->nothing, inner.nothing, sizeof(reading->nothing));
+                }
                 nb_user_data_done(&inner.found);
                 return r;
         }
@@ -307,8 +317,12 @@ static int take_mime(struct reading *reading, const char *data, size_t len) {
         int r;
 
         r = nb_mime_parse(data, len, take_part, reading, &wrong);
-        if (r >= 0 || reading->f->code != NB_NONE)
-                return r < 0 ? r : (reading->part > 0 ? 1 : pass_over(reading, "a MIME message without a part for this program"));
+        if (r < 0 && reading->f->code != NB_NONE)
+                return r;
+        if (r >= 0 && reading->part > 0)
+                return 1;
+        if (r >= 0)
+                return reading->is_unreadable ? 0 : pass_over(reading, "a MIME message without a part for this program");
         if (is_any_of_ours(data, len) || reading->part > 0)
                 return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EBADMSG, "%s: expected a MIME message, found %s", reading->where, wrong);
         return pass_over(reading, "a MIME message with an error in it");
@@ -351,8 +365,10 @@ int nb_user_data_parse(const char *origin, const char *data, size_t len, struct 
                 nb_user_data_done(&reading.found);
                 return r;
         }
-        if (r == 0)
+        if (r == 0) {
+                reading.found.kind = reading.is_unreadable ? NB_USER_DATA_UNREADABLE : NB_USER_DATA_NOTHING;
                 (void)snprintf(reading.found.what, sizeof(reading.found.what), "%s", reading.nothing);
+        }
         *ret_user_data = reading.found;
         return 0;
 }

@@ -25,6 +25,7 @@
 
 enum nb_user_data_kind {
         NB_USER_DATA_NOTHING,     /* nothing for us */
+        NB_USER_DATA_UNREADABLE,  /* nobody can tell whose it is: gzip that is cut, damaged, or too large when it is expanded */
         NB_USER_DATA_DOCUMENT,    /* settings, which may hold tokens */
         NB_USER_DATA_CREDENTIALS, /* one or more of the members below; `document` is node-bootstrap.config, if there is one */
 };
@@ -42,7 +43,7 @@ struct nb_user_data {
 
 /*
  * `origin` names it in messages: "the user data of Amazon EC2". NB_METADATA_MALFORMED for what is meant for us and cannot be read:
- * a MIME part, a cloud-config or the JSON form with an error in it, a gzip stream that is cut, anything above a ceiling, a
+ * a MIME part, a cloud-config or the JSON form with an error in it, more than NB_USER_DATA_MAX, a
  * credential in the JSON form that is encrypted or that is not one of the three.
  */
 int nb_user_data_parse(const char *origin, const char *data, size_t len, struct nb_user_data *ret_user_data, struct nb_failure *f);

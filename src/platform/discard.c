@@ -182,6 +182,8 @@ static int look_for_token(const struct nb_user_data *user_data, bool *ret_has_to
         return 0;
 }
 
+#define LEFT "'" NB_GUESTINFO_USER_DATA "' was left, though it may hold a token: "
+
 /* What cannot be read may be another tool's, and cannot be brought back. */
 static int find_token(const struct nb_secret *text, bool *ret_has_token, struct nb_failure *f) {
         struct nb_user_data user_data = NB_USER_DATA_INIT;
@@ -189,6 +191,8 @@ static int find_token(const struct nb_secret *text, bool *ret_has_token, struct 
         int r;
 
         r = nb_user_data_parse(NB_GUESTINFO_USER_DATA, text->data, text->len, &user_data, &why);
+        if (r >= 0 && user_data.kind == NB_USER_DATA_UNREADABLE)
+                return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, EBADMSG, LEFT "found %s", user_data.what);
         if (r >= 0) {
                 r = look_for_token(&user_data, ret_has_token);
                 nb_user_data_done(&user_data);
@@ -197,7 +201,7 @@ static int find_token(const struct nb_secret *text, bool *ret_has_token, struct 
         *ret_has_token = is_token_in(text->data);
         if (*ret_has_token)
                 return 0;
-        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, -r, "'" NB_GUESTINFO_USER_DATA "' was left, though it may hold a token: %s", why.detail);
+        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, -r, LEFT "%s", why.detail);
 }
 
 /* Settings alone, or another tool's user data, stay. */

@@ -85,17 +85,26 @@ static void report_nothing(const struct nb_metadata *metadata) {
                 nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "the metadata of %s holds nothing for this program: there is no user data", title);
 }
 
+/* The token is from elsewhere. */
+static void describe_passed_over(const struct nb_metadata *metadata, char *ret, size_t size) {
+        ret[0] = '\0';
+        if (metadata->user_data_source[0] && metadata->user_data.kind == NB_USER_DATA_NOTHING)
+                (void)snprintf(ret, size, "; %s (%s) is passed over", metadata->user_data_source, metadata->user_data.what);
+}
+
 void nb_metadata_report(const struct nb_metadata *metadata) {
-        char user_data[sizeof(metadata->user_data_source) + sizeof(metadata->user_data.what) + 4] = "", token[sizeof(metadata->token_source) + 16] = "";
+        char user_data[sizeof(metadata->user_data_source) + sizeof(metadata->user_data.what) + 4] = "", token[sizeof(metadata->token_source) + 16] = "",
+                                                                                               passed_over[sizeof(user_data) + 24];
 
         nb_log_field(NB_FIELD_STAGE, "metadata");
+        describe_passed_over(metadata, passed_over, sizeof(passed_over));
         if (metadata->user_data.kind != NB_USER_DATA_NOTHING)
                 (void)snprintf(user_data, sizeof(user_data), "%s (%s)", metadata->user_data_source, metadata->user_data.what);
         if (metadata->token_source[0])
                 (void)snprintf(token, sizeof(token), "the token in %s", metadata->token_source);
         if (nb_metadata_is_for_us(metadata))
-                nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s for this program: %s%s%s", nb_provider_title(metadata->provider), user_data,
-                       user_data[0] && token[0] ? ", and " : "", token);
+                nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s for this program: %s%s%s%s", nb_provider_title(metadata->provider), user_data,
+                       user_data[0] && token[0] ? ", and " : "", token, passed_over);
         else
                 report_nothing(metadata);
         nb_log_field(NB_FIELD_STAGE, NULL);

@@ -22,6 +22,7 @@ static void check_kind(const struct nb_user_data *user_data) {
 
         FUZZ_CHECK(user_data->what[0] && strlen(user_data->what) < sizeof(user_data->what) - 1 && fuzz_is_printable(user_data->what));
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_NOTHING || (!user_data->document.data && !has_token));
+        FUZZ_CHECK(user_data->kind != NB_USER_DATA_UNREADABLE || (!user_data->document.data && !has_token));
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_DOCUMENT || (user_data->document.data && !has_token));
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_CREDENTIALS || user_data->document.data || has_token);
         FUZZ_CHECK(user_data->document.len <= NB_USER_DATA_TEXT_MAX);

@@ -12,7 +12,7 @@ import json
 import pytest
 
 import metadata
-from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives
+from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 from faults import dead_endpoint
 from machine import HEADER, NODE, TOKEN, to_yaml
 
@@ -33,6 +33,11 @@ def to_base64(world):
 
 def to_gzip(world):
     return gzip.compress(world.document().encode())
+
+
+def to_members(world):
+    text = world.document().encode()
+    return gzip.compress(text[:50]) + gzip.compress(text[50:])
 
 
 def to_gzip_base64(world):
@@ -95,6 +100,7 @@ FORMS = [
     CloudCase("document", gives(document)),
     CloudCase("document in base64", gives(to_base64)),
     CloudCase("document in gzip", gives(to_gzip)),
+    CloudCase("document in two members of gzip", gives(to_members)),
     CloudCase("document in gzip and base64", gives(to_gzip_base64)),
     CloudCase("document in gzip, from a cloud that encodes", gives(to_gzip, metadata.Azure)),
     CloudCase("document with CR LF", gives(lambda world: world.document().replace("\n", "\r\n"))),
@@ -208,6 +214,21 @@ def has_arguments(*arguments):
     return check
 
 
+def beside(data, cloud=metadata.Aws):
+    """All but the token is part of the image; the user data is another tool's."""
+    def prepare(world):
+        knows_the_cluster(world)
+        world.enter_cloud(cloud, user_data=data, token=TOKEN)
+    return prepare
+
+
+def vmware(token):
+    def prepare(world):
+        knows_the_cluster(world)
+        world.find_platform(hasGuestinfo=True, token=token, user_data=gzip.compress(SCRIPT.encode())[:-20])
+    return prepare
+
+
 PRECEDENCE = [
     CloudCase("config.yaml", local(lambda world: {"discovery": good_discovery(world)}, discovery=dead_discovery)),
     CloudCase("config.yaml, node name", local(lambda world: {"node": {"name": NODE}}, node=lambda world: {"name": "other"})),
@@ -219,6 +240,14 @@ PRECEDENCE = [
     CloudCase("node name of the machine", named_here),
     CloudCase("names that user data asks for", named_in_user_data, node=metadata.NODE, check=has_arguments(f"--provider-id={metadata.Aws.provider_id}")),
     CloudCase("provider ID and label of user data", given_provider_id, check=has_arguments("--provider-id=site://1", "--node-labels=pool=gpu")),
+    *(CloudCase(f"narrower place beside {name}", beside(data), None, 0, said) for name, data, said in (
+        ("gzip that is cut", gzip.compress(SCRIPT.encode())[:-20], "gzip that is cut or damaged"),
+        ("gzip that is too large", gzip.compress(b"#" * (2 * 1024 * 1024)), "gzip of more than 1 MiB"),
+        ("a script", SCRIPT, "a shell script"))),
+    CloudCase("narrower place of OpenStack", beside(gzip.compress(SCRIPT.encode())[:-20], metadata.OpenStack), None, 0, "gzip that is cut"),
+    CloudCase("narrower place of VMware", vmware(TOKEN), None, 0, "gzip that is cut", "guestinfo.node-bootstrap.token"),
+    CloudCase("user data of VMware", vmware(None), *MALFORMED, "gzip that is cut"),
+    CloudCase("narrower place beside a document of ours with an error", gives(lambda world: cloud_config(world) + "\t- [\n", token=TOKEN), *MALFORMED),
     CloudCase("narrower place beats the credentials of user data",
               gives(credentials({**TEXT, "text": OTHER_TOKEN}), token=TOKEN)),
 ]

@@ -211,6 +211,29 @@ static int parse(const struct nb_buffer *text, struct nb_failure *f) {
         return r;
 }
 
+#define CUT(type) PART(type, "\x1f\x8b\x08")
+#define TEXT(text) \
+        { .data = text, .len = sizeof(text) - 1 }
+
+static void assert_kind(const struct nb_buffer *text, enum nb_user_data_kind kind, const char *what) {
+        struct nb_user_data user_data = NB_USER_DATA_INIT;
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_user_data_parse("x", text->data, text->len, &user_data, &f), 0);
+        assert_int_equal(user_data.kind, kind);
+        assert_string_equal(user_data.what, what);
+        assert_null(user_data.document.data);
+        nb_user_data_done(&user_data);
+}
+
+static void assert_nothing(const struct nb_buffer *text, const char *what) {
+        assert_kind(text, NB_USER_DATA_NOTHING, what);
+}
+
+static void assert_unreadable(const struct nb_buffer *text, const char *what) {
+        assert_kind(text, NB_USER_DATA_UNREADABLE, what);
+}
+
 static void a_gzip_bomb_has_a_ceiling(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer plain = NB_BUFFER_INIT(NB_USER_DATA_TEXT_MAX + 1), gzip = NB_BUFFER_INIT(NB_USER_DATA_MAX);
         struct nb_failure f = { 0 };
@@ -223,24 +246,55 @@ static void a_gzip_bomb_has_a_ceiling(void **state) {
         assert_int_equal(nb_buffer_append(&plain, "#", 1), 0);
         compress_text(plain.data, plain.len, &gzip);
         assert_true(gzip.len < 8192);
-        assert_true(parse(&gzip, &f) < 0);
-        assert_int_equal(f.code, NB_METADATA_MALFORMED);
-        assert_string_equal(f.detail, "x: expected at most 1024 KiB in gzip, found more");
+        assert_unreadable(&gzip, "gzip of more than 1 MiB");
 }
 
-static void gzip_that_is_cut_or_longer_is_refused(void **state) {
+static void a_part_of_gzip_that_is_cut(void **state) {
+        static char other_parts[] = MULTIPART CUT("application/gzip") PART("text/plain", "a") END, ours_beside[] = MULTIPART PART(OWN, OURS) CUT("application/gzip") END,
+                    ours_cut[] = MULTIPART CUT(OWN) END;
+        const struct nb_buffer others = TEXT(other_parts), beside = TEXT(ours_beside), ours = TEXT(ours_cut);
+        struct nb_failure f = { 0 };
+        struct nb_user_data user_data = NB_USER_DATA_INIT;
+
+        assert_unreadable(&others, "gzip that is cut or damaged, in part 1 of a MIME message");
+        assert_int_equal(nb_user_data_parse("x", beside.data, beside.len, &user_data, &f), 0);
+        assert_int_equal(user_data.kind, NB_USER_DATA_DOCUMENT);
+        nb_user_data_done(&user_data);
+        assert_true(parse(&ours, &f) < 0);
+        assert_int_equal(f.code, NB_METADATA_MALFORMED);
+        assert_string_equal(f.detail, "x, MIME part 1: expected text, found gzip that is cut or damaged");
+}
+
+/* As `cat a.gz b.gz` makes it, and pigz; the ceiling is for all of them. */
+static void gzip_of_several_members(void **state) {
+        static const char half[NB_USER_DATA_TEXT_MAX / 2] = "";
+        _cleanup_(nb_buffer_done) struct nb_buffer gzip = NB_BUFFER_INIT(NB_USER_DATA_MAX);
+        static const struct user_data_case whole = { "members", OURS, DOCUMENT, "a NodeBootstrap document", OURS };
+
+        for (size_t cut = 0; cut <= strlen(OURS); cut++) {
+                nb_buffer_clear(&gzip);
+                compress_text(OURS, cut, &gzip);
+                compress_text(OURS + cut, strlen(OURS) - cut, &gzip);
+                check(&whole, gzip.data, gzip.len, ", in gzip");
+        }
+        nb_buffer_clear(&gzip);
+        compress_text(half, sizeof(half), &gzip);
+        compress_text(half, sizeof(half), &gzip);
+        compress_text("", 0, &gzip);
+        assert_nothing(&gzip, "data of another program, in gzip");
+        compress_text("#", 1, &gzip);
+        assert_unreadable(&gzip, "gzip of more than 1 MiB");
+}
+
+static void gzip_that_is_cut_or_longer_is_unreadable(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer gzip = NB_BUFFER_INIT(4096);
 
         compress_text(OURS, strlen(OURS), &gzip);
         for (size_t len = 2; len <= gzip.len + 1; len++) {
                 struct nb_buffer cut = { .data = gzip.data, .len = len, .max = len };
-                struct nb_failure f = { 0 };
 
-                if (len == gzip.len)
-                        continue;
-                assert_true(parse(&cut, &f) < 0);
-                assert_int_equal(f.code, NB_METADATA_MALFORMED);
-                assert_non_null(strstr(f.detail, "found it cut or damaged"));
+                if (len != gzip.len)
+                        assert_unreadable(&cut, "gzip that is cut or damaged");
         }
 }
 
@@ -300,7 +354,9 @@ int main(void) {
         CASES(cases, reads);
         CASES(cases, reads_wrapped);
         CASE(a_gzip_bomb_has_a_ceiling);
-        CASE(gzip_that_is_cut_or_longer_is_refused);
+        CASE(gzip_that_is_cut_or_longer_is_unreadable);
+        CASE(a_part_of_gzip_that_is_cut);
+        CASE(gzip_of_several_members);
         CASE(too_much_is_refused_unread);
         CASE(a_large_cloud_config_of_others_is_passed_over);
         CASE(memory_runs_out);
