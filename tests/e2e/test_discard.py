@@ -72,6 +72,21 @@ def test_not_after_a_join_that_failed(quiet):
     assert not quiet.exists(MARK)
 
 
+def test_not_where_joining_anew_failed(quiet):
+    """What an earlier start could not remove is not taken from one that needs it: the certificate from before is not what is wanted."""
+    token = quiet.read(TOKEN)
+    quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
+    quiet.boot("--unit=basic.target")
+    quiet.join()
+    assert quiet.exists(MARK)
+    quiet.path("/root/copy").unlink()
+    quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
+    quiet.join("restart")
+    assert quiet.said("previous-kept")
+    assert quiet.read(TOKEN) == token
+    assert not quiet.exists(MARK)
+
+
 def test_what_cannot_be_removed_is_said(quiet):
     """A second name of the file: the plaintext would stay, whatever is unlinked."""
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))

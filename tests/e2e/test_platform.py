@@ -139,6 +139,19 @@ def test_read_anew_with_each_start(node):
     assert len(node.journal(f"_SYSTEMD_UNIT={PLATFORM}")) == 3
 
 
+def test_nothing_stays_of_what_is_gone(node):
+    """The conditions do not hold any more: what an earlier start left is looked at all the same."""
+    on_vmware(node, userdata="first")
+    node.enable(UNIT).boot()
+    node.await_kubelet()
+    assert left(node)["user-data"] == "first"
+    node.path(f"{GUESTINFO}/guestinfo.userdata").unlink()
+    node.path(f"/etc/systemd/system/{PLATFORM}.d/41-started.conf").unlink()
+    node.run("systemctl", "daemon-reload")
+    node.join("restart")
+    assert set(left(node)) == {"platform.json"}
+
+
 def test_guestinfo_without_values(node):
     on_vmware(node, userdata="---", node_bootstrap__token=" ")
     node.boot("--unit=basic.target")
