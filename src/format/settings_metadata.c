@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/settings_merge.h"
 
 #define WHERE_TO "belongs into config.yaml on the machine"
@@ -59,7 +59,7 @@ int nb_settings_check_metadata_value(const struct nb_settings_merge *merge, enum
 
         if (!merge->is_metadata)
                 return 0;
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(value, "="), value);
+        nb_text_copy_line(value, strcspn(value, "="), name, sizeof(name));
         if (setting == NB_SETTING_EXTRA_ARGS && !is_option_for_metadata(value))
                 return nb_settings_refuse_text(merge, line, path, "one of the options that metadata may set: cloud-provider, max-pods, node-ip, node-labels",
                                                name, "; any other " WHERE_TO);

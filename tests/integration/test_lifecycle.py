@@ -40,12 +40,14 @@ def waits_for_server(world):
 
 
 def waits_for_approval(world):
+    """And nobody says why: with a fast clock the question may or may not be answered in time."""
     world.cluster.controller = csrs.never
+    world.server.on("review", faults.forbidden)
     return "csr-pending"
 
 
 def waits_for_poll(world):
-    world.cluster.controller = csrs.never
+    waits_for_approval(world)
     world.server.on("watch", faults.forbidden)
     return "csr-pending"
 

@@ -274,7 +274,7 @@ static void gzip_of_several_members(void **state) {
         for (size_t cut = 0; cut <= strlen(OURS); cut++) {
                 nb_buffer_clear(&gzip);
                 compress_text(OURS, cut, &gzip);
-                compress_text(OURS + cut, strlen(OURS) - cut, &gzip);
+                compress_text(&OURS[cut], strlen(OURS) - cut, &gzip);
                 check(&whole, gzip.data, gzip.len, ", in gzip");
         }
         nb_buffer_clear(&gzip);
