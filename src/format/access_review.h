@@ -17,4 +17,4 @@
 extern const char nb_access_review_nodeclient[];
 
 /* 0, or NB_ANSWER_MALFORMED: also where the server could not find out (evaluationError) and says no for that. */
-int nb_access_review_parse(const char *json, size_t len, bool *ret_is_allowed, struct nb_failure *f);
+int nb_access_review_parse(const char *text, size_t len, bool *ret_is_allowed, struct nb_failure *f);

@@ -202,7 +202,6 @@ static int take_gzip(struct reading *reading, const char *data, size_t len, unsi
         if (r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
         if (r < 0) {
-                static_assert(NB_USER_DATA_TEXT_MAX == 1024 * 1024, "see below");
                 what = r == -E2BIG ? "gzip of more than 1 MiB" : "gzip that is cut or damaged";
                 if (reading->is_ours)
                         return nb_failure_set(reading->f, NB_METADATA_MALFORMED, -r, "%s: expected text, found %s", reading->where, what);

@@ -31,9 +31,12 @@ void nb_check_network_free(struct nb_check_network *network) {
 static bool is_any_proxy(void) {
         static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                if (getenv(names[i]) && getenv(names[i])[0])
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                const char *value = getenv(names[i]);
+
+                if (value && value[0])
                         return true;
+        }
         return false;
 }
 
