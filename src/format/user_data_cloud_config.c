@@ -78,14 +78,13 @@ static int put_node(struct writing *writing, const struct nb_yaml_node *node) {
 }
 
 static int put_document(struct writing *writing, const struct nb_yaml_node *root) {
-        bool is_empty = nb_yaml_is_null(root);
         int r = put(writing, "{");
 
         if (r >= 0 && !nb_yaml_get(root, "apiVersion"))
                 r = put(writing, "apiVersion: node-bootstrap/v1, ");
         if (r >= 0 && !nb_yaml_get(root, "kind"))
                 r = put(writing, "kind: NodeBootstrap, ");
-        if (r >= 0 && !is_empty)
+        if (r >= 0)
                 r = put_children(writing, root);
         return r < 0 ? r : put(writing, "}\n");
 }
@@ -117,7 +116,10 @@ int nb_user_data_take_cloud_config(const char *where, const char *data, size_t l
         r = nb_yaml_parse_key(where, data, len, NB_METADATA_MALFORMED, KEY, &root, f);
         if (r < 0 || !root)
                 return r;
-        if (root->type != NB_YAML_MAPPING && !nb_yaml_is_null(root))
+        if (nb_yaml_is_null(root))
+                return nb_failure_set(f, NB_METADATA_MALFORMED, EINVAL, "%s:%u: " KEY ": expected a mapping, found nothing; the keys below it have to be indented",
+                                      where, root->line);
+        if (root->type != NB_YAML_MAPPING)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EINVAL, "%s:%u: " KEY ": expected a mapping, found %s", where, root->line,
                                       nb_yaml_type_name(root));
         r = write_document(where, root, ret_document, f);

@@ -76,7 +76,7 @@ enum { OPTION_ALL,
 static const struct nb_option rows[] = {
         [OPTION_ALL] = { "all", NULL, "also settings that have their default", 'a' },
         [OPTION_JSON] = { "json", NULL, "for programs", '\0' },
-        [OPTION_LOCAL] = { "local", NULL, "settings, credentials and metadata alone: no endpoint is asked", '\0' },
+        [OPTION_LOCAL] = { "local", NULL, "settings, credentials and metadata alone: no API server is asked", '\0' },
         { NULL },
 };
 

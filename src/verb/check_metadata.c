@@ -86,6 +86,9 @@ static int print_values(const struct nb_check *check) {
                 enum nb_setting setting = (enum nb_setting)i;
                 const char *origin = load->from_metadata.origin[i], *instead = NULL;
 
+                /* It has been taken out; print_tokens() tells of it. */
+                if (setting == NB_SETTING_BOOTSTRAP_TOKEN)
+                        continue;
                 /* Where the machine says which cluster it belongs to, some do not count though no document has them. */
                 if (!nb_setting_is_from(&load->settings, setting, origin))
                         instead = nb_setting_is_set(&load->settings, setting) ? load->settings.origin[i] : "what this machine has of the cluster";

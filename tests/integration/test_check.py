@@ -327,6 +327,7 @@ def test_values_that_come_from_metadata(place):
     assert "NoCloud" in source
     assert found["Metadata"][:2] == ["- recognised: NoCloud, since there is a volume with the label 'cidata'", "- asking NoCloud"]
     assert f"✓ token: {MASKED} ({source})" in found["Metadata"]
+    assert not [row for row in found["Metadata"] if "bootstrap.token" in row], "told of once, and it does count"
     for row in (f'- discovery.endpoints: ["10.0.0.1:6443"] ({source})', f"- node.allowExisting: true ({source})",
                 f'- node.name: "cloud" ({source}), which does not count: /etc/node-bootstrap/config.yaml is stronger'):
         assert row in found["Metadata"], row
