@@ -5,6 +5,11 @@
 
 #include "net/http.h"
 #include "stage/join.h"
+#include "stage/retry.h"
+
+/* pause.c: after a failed attempt, tells of it and waits. 0: try again now; -ECANCELED when stopping was asked for; else `r`: what it ends
+ * with. `waiting_since` as for nb_report_wait(). */
+int nb_pause_before_retry(struct nb_retry *retry, time_t *waiting_since, uint64_t deadline_ms, int r, struct nb_failure *f);
 
 /* report.c: what is waited for goes to STATUS=, and into the journal when it is new. */
 void nb_join_report_wait(struct nb_join *join, const struct nb_failure *f, bool is_new);

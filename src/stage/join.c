@@ -10,7 +10,6 @@
 #include "base/macro.h"
 #include "base/stop.h"
 #include "stage/internal.h"
-#include "stage/retry.h"
 
 #define SUBMIT_AGAIN_FIRST_MS 500
 #define SUBMIT_AGAIN_CAP_MS 60000
@@ -107,26 +106,6 @@ static void log_done(const struct stage *stage, uint64_t duration_ms, struct nb_
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
 }
 
-/* 0: try again now; otherwise what the run ends with. */
-static int pause_before_retry(struct nb_join *join, struct nb_retry *retry, int r, struct nb_failure *f) {
-        uint64_t due_ms, now = nb_now_ms();
-        bool is_new;
-
-        if (nb_retry_next(retry, f, now, join->deadline_ms, nb_random(), &due_ms, &is_new) == NB_RETRY_OVER)
-                return r;
-        nb_log_field(NB_FIELD_ATTEMPT, "%u", retry->attempts);
-        nb_join_report_wait(join, f, is_new);
-        if (due_ms < join->deadline_ms) {
-                nb_failure_clear(f);
-                return nb_stop_wait(due_ms > now ? due_ms - now : 0);
-        }
-        /* Nothing can be asked any more by then, and an attempt without time would hide this failure behind a timeout. */
-        if (nb_stop_wait(due_ms > now ? due_ms - now : 0) >= 0)
-                return r;
-        nb_failure_clear(f);
-        return -ECANCELED;
-}
-
 /* Whoever deletes the request again and again is not answered with a flood. */
 static int pause_before_request(struct nb_join *join, unsigned n_times, struct nb_failure *f) {
         uint64_t delay = nb_backoff_ms(n_times, SUBMIT_AGAIN_FIRST_MS, SUBMIT_AGAIN_CAP_MS, nb_random());
@@ -178,7 +157,7 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
                         i = plan.request;
                         r = pause_before_request(join, n_again++, f);
                 } else if (r != -ECANCELED && !stage->has_retried)
-                        r = pause_before_retry(join, &retry, r, f);
+                        r = nb_pause_before_retry(&retry, &join->waiting_since, join->deadline_ms, r, f);
                 if (r < 0) {
                         if (f->code != NB_NONE)
                                 add_patience(join, f);

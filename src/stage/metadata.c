@@ -7,10 +7,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stop.h"
 #include "stage/internal.h"
 #include "stage/metadata.h"
-#include "stage/retry.h"
 
 /* What goes on over all attempts. */
 struct wait {
@@ -19,25 +17,6 @@ struct wait {
         struct nb_failure before; /* of the attempt before */
         time_t since;
 };
-
-/* 0: try again now; otherwise what it ends with. */
-static int pause_before_retry(struct wait *wait, int r, struct nb_failure *f) {
-        uint64_t due_ms, now = nb_now_ms();
-        bool is_new;
-
-        if (nb_retry_next(&wait->retry, f, now, wait->deadline_ms, nb_random(), &due_ms, &is_new) == NB_RETRY_OVER)
-                return r;
-        nb_log_field(NB_FIELD_ATTEMPT, "%u", wait->retry.attempts);
-        nb_report_wait(&wait->since, f, is_new);
-        if (due_ms < wait->deadline_ms) {
-                nb_failure_clear(f);
-                return nb_stop_wait(due_ms > now ? due_ms - now : 0);
-        }
-        if (nb_stop_wait(due_ms > now ? due_ms - now : 0) >= 0)
-                return r;
-        nb_failure_clear(f);
-        return -ECANCELED;
-}
 
 static void add_deadline(const struct wait *wait, struct nb_failure *f) {
         size_t len = strlen(f->detail);
@@ -62,7 +41,7 @@ int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_m
                         break;
                 nb_retry_last_word(&wait.before, f);
                 wait.before = *f;
-                r = pause_before_retry(&wait, r, f);
+                r = nb_pause_before_retry(&wait.retry, &wait.since, wait.deadline_ms, r, f);
         } while (r >= 0);
         if (r < 0)
                 add_deadline(&wait, f);
