@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Debian package: it gates nothing, starts nothing, and leaves a running kubelet alone."""
 
+import json
 import re
 import subprocess
 
@@ -93,11 +94,10 @@ def test_first_boot_of_an_image_enables_nothing(new_node):
 
 
 def test_same_files_as_meson_install(world):
-    folder = world.work / "by-meson"
-    subprocess.run(["meson", "setup", "--prefix=/usr", folder / "build", SOURCE], check=True, capture_output=True)
-    subprocess.run(["meson", "install", "-C", folder / "build", "--destdir", folder / "root"], check=True, capture_output=True)
-    by_meson = {"/" + str(p.relative_to(folder / "root")) for p in (folder / "root").rglob("*") if not p.is_dir()}
-    tree = folder / "package"
+    """By what meson says that it installs, without building it all once more."""
+    build, tree = world.work / "by-meson", world.work / "by-package"
+    subprocess.run(["meson", "setup", "--prefix=/usr", build, SOURCE], check=True, capture_output=True)
+    by_meson = set(json.loads(subprocess.run(["meson", "introspect", "--installed", build], check=True, capture_output=True).stdout).values())
     subprocess.run(["dpkg-deb", "--extract", world.deb, tree], check=True)
     by_package = {re.sub(r"\.gz$", "", "/" + str(p.relative_to(tree))) for p in tree.rglob("*") if not p.is_dir()}
     by_package, by_meson = (

@@ -16,6 +16,8 @@ from .wait import until
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""}
 REBOOT = 133
+# More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed then, and what was asked for goes on.
+PATIENCE = 150
 numbers = itertools.count()
 
 
@@ -121,7 +123,7 @@ class Machine:
 
     # doing things inside
 
-    def run(self, *command, check=True, timeout=60, stdin=None):
+    def run(self, *command, check=True, timeout=PATIENCE, stdin=None):
         """Runs a command inside, as root; returns what it said, both streams together."""
         done = subprocess.run(
             ["nsenter", "--all", f"--target={self.leader}", "--wdns=/", "--", *command], text=True, input=stdin, timeout=timeout,
@@ -158,6 +160,12 @@ class Machine:
 
     def is_active(self, unit):
         return self.show(unit, "ActiveState") == "active"
+
+    def jobs(self):
+        """What systemd is at, and every process with where it waits: for a command that does not return."""
+        commands = (["systemctl", "list-jobs"], ["systemctl", "list-units", "--state=activating,deactivating,failed"],
+                    ["ps", "-eo", "pid,ppid,stat,wchan:20,etime,cgroup:60,args", "--cols=250"])
+        return "\n".join(self.run(*command, check=False, timeout=20).stdout for command in commands) if self.leader else "it is down"
 
     # files, seen from outside: also while the machine is down
 

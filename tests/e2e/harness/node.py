@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from .machine import Machine
+from .machine import PATIENCE, Machine
 from .wait import until
 
 UNIT = "node-bootstrap.service"
@@ -105,14 +105,14 @@ class Node(Machine):
             self.run_offline("systemctl", "--quiet", verb, *units)
         return self
 
-    def join(self, verb="start", check=True, timeout=60):
+    def join(self, verb="start", check=True, timeout=PATIENCE):
         """systemctl start node-bootstrap.service, as a person types it."""
         return self.run("systemctl", verb, UNIT, check=check, timeout=timeout)
 
     def begin(self, verb="start"):
         return self.run("systemctl", verb, "--no-block", UNIT)
 
-    def await_end(self, timeout=60):
+    def await_end(self, timeout=PATIENCE):
         """Waits for the unit's job; returns (ActiveState, exit status of the command that failed, or 0)."""
         def ended():
             state, job = self.show(UNIT, "ActiveState", "Job")
