@@ -34,7 +34,7 @@ struct await {
         struct nb_http_transfer *review;                                 /* asks why nobody approves, while the watch goes on */
 };
 
-static int still_waiting(const struct nb_join *join, struct nb_failure *f) {
+static int describe(const struct nb_join *join, struct nb_failure *f) {
         return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, nb_now_ms() - join->pending.since_ms, f);
 }
 
@@ -63,7 +63,7 @@ static void report(struct await *a) {
         uint64_t now = nb_now_ms();
         bool is_reminder = now >= p->remind_ms;
 
-        (void)still_waiting(a->join, &f);
+        (void)describe(a->join, &f);
         nb_join_report_approval(a->join, &f, is_reminder || f.code != a->join->reported);
         a->join->reported = f.code;
         if (is_reminder)
@@ -90,7 +90,7 @@ static void take_review(struct await *a) {
 
         r = nb_nodeclient_review_finish(&a->join->api, TAKE(a->review), &ignored);
         if (r >= 0) {
-                take_reason(a, r > 0 ? NB_PENDING_UNAPPROVED : NB_PENDING_UNBOUND);
+                take_reason(a, nb_pending_reason_of(r));
                 return;
         }
         nb_log(LOG_DEBUG, NB_NONE, "why nobody approves cannot be told: %s", ignored.code == NB_NONE ? "the server does not answer that" : ignored.detail);
@@ -112,6 +112,29 @@ static void ask_when_due(struct await *a) {
                 p->reason = NB_PENDING_UNKNOWN;
 }
 
+int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret) {
+        struct nb_http_transfer *review = NULL, *done = NULL;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        if (nb_pending_is_openshift(&join->csr)) {
+                *ret = NB_PENDING_MACHINE;
+                return 0;
+        }
+        r = nb_nodeclient_review_start(&join->api, &review, &ignored);
+        if (r >= 0)
+                r = nb_http_wait(join->api.http, until_ms, &done, &ignored);
+        if (r > 0) {
+                *ret = nb_pending_reason_of(nb_nodeclient_review_finish(&join->api, review, &ignored));
+                return 0;
+        }
+        nb_http_cancel(review);
+        if (r == -ECANCELED)
+                return r;
+        *ret = NB_PENDING_UNKNOWN;
+        return 0;
+}
+
 /* Nothing else is under way: the next request has to find it so. */
 static int settle_review(struct await *a, struct nb_failure *f) {
         struct nb_http_transfer *done = NULL;
@@ -130,12 +153,10 @@ static int submit_again(struct await *a, const char *why) {
         return SUBMIT_AGAIN;
 }
 
-static int refused(struct nb_join *join, enum nb_code code, const char *verb, struct nb_failure *f) {
+static int refused(struct nb_join *join, struct nb_failure *f) {
         struct nb_failure ignored = { 0 };
-        int r;
+        int r = describe(join, f);
 
-        r = nb_failure_set(f, code, EACCES, "the certificate signing request '%s' %s, reason '%s', message '%s'", join->csr_name, verb,
-                           join->csr.reason, join->csr.message);
         nb_log_field(NB_FIELD_REASON, "%s", join->csr.reason);
         (void)nb_pending_key_drop(join, &ignored);
         return r;
@@ -162,10 +183,8 @@ static int take_certificate(struct await *a, struct nb_failure *f) {
 static int judge(struct await *a, struct nb_failure *f) {
         struct nb_join *join = a->join;
 
-        if (join->csr.state == NB_CSR_STATE_DENIED)
-                return refused(join, NB_CSR_DENIED, "was denied", f);
-        if (join->csr.state == NB_CSR_STATE_FAILED)
-                return refused(join, NB_CSR_FAILED, "failed", f);
+        if (join->csr.state == NB_CSR_STATE_DENIED || join->csr.state == NB_CSR_STATE_FAILED)
+                return refused(join, f);
         if (join->csr.state == NB_CSR_STATE_APPROVED && join->csr.certificate)
                 return take_certificate(a, f);
         return WAITING;
@@ -242,7 +261,7 @@ static int watch_on(struct await *a, struct nb_failure *f) {
         if (r == NB_WATCH_OTHER)
                 take_review(a);
         else if (nb_now_ms() >= a->join->deadline_ms)
-                return still_waiting(a->join, f);
+                return describe(a->join, f);
         else if (nb_now_ms() >= a->report_ms)
                 report(a);
         return WAITING;
@@ -256,7 +275,7 @@ static int poll_once(struct await *a, struct nb_failure *f) {
         int r;
 
         if (now >= join->deadline_ms)
-                return still_waiting(join, f);
+                return describe(join, f);
         if (now >= a->report_ms)
                 report(a);
         if (now >= join->watch_refused_until_ms && now - a->watch_since_ms >= WATCH_GOOD_MS)
@@ -267,7 +286,7 @@ static int poll_once(struct await *a, struct nb_failure *f) {
         if (nb_stop_wait(delay < left ? delay : left) < 0)
                 return -ECANCELED;
         if (delay >= left)
-                return still_waiting(join, f);
+                return describe(join, f);
         r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
         if (r < 0)
                 return nb_join_blame_clock(join, r, f);

@@ -17,6 +17,10 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
 void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new); /* join->csr and its pending */
 void nb_join_report_done(struct nb_join *join);
 
+/* report.c: after how long it was given up, and by whose limit, behind the words of the last attempt: the same words as at the first one would leave
+ * open whether there was another. */
+void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f);
+
 /* report.c: the server's clock by its last Date header; how far this machine's is behind it (negative: ahead); 0 when not known. */
 int64_t nb_join_clock_skew_sec(const struct nb_join *join);
 

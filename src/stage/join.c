@@ -119,17 +119,16 @@ static int pause_before_request(struct nb_join *join, unsigned n_times, struct n
                               join->csr_name);
 }
 
-/* The same words as at the first attempt would leave open whether there was another one. */
 static void add_patience(const struct nb_join *join, struct nb_failure *f) {
         enum nb_class class = nb_failure_info(f->code)->class;
         bool is_deadline = nb_now_ms() >= join->deadline_ms;
-        char duration[NB_DURATION_SIZE];
-        size_t len = strlen(f->detail);
 
         if (class != NB_CLASS_CONFIRM && (class != NB_CLASS_WAIT || !is_deadline))
                 return;
-        nb_duration_format(is_deadline ? join->settings->timeout_ms : NB_RETRY_CONFIRM_MS, duration);
-        (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; gave up after %s%s", duration, is_deadline ? " (timeout)" : "");
+        if (is_deadline)
+                nb_report_given_up(join->settings->timeout_ms, "timeout", f);
+        else
+                nb_report_given_up(NB_RETRY_CONFIRM_MS, NULL, f);
 }
 
 int nb_join_run(struct nb_join *join, struct nb_failure *f) {

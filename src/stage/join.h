@@ -92,6 +92,12 @@ void nb_join_done(struct nb_join *join);
  * to blame: NB_TLS_EXPIRED, NB_TLS_UNTRUSTED and an NB_CERTIFICATE_UNUSABLE for its time become NB_CLOCK_WRONG then. Returns r. */
 int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f);
 
+/*
+ * Why nobody approves join->csr by itself, asked of join->api at once: for who looks at a request without waiting for it. NB_PENDING_UNKNOWN
+ * where the API server does not say. 0; -ECANCELED.
+ */
+int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret);
+
 /* The stages. Those that discover set cluster, ca and endpoint; the connection with the identity is made after them. */
 int nb_stage_discover_token(struct nb_join *join, struct nb_failure *f);
 int nb_stage_discover_document(struct nb_join *join, struct nb_failure *f);

@@ -18,11 +18,9 @@ struct wait {
         time_t since;
 };
 
-static void add_deadline(const struct wait *wait, struct nb_failure *f) {
-        size_t len = strlen(f->detail);
-
-        if (f->code != NB_NONE && nb_failure_info(f->code)->class == NB_CLASS_WAIT && nb_now_ms() >= wait->deadline_ms)
-                (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; gave up at the deadline (timeout)");
+void nb_metadata_add_limit(uint64_t deadline_ms, uint64_t patience_ms, const char *limit, struct nb_failure *f) {
+        if (f->code != NB_NONE && nb_failure_info(f->code)->class == NB_CLASS_WAIT && nb_now_ms() >= deadline_ms)
+                nb_report_given_up(patience_ms, limit, f);
 }
 
 int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_ms, struct nb_metadata *ret_metadata, struct nb_failure *f) {
@@ -43,8 +41,6 @@ int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_m
                 wait.before = *f;
                 r = nb_pause_before_retry(&wait.retry, &wait.since, wait.deadline_ms, r, f);
         } while (r >= 0);
-        if (r < 0)
-                add_deadline(&wait, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         nb_log_field(NB_FIELD_STAGE, NULL);
         return r < 0 ? r : 0;

@@ -17,6 +17,9 @@
  */
 int nb_metadata_wait(const struct nb_cloud_request *request, uint64_t deadline_ms, struct nb_metadata *ret_metadata, struct nb_failure *f);
 
+/* Says of a failure at the deadline that it was given up, after how long, and by whose limit: "timeout". */
+void nb_metadata_add_limit(uint64_t deadline_ms, uint64_t patience_ms, const char *limit, struct nb_failure *f);
+
 /* Whether there is anything for this program in it, also when its secrets have been taken out. */
 bool nb_metadata_is_for_us(const struct nb_metadata *metadata);
 

@@ -25,6 +25,12 @@ bool nb_pending_is_openshift(const struct nb_csr *csr) {
         return strcmp(csr->username, OPENSHIFT_USER) == 0;
 }
 
+enum nb_pending_reason nb_pending_reason_of(int review) {
+        if (review < 0)
+                return NB_PENDING_UNKNOWN;
+        return review > 0 ? NB_PENDING_UNAPPROVED : NB_PENDING_UNBOUND;
+}
+
 const char *nb_pending_reason_name(enum nb_pending_reason reason) {
         static const char *const names[_NB_PENDING_N] = {
                 [NB_PENDING_UNBOUND] = "NodeclientNotBound",
@@ -67,14 +73,30 @@ static enum nb_code code_of(enum nb_pending_reason reason) {
         return reason == NB_PENDING_UNAPPROVED || reason == NB_PENDING_MACHINE ? NB_CSR_PENDING_UNAPPROVED : NB_CSR_PENDING;
 }
 
-int nb_pending_describe(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
-        char duration[NB_DURATION_SIZE], why[NB_PENDING_TEXT_SIZE];
+static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
+        bool is_denied = csr->state == NB_CSR_STATE_DENIED;
+        const char *verb = is_denied ? "was denied" : "failed";
+        enum nb_code code = is_denied ? NB_CSR_DENIED : NB_CSR_FAILED;
 
-        nb_duration_format(waited_ms, duration);
+        if (!csr->reason[0] && !csr->message[0])
+                return nb_failure_set(f, code, EACCES, "the certificate signing request '%s' %s, and no reason was given", csr->name, verb);
+        return nb_failure_set(f, code, EACCES, "the certificate signing request '%s' %s, reason '%s', message '%s'", csr->name, verb, csr->reason, csr->message);
+}
+
+int nb_pending_describe(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
+        char duration[NB_DURATION_SIZE] = "", why[NB_PENDING_TEXT_SIZE];
+        const char *since = "";
+
+        if (waited_ms != NB_PENDING_NO_TIME) {
+                nb_duration_format(waited_ms, duration);
+                since = " for ";
+        }
+        if (csr->state == NB_CSR_STATE_DENIED || csr->state == NB_CSR_STATE_FAILED)
+                return describe_refused(csr, f);
         if (csr->state == NB_CSR_STATE_APPROVED)
-                return nb_failure_set(f, NB_CSR_NOT_ISSUED, ETIMEDOUT, "the certificate signing request '%s' is approved, but no certificate was issued yet, for %s",
-                                      csr->name, duration);
+                return nb_failure_set(f, NB_CSR_NOT_ISSUED, ETIMEDOUT, "the certificate signing request '%s' is approved, but no certificate was issued yet%s%s%s",
+                                      csr->name, since[0] ? "," : "", since, duration);
         nb_pending_explain(csr, node_name, reason, why);
-        return nb_failure_set(f, code_of(reason), ETIMEDOUT, "the request waits for approval for %s (`kubectl certificate approve %s`)%s%s", duration,
+        return nb_failure_set(f, code_of(reason), ETIMEDOUT, "the request waits for approval%s%s (`kubectl certificate approve %s`)%s%s", since, duration,
                               csr->name, why[0] ? ": " : "", why);
 }

@@ -9,6 +9,7 @@
 #include "format/csr.h"
 
 #define NB_PENDING_TEXT_SIZE 256
+#define NB_PENDING_NO_TIME UINT64_MAX /* for how long is not known */
 
 /* Why a request is not approved by itself, as far as it is known. */
 enum nb_pending_reason {
@@ -36,11 +37,17 @@ uint64_t nb_pending_next_ms(uint64_t waited_ms);
 /* Whether this is of the machine config operator of OpenShift, whose requests another controller approves than kube-controller-manager. */
 bool nb_pending_is_openshift(const struct nb_csr *csr);
 
+/* What the answer of nb_nodeclient_review_finish() means. */
+enum nb_pending_reason nb_pending_reason_of(int review);
+
 /* For the journal's field: one word; NULL where nothing is known. */
 const char *nb_pending_reason_name(enum nb_pending_reason reason);
 
 /* The reason as half a sentence; "" while it was not asked for. */
 void nb_pending_explain(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]);
 
-/* Sets the failure that the wait is by now: NB_CSR_NOT_ISSUED, or NB_CSR_PENDING and what stands beside it. */
+/*
+ * Sets the failure that the object is by now: NB_CSR_PENDING and what stands beside it, NB_CSR_NOT_ISSUED, NB_CSR_DENIED, NB_CSR_FAILED.
+ * `waited_ms` may be NB_PENDING_NO_TIME.
+ */
 int nb_pending_describe(const struct nb_csr *csr, const char *node_name, enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f);

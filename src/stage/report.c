@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,6 +50,14 @@ void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, b
 
 void nb_join_report_done(struct nb_join *join) {
         join->waiting_since = 0;
+}
+
+void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f) {
+        char duration[NB_DURATION_SIZE];
+        size_t len = strlen(f->detail);
+
+        nb_duration_format(patience_ms, duration);
+        (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; gave up after %s%s%s%s", duration, limit ? " (" : "", limit ? limit : "", limit ? ")" : "");
 }
 
 int64_t nb_join_clock_skew_sec(const struct nb_join *join) {

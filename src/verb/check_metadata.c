@@ -8,6 +8,7 @@
 #include "base/macro.h"
 #include "bootstrap/documents.h"
 #include "format/settings_text.h"
+#include "stage/metadata.h"
 #include "verb/check_internal.h"
 
 #define PATIENCE_MS 15000 /* a person waits */
@@ -117,13 +118,17 @@ static int print_found(const struct nb_check *check, struct nb_failure *f) {
 }
 
 static int read_metadata(struct nb_check *check, struct nb_failure *f) {
-        uint64_t timeout_ms = check->load.settings.timeout_ms;
+        uint64_t timeout_ms = check->load.settings.timeout_ms, patience_ms = timeout_ms < PATIENCE_MS ? timeout_ms : PATIENCE_MS;
+        uint64_t deadline_ms = nb_now_ms() + patience_ms;
         int r;
 
         nb_check_row(check, NB_CHECK_NOTE, "asking %s", nb_provider_title(check->load.provider));
         (void)fflush(stdout);
-        r = nb_load_metadata(&check->load, nb_now_ms() + (timeout_ms < PATIENCE_MS ? timeout_ms : PATIENCE_MS), f);
-        return r < 0 ? r : print_found(check, f);
+        r = nb_load_metadata(&check->load, deadline_ms, f);
+        if (r >= 0)
+                return print_found(check, f);
+        nb_metadata_add_limit(deadline_ms, patience_ms, patience_ms == timeout_ms ? "timeout" : "the limit of check, not the setting timeout", f);
+        return r;
 }
 
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {

@@ -101,27 +101,25 @@ static int read_name(const struct nb_check *check, char ret_name[static NB_REQUE
         return r < 0 ? r : 1;
 }
 
-static int print_state(const struct nb_check *check, const struct nb_csr *csr, struct nb_failure *f) {
-        const char *name = csr->name, *reason = csr->reason[0] ? csr->reason : "no reason given";
+static int print_state(struct nb_check *check, struct nb_failure *f) {
+        enum nb_pending_reason reason = NB_PENDING_UNASKED;
+        struct nb_join *join = &check->network->join;
+        const struct nb_csr *csr = &join->csr;
+        int r;
 
-        switch (csr->state) {
-        case NB_CSR_STATE_PENDING:
-                return nb_failure_set(f, NB_CSR_PENDING, EAGAIN, "'%s' waits for somebody to approve it", name);
-        case NB_CSR_STATE_DENIED:
-                return nb_failure_set(f, NB_CSR_DENIED, EACCES, "'%s' was denied: %s: '%s'", name, reason, csr->message);
-        case NB_CSR_STATE_FAILED:
-                return nb_failure_set(f, NB_CSR_FAILED, EACCES, "'%s' failed: %s: '%s'", name, reason, csr->message);
-        case NB_CSR_STATE_APPROVED:
-                break;
+        if (csr->state == NB_CSR_STATE_APPROVED && csr->certificate) {
+                nb_check_row(check, NB_CHECK_GOOD, "request: '%s' was approved, and its certificate is issued", csr->name);
+                return 0;
         }
-        if (!csr->certificate)
-                return nb_failure_set(f, NB_CSR_NOT_ISSUED, EAGAIN, "'%s' was approved, and no certificate was issued yet", name);
-        nb_check_row(check, NB_CHECK_GOOD, "request: '%s' was approved, and its certificate is issued", name);
-        return 0;
+        if (csr->state == NB_CSR_STATE_PENDING) {
+                r = nb_join_ask_reason(join, until(), &reason);
+                if (r < 0)
+                        return r;
+        }
+        return nb_pending_describe(csr, check->node_name, reason, NB_PENDING_NO_TIME, f);
 }
 
 int nb_check_request(struct nb_check *check, struct nb_failure *f) {
-        _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         struct nb_join *join = &check->network->join;
         char name[NB_REQUEST_NAME_SIZE];
         int r;
@@ -137,11 +135,11 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         nb_log_field(NB_FIELD_CSR, "%s", name);
-        r = nb_csr_read(&join->api, name, until(), &csr, f);
+        r = nb_csr_read(&join->api, name, until(), &join->csr, f);
         if (r < 0)
                 return nb_join_blame_clock(join, r, f);
         if (r > 0)
-                return print_state(check, &csr, f);
+                return print_state(check, f);
         nb_check_row(check, NB_CHECK_GOOD, "request: '%s' is not there any more, or not yet", name);
         return 0;
 }

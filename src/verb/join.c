@@ -251,11 +251,15 @@ static int verify_access(struct given *given, const struct nb_inspection *inspec
 
 static int read_metadata(struct given *given, struct nb_failure *f) {
         struct nb_load *load = &given->load;
+        uint64_t deadline_ms = deadline(given);
         int r;
 
         r = nb_load_recognise(load, f);
-        if (r >= 0)
-                r = nb_load_metadata(load, deadline(given), f);
+        if (r >= 0) {
+                r = nb_load_metadata(load, deadline_ms, f);
+                if (r < 0)
+                        nb_metadata_add_limit(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
+        }
         forget_copies(given);
         if (load->is_metadata_read)
                 nb_metadata_report(&load->metadata);

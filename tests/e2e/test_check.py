@@ -84,8 +84,10 @@ def test_each_step_of_a_join(node, cluster):
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     node.await_status("certificate approve")
     found, steps = report(node)
-    assert found["failure"] == "csr-pending" and steps["request"]["failure"]["remedy"] == f"`kubectl certificate approve {csr}`"
-    assert steps["request"]["failure"]["messageID"] == read_failures()["csr-pending"]["message-id"]
+    why = steps["request"]["failure"]
+    assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == read_failures()["csr-pending-unbound"]["message-id"]
+    assert why["remedy"].startswith(f"`kubectl certificate approve {csr}`. ") and f"`kubectl certificate approve {csr}`" in why["detail"]
+    assert MANUAL_GROUP in why["detail"] and "kubeadm:node-autoapprove-bootstrap" in why["remedy"]
     cluster.kubectl("certificate", "approve", csr)
     assert node.await_end() == ("active", 0)
 

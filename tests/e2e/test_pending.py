@@ -2,7 +2,7 @@
 """Why nobody approves: a group without the role binding, an approver that does not run, told apart by the API server itself."""
 
 from harness.controlplane import MANUAL_GROUP
-from harness.node import UNIT
+from harness.node import UNIT, read_failures
 from harness.wait import until
 
 APPROVE = "certificate approve"
@@ -22,6 +22,17 @@ def pending(node, cluster, code):
     return csr, entry
 
 
+def check_says(node, cluster, entry):
+    """As another process, beside the join that waits: the same reason in the same words, with the remedy, and no request of its own."""
+    done = node.run("node-bootstrap", "check", check=False)
+    [row] = [line for line in done.stdout.splitlines() if "✗" in line]
+    assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the request waits for approval (`kubectl {APPROVE} ")
+    assert entry["MESSAGE"].split("`)", 1)[1] in row
+    remedy = read_failures()[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"].replace("@NODE_BOOTSTRAP_CSR@", entry["NODE_BOOTSTRAP_CSR"])
+    assert f"\n    {remedy}\n" in done.stdout
+    assert [csr["metadata"]["name"] for csr in cluster.csrs(node.name)] == [entry["NODE_BOOTSTRAP_CSR"]]
+
+
 def test_no_role_binding(manual, cluster):
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
@@ -31,6 +42,7 @@ def test_no_role_binding(manual, cluster):
     assert "1 min" in manual.entries("csr-pending-unbound")[-1]["MESSAGE"]
     catalog = manual.run("journalctl", "--catalog", "--no-pager", f"--unit={UNIT}").stdout
     assert "kubeadm:node-autoapprove-bootstrap" in catalog and f"kubectl {APPROVE} {csr}" in catalog
+    check_says(manual, cluster, entry)
     cluster.kubectl(*APPROVE.split(), csr)
     assert manual.await_end() == ("active", 0)
 
@@ -41,5 +53,6 @@ def test_no_approver(node, cluster):
         node.begin()
         _, entry = pending(node, cluster, "csr-pending-unapproved")
         assert entry["NODE_BOOTSTRAP_REASON"] == "ApproverSilent"
+        check_says(node, cluster, entry)
     assert node.await_end() == ("active", 0), "the request is approved when the approver is back"
     assert len(cluster.csrs(node.name)) == 1

@@ -11,7 +11,7 @@ import pytest
 
 import apiserver
 import pki
-from machine import FAILURES, HEADER, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
+from machine import FAILURES, HEADER, SECRET, SOURCE, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
 
 OTHER = "ghijkl.fedcba9876543210"
 MASKED = f"{TOKEN_ID}.****************"
@@ -378,7 +378,17 @@ def test_a_service_that_does_not_answer(place):
     found = sections(done.stdout)
     assert done.returncode == 1
     assert "- by the settings: Hetzner Cloud (/etc/node-bootstrap/config.yaml)" in found["Metadata"]
-    assert any(row.startswith("✗ metadata-unreachable: ") for row in found["Metadata"])
+    [row] = [row for row in found["Metadata"] if row.startswith("✗ metadata-unreachable: ")]
+    assert row.endswith("; gave up after 1 s (timeout)")
+
+
+def test_metadata_that_is_not_waited_for_as_long_as_a_join_does(place):
+    """Whose limit it is, is said: nobody is to look for it among the settings."""
+    place.settings({**BASIS, "metadata": {"provider": "hetzner"}})
+    environment = place.environment(LD_PRELOAD=find_faketime(), FAKETIME="+0 x10", ASAN_OPTIONS="verify_asan_link_order=0")
+    done = subprocess.run(place.argv(), env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    [row] = [row for row in sections(done.stdout)["Metadata"] if row.startswith("✗ metadata-unreachable: ")]
+    assert row.endswith("; gave up after 15 s (the limit of check, not the setting timeout)")
 
 
 def on_terminal(place, **environment):

@@ -14,6 +14,7 @@ import ways
 from k3s import K3sWorld
 from machine import FAILURES, NODE, SECRET, TOKEN_ID
 from test_node import node_object
+from test_pending import MACHINE_CONFIG, USER
 
 ALL = ["settings", "credentials", "metadata", "join", "name-resolution", "connection", "tls", "clock", "discovery", "signature", "ca", "api-server",
        "identity", "right", "node-name", "request", "files", "kubelet"]
@@ -26,11 +27,11 @@ def everything(path):
 def check(world, *arguments, **options):
     machine = world.machine
     before = everything(machine.path)
-    requests = world.csrs()
+    requests, made = world.csrs(), world.server.kinds.count("create")
     run = machine.start("node-bootstrap", "check", f"--config-directory={machine.etc}", *arguments, **options).wait()
     assert everything(machine.path) == before, "files were changed"
     assert world.csrs() == requests, "a certificate was requested"
-    assert not any(request.kind == "create" for request in world.server.requests)
+    assert world.server.kinds.count("create") == made
     assert run.stderr == ""
     return run
 
@@ -215,34 +216,80 @@ def test_the_node_name_is_taken(world):
     fails(world, "node-name", "node-name-taken", NODE)
 
 
+def again(world, code, name, *words):
+    """What becomes of a request is no matter of the steps before; check says it in both its forms, with the catalogue's remedy."""
+    found = fails(world, "request", code, *words)
+    assert world.csrs() == [name] and name in step_of(found, "request")["failure"]["detail"]
+    return found
+
+
+def leave_request(world):
+    """As a join leaves it that was ended while it waited, before it has asked why."""
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join()
+    [name] = world.cluster.csrs.wait_for(1)
+    world.machine.current().wait_for_status(name)
+    run.kill()
+    world.server.requests.clear()
+    return name
+
+
+def unbind(world):
+    world.cluster.tokens[TOKEN_ID].may = ("create", "get", "list", "watch")
+
+
+def of_openshift(world):
+    def rename(obj):
+        obj["spec"]["username"] = MACHINE_CONFIG
+    world.server.on("get", faults.edited(rename))
+
+
+@pytest.mark.parametrize("prepare,code,words", [
+    (unbind, "csr-pending-unbound", [USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient"]),
+    (lambda world: None, "csr-pending-unapproved", [f"'{USER}' has the right to have it approved by itself"]),
+    (of_openshift, "csr-pending-unapproved", [f"a Machine whose InternalDNS is '{NODE}'", "oc get machines -A"]),
+], ids=["no role binding", "no approver", "no Machine"])
+def test_why_nobody_approves(world, prepare, code, words):
+    """In the words of the join that waits, and by the same question."""
+    name = leave_request(world)
+    prepare(world)
+    again(world, code, name, f"the request waits for approval (`kubectl certificate approve {name}`): ", *words)
+    asked = [request for request in world.server.seen("review") if "subresource" in request.json()["spec"]["resourceAttributes"]]
+    assert len(asked) == (0 if prepare is of_openshift else 2), "once by each check"
+
+
+@pytest.mark.parametrize("answer", [faults.forbidden, faults.error(404, "NotFound", "no such thing"), faults.INTERNAL, faults.PORTAL, faults.hang_up_instead],
+                         ids=["403", "404", "500", "a web page", "no answer"])
+def test_why_nobody_approves_is_not_known(world, answer):
+    """Then it is pending, and nothing is guessed."""
+    name = leave_request(world)
+    world.server.on("review", lambda request: None if "subresource" not in request.json()["spec"]["resourceAttributes"] else answer(request))
+    again(world, "csr-pending", name, "the API server does not say")
+
+
 def test_beside_a_join_that_waits(world):
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
     [name] = world.cluster.csrs.wait_for(1)
     world.machine.current().wait_for_status(name)
     before = world.csrs()
-    said = world.machine.start("node-bootstrap", "check", "--json", f"--config-directory={world.machine.etc}").wait()
-    found = json.loads(said.stdout)
-    assert said.exit == 1 and found["failure"] == "csr-pending" and world.csrs() == before == [name]
-    assert step_of(found, "request")["failure"]["remedy"] == f"`kubectl certificate approve {name}`"
+    found = again(world, "csr-pending-unapproved", name, f"`kubectl certificate approve {name}`", f"'{USER}' has the right")
+    assert world.csrs() == before and "kube-controller-manager" in step_of(found, "request")["failure"]["remedy"]
     assert run.is_running()
     csrs.approve()(world.cluster, name)
     run.wait().joined()
 
 
-@pytest.mark.parametrize("controller,code", [(csrs.deny(), "csr-denied"), (csrs.fail(), "csr-failed"), (csrs.approved_only, "csr-not-issued")],
-                         ids=["denied", "failed", "not issued"])
-def test_what_became_of_the_request(world, controller, code):
-    world.cluster.controller = csrs.never
-    run = world.machine.start_join()
-    [name] = world.cluster.csrs.wait_for(1)
-    world.machine.current().wait_for_status(name)
-    run.kill()
+@pytest.mark.parametrize("controller,code,words", [
+    (csrs.deny(), "csr-denied", ["was denied, reason '"]),
+    (csrs.fail(), "csr-failed", ["failed, reason '"]),
+    (csrs.approved_only, "csr-not-issued", ["is approved, but no certificate was issued yet"]),
+], ids=["denied", "failed", "not issued"])
+def test_what_became_of_the_request(world, controller, code, words):
+    name = leave_request(world)
     controller(world.cluster, name)
-    said = world.machine.start("node-bootstrap", "check", "--json", f"--config-directory={world.machine.etc}").wait()
-    found = json.loads(said.stdout)
-    assert said.exit == 1 and found["failure"] == code and name in step_of(found, "request")["failure"]["detail"]
-    assert world.csrs() == [name]
+    again(world, code, name, *words)
+    assert not [request for request in world.server.seen("review") if "subresource" in request.json()["spec"]["resourceAttributes"]]
 
 
 def test_a_document_in_the_place_of_token_and_pins(tmp_path):

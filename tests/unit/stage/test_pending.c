@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,44 @@ static void describes(void **state) {
         assert_int_equal(nb_failure_info(f.code)->class, NB_CLASS_WAIT);
 }
 
+struct look_case {
+        const char *name;
+        enum nb_csr_state state;
+        const char *reason, *message;
+        enum nb_code code;
+        const char *detail;
+};
+
+/* Of who looks once, and does not know for how long it has been so. */
+static struct look_case looks[] = {
+        { "it waits", NB_CSR_STATE_PENDING, "", "", NB_CSR_PENDING_UNAPPROVED,
+          "the request waits for approval (`kubectl certificate approve " NAME "`): 'system:bootstrap:abcdef' has the right to have it approved by itself, but no "
+          "approver has done so" },
+        { "it is not issued", NB_CSR_STATE_APPROVED, "AutoApproved", "", NB_CSR_NOT_ISSUED,
+          "the certificate signing request '" NAME "' is approved, but no certificate was issued yet" },
+        { "it was denied", NB_CSR_STATE_DENIED, "NotOurs", "no such machine", NB_CSR_DENIED,
+          "the certificate signing request '" NAME "' was denied, reason 'NotOurs', message 'no such machine'" },
+        { "it failed, without a word", NB_CSR_STATE_FAILED, "", "", NB_CSR_FAILED, "the certificate signing request '" NAME "' failed, and no reason was given" },
+};
+
+static void describes_at_a_look(void **state) {
+        const struct look_case *c = *state;
+        struct nb_csr csr = example(c->state);
+        struct nb_failure f = { 0 };
+
+        (void)snprintf(csr.reason, sizeof(csr.reason), "%s", c->reason);
+        (void)snprintf(csr.message, sizeof(csr.message), "%s", c->message);
+        assert_true(nb_pending_describe(&csr, "node-1", NB_PENDING_UNAPPROVED, NB_PENDING_NO_TIME, &f) < 0);
+        assert_int_equal(f.code, c->code);
+        assert_string_equal(f.detail, c->detail);
+}
+
+static void reads_the_answer(_unused_ void **state) {
+        assert_int_equal(nb_pending_reason_of(1), NB_PENDING_UNAPPROVED);
+        assert_int_equal(nb_pending_reason_of(0), NB_PENDING_UNBOUND);
+        assert_int_equal(nb_pending_reason_of(-EACCES), NB_PENDING_UNKNOWN);
+}
+
 /* However long the names are, the command is there to its end. */
 static void the_command_is_never_cut(void **state) {
         struct nb_csr csr = example(NB_CSR_STATE_PENDING);
@@ -101,6 +140,8 @@ static void openshift_is_told_by_its_account(void **state) {
 int main(void) {
         CASES(nexts, tells_again);
         CASES(texts, describes);
+        CASES(looks, describes_at_a_look);
+        CASE(reads_the_answer);
         CASE(the_command_is_never_cut);
         CASE(openshift_is_told_by_its_account);
         return case_run("pending");
