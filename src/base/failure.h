@@ -14,7 +14,7 @@
 
 #include "base/failure-codes.h"
 
-#define NB_FAILURE_DETAIL_MAX 384
+#define NB_FAILURE_DETAIL_MAX 512
 
 enum nb_class {
         NB_CLASS_WAIT,    /* retried until the deadline */

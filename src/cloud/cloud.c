@@ -19,6 +19,10 @@ bool nb_cloud_has_provider_id(enum nb_provider provider) {
         return row_of(provider)->id_form;
 }
 
+const char *nb_cloud_token_place(enum nb_provider provider) {
+        return row_of(provider)->token_place;
+}
+
 void nb_metadata_done(struct nb_metadata *metadata) {
         nb_user_data_done(&metadata->user_data);
         nb_secret_done(&metadata->token);

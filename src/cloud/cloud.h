@@ -58,4 +58,7 @@ int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *re
 bool nb_cloud_has_node_name(enum nb_provider provider);
 bool nb_cloud_has_provider_id(enum nb_provider provider);
 
+/* Where the cloud takes the token alone, for people: "instance tag 'node-bootstrap-token'"; NULL where it is in the user data, as everywhere. */
+const char *nb_cloud_token_place(enum nb_provider provider);
+
 void nb_metadata_done(struct nb_metadata *metadata);

@@ -25,8 +25,8 @@ struct nb_cloud_row {
         const char *session;     /* path to PUT to for a session token; NULL for none */
         const char *session_ttl; /* header of that */
         const char *session_header;
-        const char *token;       /* path of the narrower place; NULL for none */
-        const char *token_place; /* for people: "instance tag 'node-bootstrap-token'" */
+        const char *token;       /* path of the narrower place; NULL for none, or another way to it */
+        const char *token_place; /* for people: "instance tag 'node-bootstrap-token'"; NULL for none */
         const char *user_data;
         const char *document;  /* path of a JSON document */
         const char *node_name; /* value; NULL where the cloud does not tell */

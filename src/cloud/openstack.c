@@ -33,7 +33,7 @@ static int read_token(const struct nb_cloud_call *call, struct nb_metadata *meta
         if (!call->document.data)
                 return 0;
         r = nb_metadata_item(call->document.data, call->document.len, "meta_data.json of OpenStack", NB_CLOUD_TOKEN_KEY, &token, f);
-        return r > 0 ? nb_cloud_take_token(call, token.data, token.len, "metadata item '" NB_CLOUD_TOKEN_KEY "'", metadata, f) : r;
+        return r > 0 ? nb_cloud_take_token(call, token.data, token.len, call->row->token_place, metadata, f) : r;
 }
 
 /* Its cloud controller manager finds a machine by `name`; that is what people typed, and the host name is made of it. */

@@ -109,6 +109,7 @@ const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
                 .address = LINK_LOCAL,
                 .user_data = "/openstack/latest/user_data",
                 .document = "/openstack/latest/meta_data.json",
+                .token_place = "metadata item '" NB_CLOUD_TOKEN_KEY "'",
                 .node_name = "name",
                 .id_form = "openstack:///*",
                 .id_parts = { "uuid" },
@@ -145,6 +146,7 @@ const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
                 .id_parts = { "/metadata/v1/instance_id" },
         },
         [NB_PROVIDER_VMWARE] = {
+                .token_place = "guestinfo.node-bootstrap.token",
                 .read = nb_cloud_read_vmware,
         },
         [NB_PROVIDER_VULTR] = {

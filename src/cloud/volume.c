@@ -56,6 +56,6 @@ int nb_cloud_read_vmware(struct nb_cloud_call *call, struct nb_metadata *metadat
 
         r = nb_cloud_read_file(NB_PLATFORM_TOKEN, NB_CLOUD_TOKEN_MAX, &token, f);
         if (r > 0)
-                r = nb_cloud_take_token(call, token.data, token.len, "guestinfo.node-bootstrap.token", metadata, f);
+                r = nb_cloud_take_token(call, token.data, token.len, call->row->token_place, metadata, f);
         return r < 0 ? r : read_user_data(call, metadata, f);
 }

@@ -68,7 +68,7 @@ int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, const stru
 /* Before any message has the key in it: a token that stands where a key belongs. */
 int nb_settings_check_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node);
 
-/* Takes `candidate` for what was probably meant when it is nearer than what *ret_meant holds; *least begins with
+/* Of user data, too. Takes `candidate` for what was probably meant when it is nearer than what *ret_meant holds; *least begins with
  * NB_SETTINGS_FAR. */
 #define NB_SETTINGS_FAR 3
 void nb_settings_nearer(const char *path, const char *candidate, const char **ret_meant, unsigned *least);

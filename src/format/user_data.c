@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/macro.h"
 #include "format/gunzip.h"
@@ -23,10 +24,11 @@ struct reading {
         char where[NB_USER_DATA_WHERE_SIZE]; /* for messages: the origin, and the part of it */
         char wrapped[72];                    /* ", in part 2 of a MIME message, in gzip" */
         struct nb_user_data found;
-        char nothing[sizeof(((struct nb_user_data *)0)->what)]; /* what it is when there is nothing for us */
-        unsigned part;                                          /* that has something for us; 0 for none */
-        bool is_ours;                                           /* by its type, whatever is in it */
-        bool is_unreadable;                                     /* some of it, as `nothing` says */
+        char nothing[sizeof(((struct nb_user_data *)0)->what)];        /* what it is when there is nothing for us, */
+        char near_miss[sizeof(((struct nb_user_data *)0)->near_miss)]; /* though there was meant to be */
+        unsigned part;                                                 /* that has something for us; 0 for none */
+        bool is_ours;                                                  /* by its type, whatever is in it */
+        bool is_unreadable;                                            /* some of it, as `nothing` says */
 };
 
 bool nb_user_data_mentions(const char *data, size_t len, const char *text) {
@@ -56,6 +58,16 @@ static int pass_over(struct reading *reading, const char *what) {
         return 0;
 }
 
+/* The same for text in which something for us may have been meant. */
+static int pass_over_text(struct reading *reading, const char *what, const char *data, size_t len, bool is_cloud_config) {
+        char near_miss[sizeof(reading->near_miss) - sizeof(reading->wrapped)];
+
+        nb_user_data_find_near_miss(data, len, is_cloud_config, near_miss, sizeof(near_miss));
+        if (near_miss[0])
+                (void)snprintf(reading->near_miss, sizeof(reading->near_miss), "%s%s", near_miss, reading->wrapped);
+        return pass_over(reading, what);
+}
+
 /* 1, likewise. */
 static int take(struct reading *reading, enum nb_user_data_kind kind, const char *what) {
         reading->found.kind = kind;
@@ -71,50 +83,14 @@ static int take_document(struct reading *reading, const char *data, size_t len, 
 
 /* --- What a text is --- */
 
-/* Without the quotes that may stand around it; NULL where there is only one of them. */
-static const char *without_quotes(const char *text, size_t *len) {
-        char quote = *len > 0 ? text[0] : '\0';
-
-        if (quote != '"' && quote != '\'')
-                return text;
-        if (*len < 2 || text[*len - 1] != quote)
-                return NULL;
-        *len -= 2;
-        return text + 1;
-}
-
-static size_t trimmed_len(const char *text, size_t len) {
-        while (len > 0 && isspace((unsigned char)text[len - 1]))
-                len--;
-        return len;
-}
-
-/* The value of `key` in a line of block YAML, without quotes and comment; NULL where the line has another key. */
-static const char *value_in_line(const char *line, size_t len, const char *key, size_t *ret_len) {
-        const char *end = line + len, *colon = memchr(line, ':', len), *comment, *name, *value;
-        size_t name_len = colon ? trimmed_len(line, (size_t)(colon - line)) : 0;
-
-        name = without_quotes(line, &name_len);
-        if (!colon || !name || name_len != strlen(key) || memcmp(name, key, name_len) != 0)
-                return NULL;
-        for (value = colon + 1; value < end && isblank((unsigned char)*value);)
-                value++;
-        comment = memmem(value, (size_t)(end - value), " #", 2);
-        *ret_len = trimmed_len(value, (size_t)((comment ? comment : end) - value));
-        return without_quotes(value, ret_len);
-}
-
 /* Whether some line at the margin says so: a document of ours that stands in another one is indented there. */
 static bool has_line(const char *data, size_t len, const char *key, const char *value, bool is_prefix) {
-        const char *end = data + len, *next;
+        struct nb_user_data_line line = { 0 };
 
-        for (const char *line = data; line < end; line = next) {
-                const char *newline = memchr(line, '\n', (size_t)(end - line)), *found;
-                size_t n;
-
-                next = newline ? newline + 1 : end;
-                found = value_in_line(line, (size_t)((newline ? newline : end) - line), key, &n);
-                if (found && (is_prefix ? n >= strlen(value) : n == strlen(value)) && memcmp(found, value, strlen(value)) == 0)
+        for (const char *end = data + len; nb_user_data_next_line(&data, end, &line);) {
+                if (!line.key || line.key_len != strlen(key) || memcmp(line.key, key, line.key_len) != 0 || !line.value)
+                        continue;
+                if ((is_prefix ? line.value_len >= strlen(value) : line.value_len == strlen(value)) && memcmp(line.value, value, strlen(value)) == 0)
                         return true;
         }
         return false;
@@ -125,14 +101,14 @@ static int take_yaml(struct reading *reading, const char *data, size_t len) {
                 return take_document(reading, data, len, "a NodeBootstrap document");
         if (has_line(data, len, "kind", "JoinConfiguration", false))
                 return take_document(reading, data, len, "a JoinConfiguration");
-        return pass_over(reading, "data of another program");
+        return pass_over_text(reading, "data of another program", data, len, false);
 }
 
 static int take_cloud_config(struct reading *reading, const char *data, size_t len) {
         int r = nb_user_data_take_cloud_config(reading->where, data, len, &reading->found.document, reading->f);
 
         if (r <= 0)
-                return r < 0 ? r : pass_over(reading, "a cloud-config without the key node_bootstrap");
+                return r < 0 ? r : pass_over_text(reading, "a cloud-config without the key node_bootstrap", data, len, true);
         return take(reading, NB_USER_DATA_DOCUMENT, "a cloud-config");
 }
 
@@ -143,6 +119,10 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
         if (r <= 0)
                 return r < 0 ? r : pass_over(reading, what);
         return take(reading, (enum nb_user_data_kind)r, r == NB_USER_DATA_DOCUMENT ? "a document in JSON" : "credentials in JSON");
+}
+
+static int take_template(struct reading *reading, const char *data, size_t len) {
+        return pass_over_text(reading, "a template for cloud-init", data, len, false);
 }
 
 /* The first line says what the rest is, as for cloud-init; the longer ones stand before those that they begin with. */
@@ -161,24 +141,30 @@ static const struct {
         { "#part-handler", "a handler for cloud-init", NULL, NULL },
         { "#upstart-job", "a job for Upstart", NULL, NULL },
         { "#systemd-userdata", NULL, NULL, take_json },
-        { "## template:", "a template for cloud-init", NULL, NULL },
+        { "## template:", NULL, take_template, NULL },
 };
 
-/* Text that is wrapped in nothing any more. 1: ours, 0: not. */
-static int take_text(struct reading *reading, const char *data, size_t len) {
-        const char *newline;
+static bool is_first_line(const char *data, size_t len, const char *line) {
+        return len >= strlen(line) && strncasecmp(data, line, strlen(line)) == 0;
+}
 
+/* Text that is wrapped in nothing any more. Its lines are counted from where it begins, also where the first ones are empty. 1: ours, 0: not. */
+static int take_text(struct reading *reading, const char *data, size_t len) {
+        const char *first = data, *end = data + len, *newline;
+
+        while (first < end && isspace((unsigned char)*first))
+                first++;
         for (size_t i = 0; i < N_ELEMENTS(first_lines); i++) {
-                if (!begins(data, len, first_lines[i].line))
+                if (!is_first_line(first, (size_t)(end - first), first_lines[i].line))
                         continue;
                 if (first_lines[i].what)
                         return pass_over(reading, first_lines[i].what);
                 if (first_lines[i].take)
                         return first_lines[i].take(reading, data, len);
-                newline = memchr(data, '\n', len);
-                return first_lines[i].take_below(reading, newline ? newline + 1 : data + len, newline ? (size_t)(data + len - newline) - 1 : 0);
+                newline = memchr(first, '\n', (size_t)(end - first));
+                return first_lines[i].take_below(reading, newline ? newline + 1 : end, newline ? (size_t)(end - newline) - 1 : 0);
         }
-        if (begins(data, len, "{"))
+        if (begins(first, (size_t)(end - first), "{"))
                 return take_json(reading, data, len);
         return take_yaml(reading, data, len);
 }
@@ -290,6 +276,8 @@ static int take_part(void *userdata, const struct nb_mime_part *part) {
                 r = nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL, "%s: expected one part for this program, found two: %u and %u",
                                    reading->where, reading->part, part->number);
         if (r <= 0) {
+                if (inner.near_miss[0])
+                        memcpy(reading->near_miss, inner.near_miss, sizeof(reading->near_miss));
                 if (inner.is_unreadable) {
                         reading->is_unreadable = true;
                         memcpy(reading->nothing, inner.nothing, sizeof(reading->nothing));
@@ -367,6 +355,7 @@ int nb_user_data_parse(const char *origin, const char *data, size_t len, struct 
         if (r == 0) {
                 reading.found.kind = reading.is_unreadable ? NB_USER_DATA_UNREADABLE : NB_USER_DATA_NOTHING;
                 (void)snprintf(reading.found.what, sizeof(reading.found.what), "%s", reading.nothing);
+                memcpy(reading.found.near_miss, reading.near_miss, sizeof(reading.near_miss));
         }
         *ret_user_data = reading.found;
         return 0;

@@ -12,6 +12,8 @@
  *      {"systemd.credentials": [{"name": ..., "text": ...}, {"name": ..., "data": BASE64}]} as systemd-imds(8) of systemd 261 has it, also
  *      after a first line "#systemd-userdata"
  *
+ * As for cloud-init, white space may stand before the first line, and its case is left aside.
+ *
  * No I/O. What comes out may hold secrets, and so does what goes in.
  */
 
@@ -33,6 +35,7 @@ enum nb_user_data_kind {
 struct nb_user_data {
         enum nb_user_data_kind kind;
         char what[128];                       /* for people, without any of its content: "a shell script", "empty", "a NodeBootstrap document in gzip" */
+        char near_miss[224];                  /* why there is nothing in what was probably meant for us: "line 3: expected 'node_bootstrap:', found 'node-bootstrap:'"; or "" */
         struct nb_secret document;            /* YAML for nb_settings_merge() */
         struct nb_secret token;               /* node-bootstrap.token */
         struct nb_secret tls_bootstrap_token; /* node-bootstrap.tls-bootstrap-token */

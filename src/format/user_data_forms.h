@@ -24,6 +24,22 @@ int nb_user_data_take_cloud_config(const char *where, const char *data, size_t l
 int nb_user_data_take_json(const char *where, const char *data, size_t len, struct nb_user_data *user_data, const char **ret_what,
                            struct nb_failure *f);
 
+/* A line of block YAML at the margin. */
+struct nb_user_data_line {
+        const char *key, *value; /* without quotes and comment; NULL for none */
+        size_t key_len, value_len;
+        unsigned number; /* from 1 */
+};
+
+/* The one at *data, which is moved on; false at the end. `line` is empty at first. */
+bool nb_user_data_next_line(const char **data, const char *end, struct nb_user_data_line *line);
+
+/*
+ * Text with nothing for us in it: what somebody who meant us got wrong, as nb_user_data.near_miss has it; "" where nobody did, as far as can be
+ * told. Of the text it has nothing but words that are nearly those that were expected.
+ */
+void nb_user_data_find_near_miss(const char *data, size_t len, bool is_cloud_config, char *ret, size_t size);
+
 bool nb_user_data_mentions(const char *data, size_t len, const char *text);
 
 /* 0 or -ENOMEM. */

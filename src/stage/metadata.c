@@ -50,10 +50,17 @@ bool nb_metadata_is_for_us(const struct nb_metadata *metadata) {
         return metadata->token_source[0] || metadata->user_data.kind != NB_USER_DATA_NOTHING;
 }
 
+static void report_near_miss(const struct nb_metadata *metadata) {
+        nb_log(LOG_WARNING, NB_METADATA_NEAR_MISS, "%s looks as if it were meant for this program, and is passed over: %s", metadata->user_data_source,
+               metadata->user_data.near_miss);
+}
+
 static void report_nothing(const struct nb_metadata *metadata) {
         const char *title = nb_provider_title(metadata->provider);
 
-        if (metadata->user_data_source[0])
+        if (metadata->user_data.near_miss[0])
+                report_near_miss(metadata);
+        else if (metadata->user_data_source[0])
                 nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "the metadata of %s holds nothing for this program: %s is %s", title, metadata->user_data_source,
                        metadata->user_data.what);
         else
@@ -82,5 +89,7 @@ void nb_metadata_report(const struct nb_metadata *metadata) {
                        user_data[0] && token[0] ? ", and " : "", token, passed_over);
         else
                 report_nothing(metadata);
+        if (nb_metadata_is_for_us(metadata) && metadata->user_data.near_miss[0])
+                report_near_miss(metadata);
         nb_log_field(NB_FIELD_STAGE, NULL);
 }

@@ -48,7 +48,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         r = print_node_name(check, f);
         if (r < 0)
                 return r;
-        r = nb_settings_verify(&check->load.settings, f);
+        r = nb_load_verify(&check->load, f);
         if (r >= 0)
                 r = nb_begin_verify(bootstrap, &check->load.settings, f);
         if (r < 0 && is_excused(check, f->code)) {

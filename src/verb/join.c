@@ -169,36 +169,12 @@ static int run_stages(const struct given *given, const char *node_name, bool is_
         return 0;
 }
 
-/* What was looked at in vain, after what is missing. */
-static int add_metadata(const struct nb_load *load, int r, struct nb_failure *f) {
-        char found[NB_FAILURE_DETAIL_MAX];
-        size_t len = strlen(f->detail);
-
-        nb_load_describe(load, found, sizeof(found));
-        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE) && found[0])
-                (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; %s", found);
-        return r;
-}
-
-/* The node password of k3s is root's to make, before this program reads metadata. */
-static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
-        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR || load->bootstrap.node_password[0])
-                return 0;
-        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
-                              "cluster.type: expected k3s in the settings on this machine, found it in metadata alone, or only by the token there: the node's "
-                              "password '" NB_NODE_PASSWORD_FILE "' is made before metadata is read");
-}
-
 static int join_cluster(const struct given *given, const char *node_name, bool is_name_own, struct nb_failure *f) {
         const struct nb_bootstrap *bootstrap = &given->load.bootstrap;
         const struct nb_identity *identity = &bootstrap->identity;
         int r;
 
-        r = nb_settings_verify(&given->load.settings, f);
-        if (r >= 0)
-                r = add_metadata(&given->load, nb_bootstrap_verify(bootstrap, &given->load.settings, f), f);
-        if (r >= 0)
-                r = verify_supervisor(&given->load, f);
+        r = nb_load_verify(&given->load, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_TOKEN_ID, "%s", identity->token_id[0] ? identity->token_id : bootstrap->token.id);

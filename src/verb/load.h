@@ -56,6 +56,12 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, struct nb_failu
 /* What was recognised, or not, and what was found there, for whoever misses a token: "no cloud was recognised". "" where no metadata is wanted. */
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
 
+/*
+ * Whether a join could begin with all of it: nb_settings_verify(), nb_bootstrap_verify(), with what was looked at in vain and the place of this
+ * cloud for a token, and that what metadata says is not said too late.
+ */
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
+
 void nb_load_done(struct nb_load *load);
 
 /* All documents merged; not yet nb_settings_verify()d. `tokens` takes those that stand in documents; NULL drops them. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "base/macro.h"
+#include "base/sources.h"
 #include "bootstrap/documents.h"
 #include "format/settings_text.h"
 #include "stage/metadata.h"
@@ -227,8 +229,8 @@ static void describe_found(const struct nb_load *load, char *ret, size_t size) {
         if (load->has_metadata)
                 (void)snprintf(ret, size, "the metadata of %s gives none", title);
         else if (metadata->user_data_source[0])
-                (void)snprintf(ret, size, "the metadata of %s holds nothing for this program: %s is %s", title, metadata->user_data_source,
-                               metadata->user_data.what);
+                (void)snprintf(ret, size, "the metadata of %s holds nothing for this program: %s is %s%s%s", title, metadata->user_data_source,
+                               metadata->user_data.what, metadata->user_data.near_miss[0] ? "; " : "", metadata->user_data.near_miss);
         else
                 (void)snprintf(ret, size, "the metadata of %s holds nothing for this program", title);
 }
@@ -241,6 +243,54 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                 describe_found(load, ret, size);
         else if (load->provider == NB_PROVIDER_NONE)
                 (void)snprintf(ret, size, "this machine is not recognised as one in a cloud, so that no metadata was asked for");
+}
+
+static void add(struct nb_failure *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct nb_failure *f, const char *format, ...) {
+        size_t len = strlen(f->detail);
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(f->detail + len, sizeof(f->detail) - len, format, arguments);
+        va_end(arguments);
+}
+
+/* What was looked at in vain, and where it could be, after what is missing. */
+static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
+        const char *place = nb_cloud_token_place(load->provider);
+        char found[NB_FAILURE_DETAIL_MAX];
+
+        nb_load_describe(load, found, sizeof(found));
+        if (found[0])
+                add(f, "; %s", found);
+        if (load->is_metadata_wanted && load->provider != NB_PROVIDER_NONE)
+                add(f, "; a token may stand there in %s%sthe user data", place ? place : "", place ? " or in " : "");
+}
+
+/* The node password of k3s is root's to make, before this program reads metadata. */
+static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
+        const struct nb_settings *settings = &load->settings;
+        const char *origin = load->from_metadata.origin[NB_SETTING_CLUSTER_TYPE];
+        bool is_said_here = settings->cluster_type == NB_CLUSTER_TYPE_K3S && !nb_setting_is_from(settings, NB_SETTING_CLUSTER_TYPE, origin);
+
+        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR || load->bootstrap.node_password[0] || is_said_here)
+                return 0;
+        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                              "cluster.type: expected k3s in the settings on this machine, found it in metadata alone, or only by the token there: the node's "
+                              "password '" NB_NODE_PASSWORD_FILE "' is made before metadata is read");
+}
+
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {
+        int r;
+
+        r = nb_settings_verify(&load->settings, f);
+        if (r < 0)
+                return r;
+        r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
+        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
+                add_metadata(load, f);
+        return r < 0 ? r : verify_supervisor(load, f);
 }
 
 void nb_load_done(struct nb_load *load) {

@@ -21,6 +21,8 @@ static void check_kind(const struct nb_user_data *user_data) {
         bool has_token = user_data->token.data || user_data->tls_bootstrap_token.data;
 
         FUZZ_CHECK(user_data->what[0] && strlen(user_data->what) < sizeof(user_data->what) - 1 && fuzz_is_printable(user_data->what));
+        FUZZ_CHECK(strlen(user_data->near_miss) < sizeof(user_data->near_miss) - 1 && fuzz_is_printable(user_data->near_miss));
+        FUZZ_CHECK(!user_data->near_miss[0] || user_data->kind == NB_USER_DATA_NOTHING || user_data->kind == NB_USER_DATA_UNREADABLE);
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_NOTHING || (!user_data->document.data && !has_token));
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_UNREADABLE || (!user_data->document.data && !has_token));
         FUZZ_CHECK(user_data->kind != NB_USER_DATA_DOCUMENT || (user_data->document.data && !has_token));
@@ -75,6 +77,7 @@ void fuzz_one(const char *data, size_t len) {
         }
         check_kind(&user_data);
         check_no_token(user_data.what, data, len);
+        check_no_token(user_data.near_miss, data, len);
         if (user_data.kind != NB_USER_DATA_NOTHING)
                 check_base64(&user_data, data, len);
         if (user_data.document.data)

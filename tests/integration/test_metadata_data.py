@@ -92,6 +92,27 @@ def ignores_the_socket(world, run):
     assert "criSocket" in said
 
 
+def hyphen(world):
+    return cloud_config(world).replace("node_bootstrap", "node-bootstrap")
+
+
+def small_letters(world):
+    return world.document().replace(HEADER, HEADER.lower().replace("node-bootstrap", "nodebootstrap"))
+
+
+def warns(*words):
+    """One line in the journal, beside the failure."""
+    def check(world, run):
+        [said] = [line for line in run.lines if "looks as if it were meant for this program, and is passed over" in line]
+        assert all(word in said for word in words), said
+        assert not [line for line in run.lines if "holds nothing for this program" in line and line not in (said, *failures(run))]
+    return check
+
+
+def failures(run):
+    return [line for line in run.lines if "token-missing" in line]
+
+
 TEXT = {"name": "node-bootstrap.token", "text": TOKEN}
 DATA = {"name": "node-bootstrap.token", "data": base64.b64encode(TOKEN.encode()).decode()}
 FOREIGN = {"name": "other.service", "text": "x"}
@@ -112,6 +133,7 @@ FORMS = [
     CloudCase("MIME, cloud-config in it", gives(mime(lambda world: part("text/cloud-config", cloud_config(world))))),
     CloudCase("MIME in MIME", gives(mime(lambda world: email.message_from_string(mime(ours)(world))))),
     CloudCase("cloud-config", gives(cloud_config)),
+    CloudCase("cloud-config behind an empty line", gives(lambda world: "\ufeff\n" + cloud_config(world))),
     CloudCase("cloud-config in gzip and base64", gives(lambda world: base64.b64encode(gzip.compress(cloud_config(world).encode())))),
     CloudCase("systemd's credentials", gives(credentials(TEXT))),
     CloudCase("systemd's credentials, data", gives(credentials(DATA, first="#systemd-userdata\n"))),
@@ -125,6 +147,13 @@ FORMS = [
     CloudCase("Ignition", gives('{"ignition": {"version": "3.4.0"}}'), *MISSING),
     CloudCase("systemd's credentials of others", gives(json.dumps({"systemd.credentials": [FOREIGN]})), *MISSING),
     CloudCase("bytes", gives(bytes(range(256)) * 16), *MISSING),
+    CloudCase("a cloud-config with a hyphen in the key", gives(hyphen), *MISSING, "line 5: expected 'node_bootstrap:', found 'node-bootstrap:'",
+              check=warns("the user data of Amazon EC2", "line 5: expected 'node_bootstrap:', found 'node-bootstrap:'")),
+    CloudCase("a cloud-config without its first line", gives(lambda world: cloud_config(world).removeprefix("#cloud-config\n")), *MISSING, "#cloud-config",
+              check=warns("line 4: expected '#cloud-config'")),
+    CloudCase("a document in small letters", gives(small_letters), *MISSING, "line 1: expected 'apiVersion: node-bootstrap/v1'", check=warns("nodebootstrap/...")),
+    CloudCase("the place of the cloud for a token", gives(None), *MISSING, "a token may stand there in instance tag 'node-bootstrap-token' or in the user data"),
+    CloudCase("the place of a cloud without another one", gives(None, metadata.Hetzner), *MISSING, "a token may stand there in the user data"),
     CloudCase("white space", gives("\n \n"), *MISSING),
 
     CloudCase("gzip that is cut", gives(lambda world: to_gzip(world)[:-20]), *MALFORMED, "gzip"),
@@ -243,7 +272,8 @@ PRECEDENCE = [
     *(CloudCase(f"narrower place beside {name}", beside(data), None, 0, said) for name, data, said in (
         ("gzip that is cut", gzip.compress(SCRIPT.encode())[:-20], "gzip that is cut or damaged"),
         ("gzip that is too large", gzip.compress(b"#" * (2 * 1024 * 1024)), "gzip of more than 1 MiB"),
-        ("a script", SCRIPT, "a shell script"))),
+        ("a script", SCRIPT, "a shell script"),
+        ("what was meant for this program", "node-bootstrap: {}\n", "is passed over: line 1: expected 'node_bootstrap:'"))),
     CloudCase("narrower place of OpenStack", beside(gzip.compress(SCRIPT.encode())[:-20], metadata.OpenStack), None, 0, "gzip that is cut"),
     CloudCase("narrower place of VMware", vmware(TOKEN), None, 0, "gzip that is cut", "guestinfo.node-bootstrap.token"),
     CloudCase("user data of VMware", vmware(None), *MALFORMED, "gzip that is cut"),

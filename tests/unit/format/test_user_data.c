@@ -50,6 +50,7 @@ static struct user_data_case cases[] = {
         { "a document inside another one", "apiVersion: v1\nkind: ConfigMap\ndata:\n  a: |\n    kind: NodeBootstrap\n", NOTHING, "data of another program" },
         { "a value that is not ours", "kind: NodeBootstrapX\napiVersion: xnode-bootstrap/v1\n", NOTHING, "data of another program" },
         { "a shell script", "#!/bin/sh\ncat <<E\n" OURS "E\n", NOTHING, "a shell script" },
+        { "a shell script behind empty lines", "\n\n#!/bin/sh\ncat <<E\n" OURS "E\n", NOTHING, "a shell script" },
         { "a list of addresses", "#include\nhttps://a/b\n", NOTHING, "a list of addresses for cloud-init" },
         { "a boothook", "#cloud-boothook\n#!/bin/sh\n", NOTHING, "a boothook for cloud-init" },
         { "a template", "## template: jinja\n#cloud-config\nnode_bootstrap: {{ x }}\n", NOTHING, "a template for cloud-init" },
@@ -73,6 +74,8 @@ static struct user_data_case cases[] = {
           "{\n\"apiVersion\": \"node-bootstrap/v1\", \"kind\": \"NodeBootstrap\"}\n" },
         { "a cloud-config in JSON", "#cloud-config\n{\"a\": [{}], \"node_bootstrap\": {\"timeout\": \"5m\"}}\n", DOCUMENT, "a cloud-config",
           "{apiVersion: node-bootstrap/v1, kind: NodeBootstrap, \n\"timeout\": \"5m\"}\n" },
+        { "a cloud-config behind a byte order mark and an empty line", "\xef\xbb\xbf\r\n#Cloud-Config\nnode_bootstrap:\n  timeout: 5m\n", DOCUMENT, "a cloud-config",
+          "{apiVersion: node-bootstrap/v1, kind: NodeBootstrap, \n\n\n\"timeout\": \"5m\"}\n" },
         { "a cloud-config whose keys are not indented", "#cloud-config\nnode_bootstrap:\ntimeout: 5m\n",
           .detail = "x:2: node_bootstrap: expected a mapping, found nothing; the keys below it have to be indented" },
         { "a cloud-config with a list", "#cloud-config\nnode_bootstrap:\n- a\n", .detail = "x:3: node_bootstrap: expected a mapping, found a list" },
@@ -81,6 +84,10 @@ static struct user_data_case cases[] = {
         { "a cloud-config that is broken", "#cloud-config\nnode_bootstrap: {\n", .detail = "x:3: expected YAML: did not find expected node content" },
 
         { "credentials", "{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}", CREDENTIALS, "credentials in JSON", .token = TOKEN },
+        { "credentials behind their line and an empty one", "\n#systemd-userdata\n{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}",
+          CREDENTIALS, "credentials in JSON", .token = TOKEN },
+        { "credentials behind an empty line", "\n {\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}", CREDENTIALS,
+          "credentials in JSON", .token = TOKEN },
         { "credentials behind their line", "#systemd-userdata\n{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}", CREDENTIALS,
           "credentials in JSON", .token = TOKEN },
         { "all credentials that are taken",
@@ -137,6 +144,43 @@ static struct user_data_case cases[] = {
           "a MIME message without a part for this program" },
 };
 
+struct near_case {
+        const char *name, *text, *near_miss;
+};
+
+static struct near_case near_cases[] = {
+        { "a hyphen in the key", "#cloud-config\nusers: []\nnode-bootstrap:\n  timeout: 5m\n", "line 3: expected 'node_bootstrap:', found 'node-bootstrap:'" },
+        { "the key as the kind is written", "#cloud-config\nNodeBootstrap: {}\n", "line 2: expected 'node_bootstrap:', found 'NodeBootstrap:'" },
+        { "the key in quotes, a letter short", "#cloud-config\n\"node_bootsrap\": {}\n", "line 2: expected 'node_bootstrap:', found 'node_bootsrap:'" },
+        { "the key in another document", "#cloud-config\na: b\n...\nnode_bootstrap: {}\n", "line 4: expected 'node_bootstrap:' at the top of the first document, found it elsewhere" },
+        { "a document below the first line of another tool", "#cloud-config\n" OURS,
+          "line 2: expected the keys of the document below 'node_bootstrap:', or no '#cloud-config' above it; found 'apiVersion:'" },
+        { "no first line", "hostname: a\nnode_bootstrap:\n  timeout: 5m\n", "line 2: expected '#cloud-config' in a line above 'node_bootstrap:', the first one; found none" },
+        { "a first line with a space", "# cloud-config\nnode_bootstrap:\n  timeout: 5m\n",
+          "line 2: expected '#cloud-config' in a line above 'node_bootstrap:', the first one; found none" },
+        { "neither first line nor key", "node-bootstrap:\n  timeout: 5m\n", "line 1: expected 'node_bootstrap:' below a first line '#cloud-config', found 'node-bootstrap:'" },
+        { "a template", "## template: jinja\n#cloud-config\nnode_bootstrap: {}\n",
+          "line 3: expected '#cloud-config' in a line above 'node_bootstrap:', the first one; found none" },
+        { "a kind in small letters", "kind: nodebootstrap\n", "line 1: expected 'kind: NodeBootstrap', found 'kind: nodebootstrap'" },
+        { "a key of the header in capitals", "Kind: NodeBootstrap\n", "line 1: expected 'kind: NodeBootstrap', found 'Kind: NodeBootstrap'" },
+        { "a JoinConfiguration in small letters", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: joinconfiguration\n",
+          "line 2: expected 'kind: JoinConfiguration', found 'kind: joinconfiguration'" },
+        { "a version of another spelling", "apiVersion: NodeBootstrap/v1\n", "line 1: expected 'apiVersion: node-bootstrap/v1', found 'apiVersion: NodeBootstrap/...'" },
+        { "what may be a token is not shown", "apiVersion: nodebootstrap/" TOKEN "\n", "line 1: expected 'apiVersion: node-bootstrap/v1', found 'apiVersion: nodebootstrap/...'" },
+        { "a part of a message", MULTIPART PART("text/x-shellscript", "node_bootstrap:") PART("text/cloud-config", "node-bootstrap: {}") END,
+          "line 1: expected 'node_bootstrap:', found 'node-bootstrap:', in part 2 of a MIME message" },
+
+        { "no near miss: a cloud-config of others", "#cloud-config\nbootcmd: []\nnode: {}\nwrite_files:\n- content: |\n    node_bootstrap:\n", "" },
+        { "no near miss: a script", "#!/bin/sh\nnode_bootstrap: a\nkind: nodebootstrap\n", "" },
+        { "no near miss: objects of others", "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n---\nkind: InitConfiguration\n---\nkind: Node\n", "" },
+        { "no near miss: a document inside another one", "apiVersion: v1\nkind: ConfigMap\ndata:\n  a: |\n    kind: nodebootstrap\n", "" },
+        { "no near miss: no word", "n\001de_bootstrap: a\nn\xc3\xb6"
+                                   "de_bootstrap: a\n: a\nkind:\nkind: 'nodebootstrap\n",
+          "" },
+        { "no near miss: ours", "#cloud-config\nnode_bootstrap: {}\nnode-bootstrap: {}\n", "" },
+        { "no near miss: a part for us beside it", MULTIPART PART("text/plain", "node-bootstrap: {}") PART(OWN, OURS) END, "" },
+};
+
 static const char *text_of(const struct nb_secret *secret) {
         return secret->data ? secret->data : "";
 }
@@ -159,6 +203,23 @@ static void check(const struct user_data_case *c, const char *data, size_t len, 
                 assert_string_equal(user_data.document.data, c->document ? c->document : c->text);
         assert_string_equal(text_of(&user_data.token), c->token ? c->token : "");
         assert_string_equal(text_of(&user_data.tls_bootstrap_token), c->tls_token ? c->tls_token : "");
+        nb_user_data_done(&user_data);
+}
+
+static void tells_near_miss(void **state) {
+        const struct near_case *c = *state;
+        _cleanup_(nb_buffer_done) struct nb_buffer base64 = NB_BUFFER_INIT(NB_USER_DATA_MAX);
+        struct nb_user_data user_data = NB_USER_DATA_INIT;
+        struct nb_failure f = { 0 };
+        char wrapped[256];
+
+        assert_int_equal(nb_user_data_parse("x", c->text, strlen(c->text), &user_data, &f), 0);
+        assert_string_equal(user_data.near_miss, c->near_miss);
+        nb_user_data_done(&user_data);
+        assert_int_equal(nb_base64_encode(c->text, strlen(c->text), &base64), 0);
+        assert_int_equal(nb_user_data_parse("x", base64.data, base64.len, &user_data, &f), 0);
+        (void)snprintf(wrapped, sizeof(wrapped), "%s%s", c->near_miss, c->near_miss[0] ? ", in base64" : "");
+        assert_string_equal(user_data.near_miss, wrapped);
         nb_user_data_done(&user_data);
 }
 
@@ -354,6 +415,7 @@ static void memory_runs_out(void **state) {
 int main(void) {
         CASES(cases, reads);
         CASES(cases, reads_wrapped);
+        CASES(near_cases, tells_near_miss);
         CASE(a_gzip_bomb_has_a_ceiling);
         CASE(gzip_that_is_cut_or_longer_is_unreadable);
         CASE(a_part_of_gzip_that_is_cut);
