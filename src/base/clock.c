@@ -5,11 +5,15 @@
 
 #include "base/clock.h"
 
-uint64_t nb_now_ms(void) {
+uint64_t nb_now_usec(void) {
         struct timespec now;
 
         (void)clock_gettime(CLOCK_BOOTTIME, &now);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t nb_now_ms(void) {
+        return nb_now_usec() / 1000;
 }
 
 time_t nb_build_time(void) {

@@ -13,6 +13,7 @@
 #define NB_RFC3339_SIZE 32 /* "2026-01-02T15:04:05Z" and a NUL, with room for any year */
 
 uint64_t nb_now_ms(void);
+uint64_t nb_now_usec(void);
 
 /* When this program was made, by its source: a clock that stands before it is wrong. */
 time_t nb_build_time(void);

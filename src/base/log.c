@@ -34,6 +34,10 @@ static const char *const field_names[_NB_FIELD_N] = {
         [NB_FIELD_USER] = "USER",
         [NB_FIELD_CA_SHA256] = "CA_SHA256",
         [NB_FIELD_DURATION_USEC] = "DURATION_USEC",
+        [NB_FIELD_AGE_USEC] = "AGE_USEC",
+        [NB_FIELD_RESOLVE_USEC] = "RESOLVE_USEC",
+        [NB_FIELD_TCP_USEC] = "TCP_USEC",
+        [NB_FIELD_TLS_USEC] = "TLS_USEC",
 };
 
 static char values[_NB_FIELD_N][FIELD_SIZE];

@@ -24,6 +24,10 @@ enum nb_field {
         NB_FIELD_USER,
         NB_FIELD_CA_SHA256,
         NB_FIELD_DURATION_USEC,
+        NB_FIELD_AGE_USEC,
+        NB_FIELD_RESOLVE_USEC,
+        NB_FIELD_TCP_USEC,
+        NB_FIELD_TLS_USEC,
         _NB_FIELD_N,
 };
 

@@ -132,6 +132,7 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
         if (!transfer)
                 return;
         transfer->http->has_connected |= nb_http_is_connected(transfer);
+        nb_http_note_connection(transfer);
         for (p = &transfer->http->first; *p; p = &(*p)->next)
                 if (*p == transfer) {
                         *p = transfer->next;
@@ -180,6 +181,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request, s
         (void)snprintf(transfer->what, sizeof(transfer->what), "%s", request->what);
         transfer->easy = curl_easy_init();
         r = transfer->easy ? nb_http_transfer_setup(transfer, request, f) : nb_failure_set_memory(f);
+        transfer->begin_usec = nb_now_usec();
         if (r >= 0 && curl_multi_add_handle(http->multi, transfer->easy) != CURLM_OK)
                 r = nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not take the request for %s", request->what);
         if (r < 0) {

@@ -89,6 +89,14 @@ struct nb_http_answer {
         char *certificate;       /* PEM of the server's own, where it was to be kept and the connection is a new one; else NULL */
 };
 
+/* How a connection over TLS was made. The steps follow each other. */
+struct nb_http_connection {
+        uint64_t begin_usec;   /* nb_now_usec() */
+        uint64_t resolve_usec; /* of the name, or of the proxy's; 0 where that is an address */
+        uint64_t tcp_usec;
+        uint64_t tls_usec; /* through a proxy, with what that took to answer */
+};
+
 /* An answer of a server that has proven nothing. */
 struct nb_unverified {
         struct nb_http_answer answer;
@@ -128,6 +136,9 @@ int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unver
 
 /* Whether any transfer that is gone had a connection, whatever became of it. */
 bool nb_http_has_connected(const struct nb_http *http);
+
+/* The newest connection of transfers that are gone, once: false when none was made since the last call. */
+bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection);
 
 /* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, NB_PROXY_REFUSED. */
 bool nb_http_is_unanswered(enum nb_code code);

@@ -39,13 +39,6 @@ static int outcome_untrusted(const struct nb_http_transfer *transfer, struct nb_
         return nb_failure_set(f, code, EKEYREJECTED, "%s: %s", transfer->what, reason[0] ? reason : text);
 }
 
-bool nb_http_is_connected(const struct nb_http_transfer *transfer) {
-        curl_off_t connected_us = 0;
-
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
-        return connected_us > 0;
-}
-
 static int outcome_timeout(const struct nb_http_transfer *transfer, struct nb_failure *f) {
         if (!nb_http_is_connected(transfer))
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s: no connection within %u s", transfer->what,

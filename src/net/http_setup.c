@@ -103,8 +103,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *userdata) {
         return len;
 }
 
-/* "169.254.169.254" or "[fd00:ec2::254]", with or without a port. */
-static bool is_address(const char *host, size_t len) {
+bool nb_http_is_address(const char *host, size_t len) {
         char text[INET6_ADDRSTRLEN];
         struct in6_addr address;
         bool is_ipv6 = len > 0 && host[0] == '[';
@@ -128,7 +127,7 @@ static int set_url_metadata(struct nb_http_transfer *transfer, const char *url) 
         if (transfer->http->is_verified)
                 assert(!strncmp(url, "https://", strlen("https://")));
         else
-                assert(!strncmp(url, "http://", strlen("http://")) && is_address(slashes + 2, strcspn(slashes + 2, "/")));
+                assert(!strncmp(url, "http://", strlen("http://")) && nb_http_is_address(slashes + 2, strcspn(slashes + 2, "/")));
         return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
 }
 
@@ -142,6 +141,7 @@ static int set_url(struct nb_http_transfer *transfer, const char *url) {
         if (transfer->http->is_metadata)
                 return set_url_metadata(transfer, url);
         assert(!strncmp(url, "https://", strlen("https://")) && path);
+        transfer->is_address = nb_http_is_address(host, (size_t)(path - host));
         if (!name[0])
                 return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
         port = memrchr(host, ':', (size_t)(path - host));

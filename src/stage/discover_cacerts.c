@@ -76,6 +76,7 @@ static int confirm_verified(const struct nb_join *join, const struct nb_url *end
                 return nb_join_blame_clock(join, r, f);
         if (again.body.len != first->body.len || memcmp(again.body.data, first->body.data, first->body.len) != 0)
                 return nb_failure_set(f, NB_CACERTS_CHANGED, EKEYREJECTED, "/cacerts of %s is another one when TLS is verified by the CA of the token", name);
+        nb_report_new_connection(&api);
         return 0;
 }
 

@@ -63,6 +63,8 @@ static int fetch_newer(const struct nb_join *join, const struct facts *old, stru
                 r = nb_kubeconfig_parse_cluster(info.kubeconfig, info.kubeconfig_len, &newer->cluster, f);
         if (r >= 0)
                 r = select_ca(join, newer, f);
+        if (r >= 0 || !is_of_the_way(f))
+                nb_report_new_connection(&api);
         return r;
 }
 

@@ -39,7 +39,11 @@ static int fetch(struct nb_join *join, const char *url, struct nb_http_answer *r
         r = nb_api_init(&api, &server, join->bootstrap->url_ca, join->bootstrap->url_ca_len, NULL, f);
         if (r >= 0)
                 r = nb_join_blame_clock(join, nb_http_perform(api.http, &request, join->deadline_ms, ret_answer, f), f);
-        return r < 0 ? r : verify_status(ret_answer, what, f);
+        if (r >= 0)
+                r = verify_status(ret_answer, what, f);
+        if (r >= 0)
+                nb_report_new_connection(&api);
+        return r;
 }
 
 int nb_stage_discover_url(struct nb_join *join, struct nb_failure *f) {

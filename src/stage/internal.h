@@ -21,6 +21,11 @@ void nb_join_report_done(struct nb_join *join);
  * open whether there was another. */
 void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f);
 
+/* connection.c: how long a connection took to make, for the journal: where it served its purpose, or where the join ends with it. The second form is of
+ * the newest one since the last call; nothing when there is none. */
+void nb_report_connection(const struct nb_http_connection *connection, const char *endpoint);
+void nb_report_new_connection(const struct nb_api *api);
+
 /* report.c: the server's clock by its last Date header; how far this machine's is behind it (negative: ahead); 0 when not known. */
 int64_t nb_join_clock_skew_sec(const struct nb_join *join);
 

@@ -96,12 +96,13 @@ static int connect_api(struct nb_join *join, struct nb_failure *f) {
         return 0;
 }
 
-static void log_done(const struct stage *stage, uint64_t duration_ms, struct nb_join *join) {
+static void log_done(const struct stage *stage, uint64_t duration_usec, struct nb_join *join) {
         nb_join_report_done(join);
+        nb_report_new_connection(&join->api);
         if (!stage->done)
                 return;
-        nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
-        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s, after %" PRIu64 " ms", stage->name, stage->done, duration_ms);
+        nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_usec);
+        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s, after %" PRIu64 " ms", stage->name, stage->done, duration_usec / 1000);
         nb_log_field(NB_FIELD_DURATION_USEC, NULL);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
 }
@@ -132,7 +133,7 @@ static void add_patience(const struct nb_join *join, struct nb_failure *f) {
 }
 
 int nb_join_run(struct nb_join *join, struct nb_failure *f) {
-        uint64_t stage_ms = nb_now_ms();
+        uint64_t begin_usec = nb_now_usec();
         struct nb_retry retry = { 0 };
         struct nb_failure before = { 0 };
         unsigned n_again = 0;
@@ -148,9 +149,9 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
                 nb_retry_last_word(&before, f);
                 before = *f;
                 if (r == 0) {
-                        log_done(stage, nb_now_ms() - stage_ms, join);
+                        log_done(stage, nb_now_usec() - begin_usec, join);
                         i++;
-                        stage_ms = nb_now_ms();
+                        begin_usec = nb_now_usec();
                         retry = (struct nb_retry){ 0 };
                 } else if (r == NB_STAGE_REQUEST) {
                         i = plan.request;
@@ -158,6 +159,7 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
                 } else if (r != -ECANCELED && !stage->has_retried)
                         r = nb_pause_before_retry(&retry, &join->waiting_since, join->deadline_ms, r, f);
                 if (r < 0) {
+                        nb_report_new_connection(&join->api);
                         if (f->code != NB_NONE)
                                 add_patience(join, f);
                         return r;

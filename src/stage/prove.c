@@ -78,6 +78,7 @@ static int confirm_verified(const struct nb_join *join, const struct nb_url *end
         if (again.kubeconfig_len != info->kubeconfig_len || memcmp(again.kubeconfig, info->kubeconfig, info->kubeconfig_len) != 0)
                 return nb_failure_set(f, NB_CLUSTER_INFO_CHANGED, EKEYREJECTED,
                                       "cluster-info from %s is another one when TLS is verified by the proven CA", name);
+        nb_report_new_connection(&api);
         return 0;
 }
 

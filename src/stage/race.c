@@ -18,6 +18,7 @@ struct candidate {
         struct nb_retry retry;
         uint64_t due_ms;
         struct nb_failure failure; /* of its last attempt */
+        struct nb_http_connection connection;
         bool is_out;
 };
 
@@ -74,6 +75,7 @@ static int give_up(const struct race *race, struct nb_failure *f) {
 
         nb_endpoint_format(c->url, name);
         nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
+        nb_report_connection(&c->connection, name);
         if (c->failure.code == NB_NONE)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT, "%s %s: no answer until the deadline", race->kind->what, name);
         *f = c->failure;
@@ -111,6 +113,7 @@ static int judge(struct nb_join *join, const struct race *race, struct candidate
 
         nb_failure_clear(&c->failure);
         r = nb_http_finish_unverified(TAKE(c->transfer), &unverified, &c->failure);
+        (void)nb_http_take_connection(race->http, &c->connection);
         if (r < 0)
                 return r;
         note_date(join, &unverified.answer);
@@ -157,6 +160,8 @@ static int run_race(struct nb_join *join, struct race *race, struct nb_failure *
                 }
                 c = candidate_of(race, done);
                 r = judge(join, race, c);
+                if (r >= 0)
+                        nb_report_connection(&c->connection, join->endpoint);
                 if (r >= 0 || r == -ECANCELED)
                         return r;
                 plan(join, c);

@@ -50,7 +50,10 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        return nb_join_blame_clock(join, nb_k3s_sign(&api, &request, join->deadline_ms, ret_pem, f), f);
+        r = nb_join_blame_clock(join, nb_k3s_sign(&api, &request, join->deadline_ms, ret_pem, f), f);
+        if (r >= 0)
+                nb_report_new_connection(&api);
+        return r;
 }
 
 static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {

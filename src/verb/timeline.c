@@ -17,7 +17,8 @@ struct reading {
         char stage[32];     /* that the last entry belongs to */
         uint64_t mark_usec; /* until when everything is told */
         uint64_t last_usec;
-        char waited[64]; /* what this stage has waited for */
+        uint64_t connected_usec; /* when this stage said that it had connected; 0 when it did not */
+        char waited[64];         /* what this stage has waited for */
         bool is_over;
 };
 
@@ -33,6 +34,7 @@ static void add(struct reading *reading, const char *stage, uint64_t begin_usec,
                 (void)snprintf(row->code, sizeof(row->code), "%s", code);
         }
         reading->mark_usec = end_usec;
+        reading->connected_usec = 0;
         reading->waited[0] = '\0';
 }
 
@@ -43,11 +45,38 @@ static void end(struct reading *reading, enum nb_timeline_outcome outcome, const
         (void)snprintf(reading->timeline->message, sizeof(reading->timeline->message), "%s", message);
 }
 
-static void take_done(struct reading *reading, const struct nb_unit_entry *entry) {
-        uint64_t duration_usec = strtoull(entry->fields[NB_FIELD_DURATION_USEC], NULL, 10);
+static uint64_t read_usec(const struct nb_unit_entry *entry, enum nb_field field) {
+        return strtoull(entry->fields[field], NULL, 10);
+}
 
-        add(reading, entry->fields[NB_FIELD_STAGE], duration_usec < entry->when_usec ? entry->when_usec - duration_usec : 0, entry->when_usec,
-            NB_TIMELINE_DONE, reading->waited);
+static uint64_t before(const struct nb_unit_entry *entry, uint64_t usec) {
+        return usec < entry->when_usec ? entry->when_usec - usec : 0;
+}
+
+static void take_connection(struct reading *reading, const struct nb_unit_entry *entry) {
+        struct nb_timeline_connection connection = {
+                .begin_usec = before(entry, read_usec(entry, NB_FIELD_AGE_USEC)),
+                .resolve_usec = read_usec(entry, NB_FIELD_RESOLVE_USEC),
+                .tcp_usec = read_usec(entry, NB_FIELD_TCP_USEC),
+                .tls_usec = read_usec(entry, NB_FIELD_TLS_USEC),
+        };
+
+        (void)snprintf(connection.endpoint, sizeof(connection.endpoint), "%s", entry->fields[NB_FIELD_ENDPOINT]);
+        nb_timeline_add_connection(reading->timeline, &connection);
+        /* Nothing was told before. */
+        if (reading->timeline->n_rows == 0 && connection.begin_usec < reading->mark_usec)
+                reading->mark_usec = connection.begin_usec;
+        reading->connected_usec = entry->when_usec;
+}
+
+/* One that does not say that it is done, and connected last of all, was done then. */
+static void leave_stage(struct reading *reading) {
+        if (reading->connected_usec > 0)
+                add(reading, reading->stage, reading->mark_usec, reading->connected_usec, NB_TIMELINE_DONE, reading->waited);
+}
+
+static void take_done(struct reading *reading, const struct nb_unit_entry *entry) {
+        add(reading, entry->fields[NB_FIELD_STAGE], before(entry, read_usec(entry, NB_FIELD_DURATION_USEC)), entry->when_usec, NB_TIMELINE_DONE, reading->waited);
 }
 
 static void take_failure(struct reading *reading, const struct nb_unit_entry *entry) {
@@ -66,9 +95,13 @@ static void take(struct reading *reading, const struct nb_unit_entry *entry) {
                 reading->mark_usec = entry->when_usec;
         reading->last_usec = entry->when_usec;
         /* What the installer does before is of no length. */
-        if (stage[0] && strcmp(stage, "inspect") != 0)
+        if (stage[0] && strcmp(stage, "inspect") != 0 && strcmp(stage, reading->stage) != 0) {
+                leave_stage(reading);
                 (void)snprintf(reading->stage, sizeof(reading->stage), "%.31s", stage);
-        if (is(entry, NB_STAGE_DONE))
+        }
+        if (is(entry, NB_CONNECTED))
+                take_connection(reading, entry);
+        else if (is(entry, NB_STAGE_DONE))
                 take_done(reading, entry);
         else if (is(entry, NB_JOINED)) {
                 (void)snprintf(reading->stage, sizeof(reading->stage), INSTALL);

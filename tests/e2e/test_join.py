@@ -137,18 +137,25 @@ def test_status_prints_what_was_installed(joined, cluster):
         assert expected in said, said
 
 
-def test_status_tells_what_the_join_took(joined):
+def test_status_tells_what_the_join_took(joined, cluster):
     found = json.loads(joined.run("node-bootstrap", "status", "--json").stdout)
     assert found["joined"] is True and found["node"] == joined.name
     took = found["lastJoin"]
     assert (took["outcome"], took["error"]) == ("done", None)
-    assert [s["stage"] for s in took["stages"]] == ["discover", "request", "await", "hand-over", "install"]
+    assert [s["stage"] for s in took["stages"]] == ["discover", "node", "request", "await", "hand-over", "install"]
     assert all(s["outcome"] == "done" for s in took["stages"])
     # One after the other, within what all of them took.
     ends = [s["offsetUsec"] + s["durationUsec"] for s in took["stages"]]
     assert ends == sorted(ends) and ends[-1] == took["durationUsec"]
+    text = joined.run("node-bootstrap", "status").stdout
     for stage in took["stages"]:
-        assert re.search(rf"^  {stage['stage']} .*█|^  {stage['stage']} .*[▏▎▍▌▋▊▉]", joined.run("node-bootstrap", "status").stdout, re.M), stage
+        assert re.search(rf"^  {stage['stage']} .*[█▏▎▍▌▋▊▉]", text, re.M), stage
+    # The unverified connection and the verified one, both to an address.
+    assert [len(s["connections"]) for s in took["stages"]] == [1, 1, 0, 0, 0, 0]
+    for connection in took["stages"][0]["connections"] + took["stages"][1]["connections"]:
+        assert connection["endpoint"] == cluster.front.endpoint and connection["resolveUsec"] is None, connection
+        assert 0 < connection["tcpUsec"] + connection["tlsUsec"] < took["durationUsec"], connection
+    assert len(re.findall(r"^    tls .*[█▏▎▍▌▋▊▉]", text, re.M)) == 2
 
 
 def test_node_stays_in_touch(joined, cluster):

@@ -336,12 +336,16 @@ class Proxy:
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
+    @staticmethod
+    def resolve(host):
+        return host
+
     def _serve(self, client):
         method, target, *_ = client.recv(65536).decode().split(" ")
         assert method == "CONNECT"
         self.asked.append(target)
         host, port = target.rsplit(":", 1)
-        with client, socket.create_connection((host, int(port))) as server:
+        with client, socket.create_connection((self.resolve(host), int(port))) as server:
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
             back.start()

@@ -2,59 +2,28 @@
 """node-bootstrap status: what it makes of a journal."""
 
 import json
-import subprocess
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from machine import FAILURES
+import apiserver
+import faults
+from journal import Journal, LoggingMachine
+from machine import SECRET, TOKEN_ID, World
 
-SECOND = 1_000_000
-BEGIN = 1_767_323_045 * SECOND      # 2026-01-02T03:04:05Z
-UNIT = "node-bootstrap.service"
-REMOTE = "/lib/systemd/systemd-journal-remote"
-
-
-class Journal:
-    """A journal's files, made of entries in journalctl's export format."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        folder.mkdir()
-        self.text = ""
-        self.count = 0
-
-    def entry(self, at, code=None, run="1", unit=UNIT, **fields):
-        self.count += 1
-        when = BEGIN + round(at * SECOND)
-        named = {
-            "__REALTIME_TIMESTAMP": when, "__MONOTONIC_TIMESTAMP": when - BEGIN + SECOND, "_BOOT_ID": "b" * 32, "_MACHINE_ID": "c" * 32,
-            "_SYSTEMD_UNIT": unit, "_SYSTEMD_INVOCATION_ID": run * 32, "PRIORITY": 6, "MESSAGE": f"entry {self.count}",
-            **({"MESSAGE_ID": FAILURES[code]["message-id"]} if code else {}),
-            **{key if key.isupper() and key in ("PRIORITY", "MESSAGE") else f"NODE_BOOTSTRAP_{key}": value for key, value in fields.items()},
-        }
-        self.text += "".join(f"{key}={value}\n" for key, value in named.items()) + "\n"
-        return self
-
-    def done(self, at, stage, seconds, **more):
-        return self.entry(at, "stage-done", STAGE=stage, DURATION_USEC=round(seconds * SECOND), **more)
-
-    def failure(self, at, code, stage=None, priority=3, **more):
-        return self.entry(at, code, ERROR=code, PRIORITY=priority, MESSAGE=f"it is {code}", **({"STAGE": stage} if stage else {}), **more)
-
-    def status(self, machine, *options):
-        subprocess.run([REMOTE, "--output", self.folder / "test.journal", "-"], input=self.text, text=True, check=True, capture_output=True)
-        return machine.status(f"--journal={self.folder}", *options)
-
-    def last_join(self, machine):
-        run = self.status(machine, "--json")
-        assert run.stderr == "", run.stderr
-        return json.loads(run.stdout)["lastJoin"]
+NAME = "cp.example.org"
 
 
 @pytest.fixture
 def journal(tmp_path):
     return Journal(tmp_path / "journal")
+
+
+def last_join(journal, machine):
+    run = journal.status(machine, "--json")
+    assert run.stderr == "", run.stderr
+    return json.loads(run.stdout)["lastJoin"]
 
 
 def joined(journal, run="1", at=0):
@@ -70,7 +39,7 @@ def stages(found):
 
 
 def test_a_join(machine, journal):
-    found = joined(journal).last_join(machine)
+    found = last_join(joined(journal), machine)
     assert stages(found) == [
         ("discover", 0, 20000, "done", None), ("request", 20000, 10000, "done", None), ("await", 30000, 2000000, "done", "csr-pending"),
         ("hand-over", 2030000, 10000, "done", None), ("install", 2040000, 20000, "done", None),
@@ -98,7 +67,7 @@ def test_a_join_as_a_picture(machine, journal):
 
 def test_a_failure(machine, journal):
     journal.done(0.02, "discover", 0.02).failure(30, "token-rejected", "request")
-    found = journal.last_join(machine)
+    found = last_join(journal, machine)
     assert stages(found)[-1] == ("request", 20000, 29980000, "failed", "token-rejected")
     assert (found["outcome"], found["error"], found["message"]) == ("failed", "token-rejected", "it is token-rejected")
     text = journal.status(machine).stdout
@@ -107,40 +76,40 @@ def test_a_failure(machine, journal):
 
 
 def test_a_failure_before_any_stage(machine, journal):
-    found = journal.failure(0, "token-missing").last_join(machine)
+    found = last_join(journal.failure(0, "token-missing"), machine)
     assert stages(found) == [("prepare", 0, 0, "failed", "token-missing")]
 
 
 def test_a_join_under_way(machine, journal):
     """The last that such a journal tells is that it waits."""
     journal.done(0.02, "discover", 0.02).failure(5, "csr-pending", "await", priority=4)
-    found = journal.last_join(machine)
+    found = last_join(journal, machine)
     assert stages(found)[-1] == ("await", 20000, 4980000, "under-way", "csr-pending")
     assert (found["outcome"], found["error"]) == ("under-way", "csr-pending")
 
 
 def test_a_join_that_was_stopped(machine, journal):
     journal.done(0.02, "discover", 0.02).entry(3, "stopped", STAGE="await")
-    found = journal.last_join(machine)
+    found = last_join(journal, machine)
     assert (found["outcome"], found["error"]) == ("failed", "stopped") and found["stages"][-1]["stage"] == "await"
 
 
 def test_a_boot_of_a_joined_machine_is_no_join(machine, journal):
     joined(journal)
     journal.entry(60, "already-joined", run="2").entry(120, "already-joined", run="3")
-    assert journal.last_join(machine)["begin"] == "2026-01-02T03:04:05.000000Z"
+    assert last_join(journal, machine)["begin"] == "2026-01-02T03:04:05.000000Z"
 
 
 def test_the_last_of_several_joins(machine, journal):
     joined(joined(journal), run="2", at=3600)
     journal.entry(7200, "already-joined", run="3")
-    found = journal.last_join(machine)
+    found = last_join(journal, machine)
     assert found["begin"] == "2026-01-02T04:04:05.000000Z" and len(found["stages"]) == 5
 
 
 def test_other_units_are_passed_over(machine, journal):
     joined(journal).failure(10, "token-missing", run="2", unit="other.service")
-    assert journal.last_join(machine)["outcome"] == "done"
+    assert last_join(journal, machine)["outcome"] == "done"
 
 
 def test_control_characters_in_the_journal(machine, journal):
@@ -148,10 +117,132 @@ def test_control_characters_in_the_journal(machine, journal):
     assert "\x1b" not in journal.status(machine).stdout + journal.status(machine, "--json").stdout + journal.status(machine, "--plot").stdout
 
 
+def connected(journal):
+    """By name at first; then to the address, in a stage that does not say that it is done."""
+    journal.connected(0.011, "discover", 0.011, ENDPOINT="cp:6443", RESOLVE_USEC=3000, TCP_USEC=1000, TLS_USEC=5000).done(0.012, "discover", 0.012)
+    journal.connected(0.022, "node", 0.009, ENDPOINT="10.0.0.10:6443", TCP_USEC=1000, TLS_USEC=6000).done(0.032, "request", 0.01)
+    return journal
+
+
+def test_connections(machine, journal):
+    found = last_join(connected(journal), machine)
+    assert stages(found)[:3] == [("discover", 0, 12000, "done", None), ("node", 12000, 10000, "done", None), ("request", 22000, 10000, "done", None)]
+    assert [stage["connections"] for stage in found["stages"]] == [
+        [{"endpoint": "cp:6443", "offsetUsec": 0, "resolveUsec": 3000, "tcpUsec": 1000, "tlsUsec": 5000}],
+        [{"endpoint": "10.0.0.10:6443", "offsetUsec": 13000, "resolveUsec": None, "tcpUsec": 1000, "tlsUsec": 6000}], [], []]
+
+
+def test_connections_as_text(machine, journal):
+    text = connected(journal).status(machine).stdout.split("The last join")[1]
+    names = [line.split()[0] for line in text.splitlines()[1:]]
+    assert names == ["discover", "resolve", "tcp", "tls", "node", "tcp", "tls", "request", "request"]
+    assert re.search(r"^    tls +6.0 ms  +#+$", text, re.M)
+
+
+def test_connections_as_a_picture(machine, journal):
+    root = ElementTree.fromstring(connected(journal).status(machine, "--plot").stdout)
+    steps = [bar for bar in root.iter("{http://www.w3.org/2000/svg}rect") if bar.get("class") == "step"]
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text") if element.get("class") == "stage note"]
+    assert texts == ["resolve", "tcp", "tls", "tcp", "tls"]
+    ends = [int(bar.get("x")) + int(bar.get("width")) for bar in steps]
+    assert ends == sorted(ends) and all(int(bar.get("width")) > 10 for bar in steps), "one after the other"
+
+
+def test_a_failure_after_a_connection(machine, journal):
+    journal.connected(0.011, "discover", 0.011, TCP_USEC=1000, TLS_USEC=5000).failure(0.02, "token-unknown", "discover")
+    found = last_join(journal, machine)
+    assert stages(found) == [("discover", 0, 20000, "failed", "token-unknown")]
+    assert [(c["endpoint"], c["offsetUsec"]) for c in found["stages"][0]["connections"]] == [(None, 0)]
+
+
+def test_a_wait_in_a_stage_that_does_not_say_that_it_is_done(machine, journal):
+    journal.done(0.01, "discover", 0.01).failure(0.02, "server-error", "node", priority=4)
+    journal.connected(1, "node", 0.9, TCP_USEC=1, TLS_USEC=1).done(1.1, "request", 0.1)
+    assert stages(last_join(journal, machine))[1:3] == [("node", 10000, 990000, "done", "server-error"), ("request", 1000000, 100000, "done", None)]
+
+
+class Local(faults.Proxy):
+    """All names are of this machine."""
+
+    @staticmethod
+    def resolve(_):
+        return "127.0.0.1"
+
+
+class LoggingWorld(World):
+    machine_type = LoggingMachine
+
+    def join(self, journal, server=None, **environment):
+        """Joins, and tells what the status makes of what the join wrote to the journal."""
+        self.configure(server or self.server)
+        run = self.machine.join(environment=environment)
+        assert (run.exit, run.stderr) == (0, "")
+        for when, fields in self.machine.journal.read():
+            journal.add(when, **fields)
+        return last_join(journal, self.machine)
+
+    def by_name(self):
+        (self.machine.path / "hosts").write_text(f"127.0.0.1 localhost {NAME}\n")
+        server = self.endpoint(identity=self.cluster.ca.serving([NAME]))
+        server.host = NAME
+        return server
+
+
+@pytest.fixture
+def logging_world(tmp_path):
+    world = LoggingWorld(tmp_path)
+    yield world
+    world.close()
+    world.check()
+
+
+def assert_within(stage):
+    """Each connection lies in its stage, after the one before."""
+    at = stage["offsetUsec"]
+    for connection in stage["connections"]:
+        assert connection["offsetUsec"] >= at and connection["tcpUsec"] > 0 and connection["tlsUsec"] > 0, stage
+        at = connection["offsetUsec"] + sum(connection[step] or 0 for step in ("resolveUsec", "tcpUsec", "tlsUsec"))
+    assert at <= stage["offsetUsec"] + stage["durationUsec"], stage
+
+
+@pytest.mark.parametrize("is_name, proxy, has_resolved", [
+    (True, None, True), (False, None, False), (False, NAME, True), (True, "127.0.0.1", False),
+], ids=["name", "address", "address, by a proxy with a name", "name, by a proxy with an address"])
+def test_what_a_join_writes_is_enough(logging_world, journal, is_name, proxy, has_resolved):
+    named = logging_world.by_name()
+    server = named if is_name else logging_world.server
+    environment = {"HTTPS_PROXY": logging_world.closing(Local()).url.replace("127.0.0.1", "me:secret@" + proxy)} if proxy else {}
+    found = logging_world.join(journal, server, **environment)
+    made = {stage["stage"]: stage["connections"] for stage in found["stages"]}
+    assert [len(made[stage]) for stage in ("discover", "node", "request", "await", "hand-over")] == [1, 1, 0, 0, 0], made
+    for stage in found["stages"]:
+        assert_within(stage)
+    assert {connection["endpoint"] for connections in made.values() for connection in connections} == {server.endpoint}
+    assert [connection["resolveUsec"] is not None for stage in ("discover", "node") for connection in made[stage]] == [has_resolved, has_resolved]
+
+
+def test_the_second_copy_is_a_connection_of_its_own(logging_world, journal):
+    """The server that cluster-info names is not the endpoint that was asked."""
+    logging_world.cluster.server = logging_world.by_name().url
+    found = logging_world.join(journal)
+    assert [[c["endpoint"].split(":")[0] for c in stage["connections"]] for stage in found["stages"][:2]] == [["127.0.0.1", "127.0.0.1"], [NAME]]
+    assert_within(found["stages"][0])
+
+
+def test_a_connection_that_is_used_again_is_told_of_once(logging_world, journal):
+    """cluster-info is not signed at first; when it is, the answer comes over the connection that is there."""
+    logging_world.cluster.tokens.pop(TOKEN_ID)
+    logging_world.server.on("cluster-info", lambda _: logging_world.cluster.tokens.setdefault(TOKEN_ID, apiserver.Token(SECRET)) and None, skip=1)
+    found = logging_world.join(journal)
+    discover = found["stages"][0]
+    assert discover["error"] == "signature-missing" and len(discover["connections"]) == 1
+    assert discover["connections"][0]["offsetUsec"] < discover["durationUsec"] / 2, "it was made at the beginning"
+
+
 def test_an_empty_journal(machine, journal):
     journal.entry(0, unit="other.service")
     assert "The journal has no entry of a join." in journal.status(machine).stdout
-    assert journal.last_join(machine) is None
+    assert last_join(journal, machine) is None
     journal.status(machine, "--plot").failed("installed-unreadable", 74, "the journal has no entry of a join")
 
 

@@ -55,6 +55,86 @@ static void draws_text(void **state) {
         assert_string_equal(text.data, c->expected);
 }
 
+/* By name, and then again, told of in the other order. */
+static struct nb_timeline make_connected(void) {
+        const struct nb_timeline_connection first = { .endpoint = "cp:6443", .begin_usec = MS(2), .resolve_usec = 4000, .tcp_usec = 2000, .tls_usec = 6000 };
+        const struct nb_timeline_connection second = { .begin_usec = MS(16), .tcp_usec = 2000, .tls_usec = 8000 };
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add_connection(&timeline, &second);
+        nb_timeline_add_connection(&timeline, &first);
+        nb_timeline_add(&timeline, "discover", MS(0), MS(30));
+        nb_timeline_add(&timeline, "request", MS(30), MS(40));
+        return timeline;
+}
+
+static void draws_connections_below_their_stage(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_timeline timeline = make_connected();
+
+        assert_int_equal(nb_timeline_format_text(&timeline, 60, false, &text), 0);
+        assert_string_equal(text.data, "  discover       30.0 ms  #################\n"
+                                       "    resolve       4.0 ms   ###\n"
+                                       "    tcp           2.0 ms     ##\n"
+                                       "    tls           6.0 ms      ####\n"
+                                       "    tcp           2.0 ms          ##\n"
+                                       "    tls           8.0 ms           ######\n"
+                                       "  request        10.0 ms                  ######\n");
+}
+
+static void formats_connections_as_json(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_timeline timeline = make_connected();
+
+        assert_int_equal(nb_timeline_format_json(&timeline, &text), 0);
+        assert_string_equal(strstr(text.data, "\"connections\""),
+                            "\"connections\": [{\"endpoint\": \"cp:6443\", \"offsetUsec\": 2000, \"resolveUsec\": 4000, \"tcpUsec\": 2000, \"tlsUsec\": 6000}, "
+                            "{\"endpoint\": null, \"offsetUsec\": 16000, \"resolveUsec\": null, \"tcpUsec\": 2000, \"tlsUsec\": 8000}]}, "
+                            "{\"stage\": \"request\", \"offsetUsec\": 30000, \"durationUsec\": 10000, \"outcome\": \"done\", \"error\": null, "
+                            "\"connections\": []}]}");
+}
+
+struct place_case {
+        const char *name;
+        uint64_t begin_usec, tls_usec;
+        uint64_t expected; /* its begin, in a stage from MS(10) to MS(20) */
+};
+
+static struct place_case places[] = {
+        { "within the stage", MS(12), 5000, MS(12) },
+        { "before its begin", MS(9), 5000, MS(10) },
+        { "beyond its end", MS(18), 5000, MS(15) },
+        { "longer than the stage", MS(12), 11000, MS(10) },
+        { "longer than time", MS(12), UINT64_MAX, MS(10) },
+};
+
+static void moves_a_connection_into_its_stage(void **state) {
+        const struct place_case *c = *state;
+        const struct nb_timeline_connection connection = { .begin_usec = c->begin_usec, .tls_usec = c->tls_usec };
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16384);
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add(&timeline, "discover", MS(0), MS(10));
+        nb_timeline_add_connection(&timeline, &connection);
+        nb_timeline_add(&timeline, "await", MS(10), MS(20));
+        assert_int_equal(timeline.connections[0].begin_usec, c->expected);
+        assert_int_equal(nb_timeline_format_text(&timeline, 80, false, &text), 0);
+        assert_int_equal(nb_timeline_format_svg(&timeline, "", &text), 0);
+}
+
+static void keeps_to_its_ceiling_of_connections(void **state) {
+        const struct nb_timeline_connection connection = { .begin_usec = MS(0), .resolve_usec = 1, .tcp_usec = 1, .tls_usec = 1 };
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16384);
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        for (unsigned i = 0; i <= NB_TIMELINE_CONNECTIONS_MAX; i++)
+                nb_timeline_add_connection(&timeline, &connection);
+        for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
+                nb_timeline_add(&timeline, "await", MS(0), MS(1));
+        assert_int_equal(timeline.n_connections, NB_TIMELINE_CONNECTIONS_MAX);
+        assert_int_equal(nb_timeline_format_text(&timeline, 80, false, &text), 0);
+}
+
 struct note_case {
         const char *name;
         enum nb_timeline_outcome outcome;
@@ -96,7 +176,7 @@ static void formats_json(void **state) {
         assert_int_equal(nb_timeline_format_json(&timeline, &text), 0);
         assert_string_equal(text.data, "{\"begin\": \"2026-01-02T03:04:05.000000Z\", \"durationUsec\": 2000000, \"outcome\": \"failed\", "
                                        "\"error\": \"csr-denied\", \"message\": \"it was \\\"denied\\\"\", \"stages\": [{\"stage\": \"discover\", "
-                                       "\"offsetUsec\": 0, \"durationUsec\": 20000, \"outcome\": \"done\", \"error\": null}]}");
+                                       "\"offsetUsec\": 0, \"durationUsec\": 20000, \"outcome\": \"done\", \"error\": null, \"connections\": []}]}");
 }
 
 static void escapes_what_stands_in_a_picture(void **state) {
@@ -152,6 +232,10 @@ static void formats_span(void **state) {
 
 int main(void) {
         CASES(texts, draws_text);
+        CASE(draws_connections_below_their_stage);
+        CASE(formats_connections_as_json);
+        CASES(places, moves_a_connection_into_its_stage);
+        CASE(keeps_to_its_ceiling_of_connections);
         CASES(notes, says_how_a_stage_ended);
         CASE(formats_json);
         CASE(escapes_what_stands_in_a_picture);

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine's programs write to the journal by its native protocol, and a journal's files made of such entries."""
+
+import os
+import socket
+import struct
+import subprocess
+import threading
+
+from machine import FAILURES, PATIENCE, Machine, Run
+
+SECOND = 1_000_000
+BEGIN = 1_767_323_045 * SECOND      # 2026-01-02T03:04:05Z
+UNIT = "node-bootstrap.service"
+REMOTE = "/lib/systemd/systemd-journal-remote"
+ENTRY_MAX = 1 << 16
+SO_TIMESTAMP = 29                   # of Linux; the socket module has no name for it
+
+# systemd.exec(5): by $JOURNAL_STREAM a program knows that its standard error is the journal.
+INSIDE = """
+mount --bind "$0/hosts" /etc/hosts
+mount --rbind "$0/run-folder" /run
+export JOURNAL_STREAM="$(stat -L -c %d:%i /proc/self/fd/2)"
+exec "$@"
+"""
+
+
+class Journal:
+    """A journal's files, made of entries in journalctl's export format."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir()
+        self.text = ""
+        self.count = 0
+
+    def add(self, when, run="1", unit=UNIT, **fields):
+        """`when` in microseconds since 1970."""
+        named = {"__REALTIME_TIMESTAMP": when, "__MONOTONIC_TIMESTAMP": when - BEGIN + SECOND, "_BOOT_ID": "b" * 32, "_MACHINE_ID": "c" * 32,
+                 "_SYSTEMD_UNIT": unit, "_SYSTEMD_INVOCATION_ID": run * 32, **fields}
+        self.text += "".join(f"{key}={value}\n" for key, value in named.items()) + "\n"
+        return self
+
+    def entry(self, at, code=None, run="1", unit=UNIT, **fields):
+        self.count += 1
+        named = {"PRIORITY": 6, "MESSAGE": f"entry {self.count}", **({"MESSAGE_ID": FAILURES[code]["message-id"]} if code else {}),
+                 **{key if key in ("PRIORITY", "MESSAGE") else f"NODE_BOOTSTRAP_{key}": value for key, value in fields.items()}}
+        return self.add(BEGIN + round(at * SECOND), run, unit, **named)
+
+    def done(self, at, stage, seconds, **more):
+        return self.entry(at, "stage-done", STAGE=stage, DURATION_USEC=round(seconds * SECOND), **more)
+
+    def connected(self, at, stage, age, **more):
+        return self.entry(at, "connected", STAGE=stage, AGE_USEC=round(age * SECOND), PRIORITY=7, **more)
+
+    def failure(self, at, code, stage=None, priority=3, **more):
+        return self.entry(at, code, ERROR=code, PRIORITY=priority, MESSAGE=f"it is {code}", **({"STAGE": stage} if stage else {}), **more)
+
+    def status(self, machine, *options):
+        path = self.folder / "test.journal"
+        path.unlink(missing_ok=True)                            # or it would be added to what is there
+        subprocess.run([REMOTE, "--output", path, "-"], input=self.text, text=True, check=True, capture_output=True)
+        return machine.status(f"--journal={self.folder}", *options)
+
+
+class Socket:
+    """Takes what is sent to the journal, as journald would, and keeps it: (microseconds since 1970, fields)."""
+
+    def __init__(self, folder):
+        self.entries = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        handle = os.open(folder, os.O_PATH)
+        self._socket.bind(f"/proc/self/fd/{handle}/socket")     # the path itself may be too long for an address
+        os.close(handle)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while True:
+            data, stamps, *_ = self._socket.recvmsg(ENTRY_MAX, 64)
+            if not stamps:                                      # shut down
+                return
+            seconds, usec = struct.unpack("qq", stamps[0][2])
+            if data:                                            # an empty one asks whether all was read
+                self.entries.append((seconds * SECOND + usec, dict(line.split("=", 1) for line in data.decode().splitlines())))
+
+    def read(self):
+        """All that was sent until now, and the end of it."""
+        self._socket.shutdown(socket.SHUT_RD)
+        self._thread.join(PATIENCE)
+        return self.entries
+
+    def close(self):
+        self.read()
+        self._socket.close()
+
+
+class LoggingMachine(Machine):
+    """Its programs see a journal in the place of standard error, and have an /etc/hosts of their own."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        folder = path / "run-folder/systemd/journal"
+        folder.mkdir(parents=True)
+        self.journal = Socket(folder)
+        (path / "hosts").write_text("127.0.0.1 localhost\n")
+
+    def new_run(self, argv, environment, **options):
+        return Run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, self.path, *argv], environment, **options)
+
+    def end(self):
+        super().end()
+        self.journal.close()
