@@ -227,6 +227,8 @@ int nb_sources_config(const char *directory, nb_config_each each, void *userdata
         _cleanup_(nb_freep) char *folder = NULL;
         int r;
 
+        if (!directory)
+                return each_credential(each, userdata, f);
         if (asprintf(&folder, "%s/config.yaml.d", directory) < 0)
                 return nb_failure_set_memory(f);
         r = each_named(directory, "config.yaml", each, userdata, f);

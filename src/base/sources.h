@@ -38,7 +38,7 @@ typedef int (*nb_config_each)(void *userdata, const struct nb_config_document *d
 
 /*
  * Calls `each` for config.yaml, then the *.yaml of config.yaml.d sorted by name (C locale), then the credential: weakest
- * first. What is not there is passed over. Fails with NB_SETTINGS_UNREADABLE, or with what `each` said.
+ * first. What is not there is passed over; `directory` NULL: the credential alone. Fails with NB_SETTINGS_UNREADABLE, or with what `each` said.
  */
 int nb_sources_config(const char *directory, nb_config_each each, void *userdata, struct nb_failure *f);
 

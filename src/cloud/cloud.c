@@ -30,7 +30,7 @@ void nb_metadata_done(struct nb_metadata *metadata) {
 }
 
 /* With a token from a narrower place, user data that nobody can read is taken for somebody else's; otherwise it may be what is missing. */
-static int judge_user_data(struct nb_metadata *metadata, struct nb_failure *f) {
+int nb_metadata_judge(struct nb_metadata *metadata, struct nb_failure *f) {
         if (metadata->user_data.kind != NB_USER_DATA_UNREADABLE)
                 return 0;
         if (!metadata->token.data)
@@ -57,7 +57,7 @@ int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *re
         if (r >= 0)
                 r = row->read ? row->read(&call, &metadata, f) : nb_cloud_read_row(&call, &metadata, f);
         if (r >= 0)
-                r = judge_user_data(&metadata, f);
+                r = nb_metadata_judge(&metadata, f);
         if (r < 0)
                 return r;
         *ret_metadata = metadata;

@@ -58,6 +58,9 @@ int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *re
 bool nb_cloud_has_node_name(enum nb_provider provider);
 bool nb_cloud_has_provider_id(enum nb_provider provider);
 
+/* What of it is for this program at all, when everything has been read: without another token, user data that nobody can read is NB_METADATA_MALFORMED. */
+int nb_metadata_judge(struct nb_metadata *metadata, struct nb_failure *f);
+
 /* Where the cloud takes the token alone, for people: "instance tag 'node-bootstrap-token'"; NULL where it is in the user data, as everywhere. */
 const char *nb_cloud_token_place(enum nb_provider provider);
 

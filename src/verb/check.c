@@ -17,9 +17,10 @@
 
 /* In the order of a join. What is on the network waits until all before it is in order. */
 static const struct nb_check_step steps[] = {
-        { "settings", "Settings", NULL, nb_check_settings, NULL, false },
-        { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NULL, false },
-        { "metadata", "Metadata", NULL, nb_check_metadata, NULL, true },
+        { "settings", "Settings", NULL, nb_check_settings, nb_check_has_folder, false },
+        { "user-data", "User data", NULL, nb_check_user_data, nb_check_has_user_data, false },
+        { "credentials", "Credentials and tokens", NULL, nb_check_credentials, nb_check_is_here, false },
+        { "metadata", "Metadata", NULL, nb_check_metadata, nb_check_is_here, true },
         { "join", "Join", NULL, nb_check_join, NULL, true },
         { "name-resolution", "Network", "name resolution", nb_check_resolve, nb_check_is_direct, true },
         { "connection", "Network", "connection", nb_check_connect, nb_check_is_direct, true },
@@ -31,8 +32,8 @@ static const struct nb_check_step steps[] = {
         { "api-server", "Cluster", "API server", nb_check_api_server, nb_check_is_online, true },
         { "identity", "Request", "identity", nb_check_identity, nb_check_has_request, true },
         { "right", "Request", "right to request", nb_check_right, nb_check_has_request, true },
-        { "node-name", "Request", "node name", nb_check_node_name, nb_check_has_request, true },
-        { "request", "Request", "request", nb_check_request, nb_check_has_request, true },
+        { "node-name", "Request", "node name", nb_check_node_name, nb_check_is_requesting, true },
+        { "request", "Request", "request", nb_check_request, nb_check_is_requesting, true },
         { "files", "This machine", "files and folders", nb_check_files, nb_check_is_machine, false },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet, nb_check_is_machine, false },
 };
@@ -71,17 +72,33 @@ static bool is_coloured(void) {
 
 enum { OPTION_ALL,
        OPTION_JSON,
-       OPTION_LOCAL };
+       OPTION_LOCAL,
+       OPTION_USER_DATA };
 
 static const struct nb_option rows[] = {
         [OPTION_ALL] = { "all", NULL, "also settings that have their default", 'a' },
         [OPTION_JSON] = { "json", NULL, "for programs", '\0' },
         [OPTION_LOCAL] = { "local", NULL, "settings, credentials and metadata alone: no API server is asked", '\0' },
+        [OPTION_USER_DATA] = { "user-data", "FILE", "user data, before a machine is made with it; as --local", '\0' },
         { NULL },
 };
 
+/* What is on this machine, or asked of a network, says nothing of the one that is to be made. */
+static int take_user_data(struct nb_options *options, struct nb_check *check, bool is_local_given) {
+        if (!check->user_data)
+                return 0;
+        if (!check->user_data[0])
+                return nb_options_fail(options, "'--user-data' is empty");
+        if (!is_local_given)
+                check->is_local = true;
+        if (!options->has_config_directory)
+                check->config_directory = NULL;
+        return unsetenv("CREDENTIALS_DIRECTORY");
+}
+
 static int read_options(struct nb_options *options, struct nb_check *check) {
         char quoted[NB_WORD_QUOTED_SIZE];
+        bool is_local_given = false;
         int option;
 
         while ((option = nb_options_next(options)) >= 0) {
@@ -91,12 +108,19 @@ static int read_options(struct nb_options *options, struct nb_check *check) {
                         check->shows_all = is_on;
                 else if (option == OPTION_JSON)
                         check->output->is_json = is_on;
-                else
+                else if (option == OPTION_USER_DATA)
+                        check->user_data = options->value;
+                else {
                         check->is_local = is_on;
+                        is_local_given = true;
+                }
         }
         if (option == NB_OPTIONS_WORD)
                 option = nb_options_fail(options, "%s after 'check' is one too many", nb_word_quote(options->value, quoted));
         check->config_directory = options->config_directory;
+        check->is_folder_given = options->has_config_directory;
+        if (option != NB_OPTIONS_STOP && take_user_data(options, check, is_local_given) < 0)
+                return NB_OPTIONS_STOP;
         return option;
 }
 
@@ -131,7 +155,8 @@ int nb_verb_check(int argc, char **argv) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         nb_log_mute();
         output.is_coloured = !output.is_json && is_coloured();
-        nb_check_find_stores(&check);
+        if (nb_check_is_here(&check))
+                nb_check_find_stores(&check);
         if (run_steps(&check, &first) < 0)
                 return NB_EXIT_STOPPED;
         if (nb_check_finish(&check, &first) < 0)

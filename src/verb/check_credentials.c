@@ -135,6 +135,13 @@ static int print_credential(const struct nb_check *check, unsigned credential) {
         return first != NULL;
 }
 
+static void print_unread(const struct nb_check *check) {
+        if (delivered())
+                nb_check_print_unread_credentials(check, delivered());
+        for (size_t i = 0; !delivered() && i < N_ELEMENTS(places); i++)
+                nb_check_print_unread_credentials(check, places[i].folder);
+}
+
 static int print_closed(const struct nb_check *check) {
         int n = 0;
 
@@ -183,6 +190,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
                 n += print_credential(check, i);
         n += print_tokens(check, &check->tokens);
         n += print_closed(check);
+        print_unread(check);
         if (n == 0)
                 nb_check_row(check, NB_CHECK_NOTE, "none");
         r = check->has_settings ? verify(check, f) : 0;

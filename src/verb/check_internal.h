@@ -5,7 +5,9 @@
  * `node-bootstrap check`: the join, as far as it goes without a request, and nothing changed. What it would begin with is read in the places
  * where the service reads it. A table of steps (check.c) in sections of the output (check_output.c):
  *
- *      check_settings.c       Settings                  the documents of this machine
+ *      check_settings.c       Settings                  the documents of this machine, and
+ *      check_unread.c                                   what lies beside them unread, as beside the credentials
+ *      check_user_data.c      User data                 instead of credentials and metadata, where a file is to be looked at that a machine is to be made with
  *      check_credentials.c    Credentials and tokens    those of the service, or of the stores that systemd takes them from;
  *      check_unit.c                                     and by which drop-ins it gets others
  *      check_metadata.c       Metadata                  which cloud this is; read only where a join would read it
@@ -65,7 +67,9 @@ struct nb_check_output {
         { .json = NB_BUFFER_INIT(NB_CHECK_JSON_MAX) }
 
 struct nb_check {
-        const char *config_directory;
+        const char *config_directory;   /* NULL: none is looked at */
+        bool is_folder_given;           /* by --config-directory */
+        const char *user_data;          /* --user-data: a file, or "-"; NULL: this machine is meant */
         bool shows_all;                 /* --all: settings with their default, and credentials that are not there */
         bool is_local;                  /* --local: no endpoint is asked */
         struct nb_check_output *output; /* borrowed */
@@ -79,7 +83,8 @@ struct nb_check {
         struct nb_settings_tokens tokens;
         struct nb_settings settings;
 
-        bool is_undecided; /* whether a join could begin is up to a credential that only the service gets */
+        bool is_platform_hidden; /* what node-bootstrap-platform.service reads is not to be seen here, or it has not run */
+        bool is_undecided;       /* whether a join could begin is up to that, or to a credential that only the service gets */
         char node_name[NB_NODE_NAME_MAX + 1];
         bool is_joined;                   /* this machine has been joined */
         struct nb_check_network *network; /* what was found there (check_network.h); NULL before */
@@ -119,6 +124,15 @@ void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const c
 /* A row for one setting: "timeout: 5m (ORIGIN)"; `instead` is the origin of the stronger value that counts in its place, or NULL. 0 or -ENOMEM. */
 int nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings, enum nb_setting setting, const char *instead);
 
+/* What lies in a folder under a name that is nearly one that is read. */
+void nb_check_print_unread_settings(const struct nb_check *check);
+void nb_check_print_unread_credentials(const struct nb_check *check, const char *folder);
+/* NB_SETTINGS_UNREADABLE where a folder was asked for that is not there. */
+int nb_check_folder(const struct nb_check *check, struct nb_failure *f);
+
+/* Tokens and settings of metadata, as far as they count. */
+int nb_check_print_given(const struct nb_check *check, struct nb_failure *f);
+
 /* Whether the service would see an identity that cannot be seen here. */
 bool nb_check_has_sealed_identity(const struct nb_check *check);
 
@@ -133,7 +147,11 @@ void nb_check_parse_unit(const char *text, struct nb_check_unit *ret_unit);
 void nb_check_find_stores(struct nb_check *check);
 void nb_check_forget_stores(void);
 
+bool nb_check_has_folder(const struct nb_check *check);
+bool nb_check_is_here(const struct nb_check *check);
+bool nb_check_has_user_data(const struct nb_check *check);
 int nb_check_settings(struct nb_check *check, struct nb_failure *f);
+int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);
@@ -159,6 +177,7 @@ int nb_check_api_server(struct nb_check *check, struct nb_failure *f);
 bool nb_check_has_request(const struct nb_check *check);
 int nb_check_identity(struct nb_check *check, struct nb_failure *f);
 int nb_check_right(struct nb_check *check, struct nb_failure *f);
+bool nb_check_is_requesting(const struct nb_check *check);
 int nb_check_node_name(struct nb_check *check, struct nb_failure *f);
 int nb_check_request(struct nb_check *check, struct nb_failure *f);
 

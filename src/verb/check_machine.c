@@ -19,7 +19,7 @@
 #define UNIT_MAX ((size_t)256 * 1024) /* bytes of what systemctl says of it */
 
 bool nb_check_is_machine(const struct nb_check *check) {
-        return !check->is_local && check->has_settings;
+        return !check->is_local && check->has_settings && nb_check_is_here(check);
 }
 
 /* --- Files --- */

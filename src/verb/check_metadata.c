@@ -41,21 +41,43 @@ static void print_recognition(const struct nb_check *check) {
                              load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
 }
 
-/* What recognition goes by, and is not to be seen here. */
-static void print_hidden(const struct nb_check *check) {
+/* Whose data is that unit's to read; the platforms are those of its conditions. */
+static const char *platform_of(const struct nb_load *load) {
+        enum nb_provider provider = load->provider == NB_PROVIDER_NONE ? load->recognition.provider : load->provider;
         char path[64];
 
-        if (access(NB_PLATFORM_NOTE, R_OK) == 0)
-                return;
-        if (errno == EACCES) {
-                nb_check_row(check, NB_CHECK_DOUBT, NB_PLATFORM_NOTE " cannot be read by this user: run as root");
-                return;
-        }
         for (size_t i = 0; i < N_ELEMENTS(labels); i++) {
                 (void)snprintf(path, sizeof(path), "/dev/disk/by-label/%s", labels[i]);
                 if (access(path, F_OK) == 0)
-                        nb_check_row(check, NB_CHECK_DOUBT, "the volume '%s' is not read yet: node-bootstrap-platform.service does so", labels[i]);
+                        return labels[i];
         }
+        if (provider == NB_PROVIDER_NOCLOUD || provider == NB_PROVIDER_VMWARE)
+                return nb_provider_title(provider);
+        return provider == NB_PROVIDER_NONE && strncmp(load->machine.dmi.sys_vendor, "VMware", strlen("VMware")) == 0 ? nb_provider_title(NB_PROVIDER_VMWARE) : NULL;
+}
+
+/* What recognition goes by, and is not to be seen here. */
+static void print_hidden(struct nb_check *check) {
+        const char *platform = platform_of(&check->load);
+        int r = access(NB_PLATFORM_NOTE, R_OK) == 0 ? 0 : -errno;
+
+        if (r == 0 || !check->load.is_metadata_wanted)
+                return;
+        if (r == -EACCES)
+                nb_check_row(check, NB_CHECK_DOUBT, NB_PLATFORM_NOTE " cannot be read by this user: run as root");
+        else if (platform)
+                nb_check_row(check, NB_CHECK_DOUBT, "node-bootstrap-platform.service has not run, which reads what %s holds: run `systemctl start node-bootstrap-platform.service`, and look again",
+                             platform);
+        else
+                return;
+        check->is_platform_hidden = true;
+}
+
+/* What would be asked is those files. */
+static bool is_hidden(const struct nb_check *check) {
+        enum nb_provider provider = check->load.provider;
+
+        return check->is_platform_hidden && (provider == NB_PROVIDER_NOCLOUD || provider == NB_PROVIDER_VMWARE);
 }
 
 static void print_unwanted(const struct nb_check *check) {
@@ -101,6 +123,11 @@ static int print_values(const struct nb_check *check) {
         return r;
 }
 
+int nb_check_print_given(const struct nb_check *check, struct nb_failure *f) {
+        print_tokens(check);
+        return print_values(check) < 0 ? nb_failure_set_memory(f) : 0;
+}
+
 static int print_found(const struct nb_check *check, struct nb_failure *f) {
         const struct nb_load *load = &check->load;
         const struct nb_metadata *metadata = &load->metadata;
@@ -108,13 +135,14 @@ static int print_found(const struct nb_check *check, struct nb_failure *f) {
 
         if (!load->has_metadata) {
                 nb_load_describe(load, text, sizeof(text));
-                nb_check_row(check, NB_CHECK_NOTE, "%s", text);
+                nb_check_row(check, metadata->user_data.near_miss[0] ? NB_CHECK_DOUBT : NB_CHECK_NOTE, "%s", text);
                 return 0;
         }
         if (metadata->user_data_source[0])
                 nb_check_row(check, NB_CHECK_NOTE, "%s: %s", metadata->user_data_source, metadata->user_data.what);
-        print_tokens(check);
-        return print_values(check) < 0 ? nb_failure_set_memory(f) : 0;
+        if (metadata->user_data.near_miss[0])
+                nb_check_row(check, NB_CHECK_DOUBT, "%s is passed over: %s", metadata->user_data_source, metadata->user_data.near_miss);
+        return nb_check_print_given(check, f);
 }
 
 static int read_metadata(struct nb_check *check, struct nb_failure *f) {
@@ -144,7 +172,7 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
                 print_unwanted(check);
         else if (nb_check_has_sealed_identity(check))
                 nb_check_row(check, NB_CHECK_NOTE, "not asked: a credential that only the service gets gives the identity");
-        else if (load->provider == NB_PROVIDER_NONE)
+        else if (load->provider == NB_PROVIDER_NONE || is_hidden(check))
                 nb_check_row(check, NB_CHECK_NOTE, "not asked");
         else
                 return read_metadata(check, f);

@@ -39,7 +39,10 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         struct nb_settings *settings = &check->settings;
         int r;
 
-        r = nb_load_settings(check->config_directory, &check->tokens, settings, f);
+        r = nb_check_folder(check, f);
+        if (r >= 0)
+                r = nb_load_settings(check->config_directory, &check->tokens, settings, f);
+        nb_check_print_unread_settings(check);
         if (r < 0)
                 return r;
         check->has_settings = true;

@@ -21,7 +21,7 @@
 #include "format/settings.h"
 
 struct nb_load {
-        const char *config_directory; /* borrowed */
+        const char *config_directory; /* borrowed; NULL: no document of this machine */
         struct nb_settings settings;  /* origin[]: where each value came from; its `tokens` are those below, and NULL once there is a bootstrap */
         struct nb_settings_tokens tokens;
         struct nb_bootstrap bootstrap; /* its sources say where the token came from */
@@ -52,6 +52,13 @@ int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
  * nb_cloud_read(), of the documents, and of nb_bootstrap_load(); -ECANCELED.
  */
 int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, struct nb_failure *f);
+
+/*
+ * For who asks before a machine is made with it: what one with these documents (NULL: none) would make of `data` as user data, in the place of
+ * all three steps. No cloud is asked, so that what metadata.nodeName and metadata.providerID ask for stays open. `source` names the data.
+ * Failures as of nb_load_local(), of nb_bootstrap_load() and of the documents.
+ */
+int nb_load_user_data(struct nb_load *load, const char *config_directory, const char *source, const struct nb_secret *data, struct nb_failure *f);
 
 /* What was recognised, or not, and what was found there, for whoever misses a token: "no cloud was recognised". "" where no metadata is wanted. */
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size);

@@ -187,20 +187,28 @@ static void forget_secrets(struct nb_load *load) {
         nb_secret_done(&user_data->tls_bootstrap_token);
 }
 
-static int take_all(struct nb_load *load, uint64_t deadline_ms, bool was_name_read, bool was_id_read, struct nb_failure *f) {
+static int take_documents(struct nb_load *load, struct nb_failure *f) {
         int r;
 
         r = take_document(load, f);
         if (r < 0)
                 return r;
         take_tokens(load);
-        r = merge_all(load, f);
-        if (r >= 0)
-                r = take_values(load, deadline_ms, was_name_read, was_id_read, f);
-        if (r < 0)
-                return r;
+        return merge_all(load, f);
+}
+
+static int take_bootstrap(struct nb_load *load, struct nb_failure *f) {
         nb_bootstrap_done(&load->bootstrap);
         return nb_bootstrap_load(&load->settings, &load->bootstrap, f);
+}
+
+static int take_all(struct nb_load *load, uint64_t deadline_ms, bool was_name_read, bool was_id_read, struct nb_failure *f) {
+        int r;
+
+        r = take_documents(load, f);
+        if (r >= 0)
+                r = take_values(load, deadline_ms, was_name_read, was_id_read, f);
+        return r < 0 ? r : take_bootstrap(load, f);
 }
 
 int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, struct nb_failure *f) {
@@ -220,13 +228,49 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, struct nb_failu
         return r;
 }
 
+static int take_user_data(struct nb_load *load, const struct nb_secret *data, struct nb_failure *f) {
+        struct nb_metadata *metadata = &load->metadata;
+        int r;
+
+        r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len, &metadata->user_data, f);
+        if (r >= 0)
+                r = nb_metadata_judge(metadata, f);
+        if (r < 0)
+                return r;
+        load->is_metadata_read = true;
+        load->has_metadata = nb_metadata_is_for_us(metadata);
+        if (!load->has_metadata || !load->is_metadata_wanted)
+                return 0;
+        r = take_documents(load, f);
+        return r < 0 ? r : take_bootstrap(load, f);
+}
+
+int nb_load_user_data(struct nb_load *load, const char *config_directory, const char *source, const struct nb_secret *data, struct nb_failure *f) {
+        int r;
+
+        r = nb_load_local(load, config_directory, f);
+        if (r >= 0 && load->why.code != NB_NONE) {
+                *f = load->why;
+                r = f->errnum > 0 ? -f->errnum : -EPROTO;
+        }
+        if (r < 0)
+                return r;
+        (void)snprintf(load->metadata.user_data_source, sizeof(load->metadata.user_data_source), "%s", source);
+        r = take_user_data(load, data, f);
+        forget_secrets(load);
+        return r;
+}
+
 /* --- Telling of it --- */
 
 static void describe_found(const struct nb_load *load, char *ret, size_t size) {
         const struct nb_metadata *metadata = &load->metadata;
         const char *title = nb_provider_title(load->provider);
 
-        if (load->has_metadata)
+        if (load->provider == NB_PROVIDER_NONE)
+                (void)snprintf(ret, size, "%s gives none%s", metadata->user_data_source,
+                               load->config_directory ? "" : ", and --config-directory=DIR would add the settings of an image");
+        else if (load->has_metadata)
                 (void)snprintf(ret, size, "the metadata of %s gives none", title);
         else if (metadata->user_data_source[0])
                 (void)snprintf(ret, size, "the metadata of %s holds nothing for this program: %s is %s%s%s", title, metadata->user_data_source,

@@ -86,6 +86,7 @@ static int take_common(struct nb_options *options, int row) {
         if (!options->value[0])
                 return nb_options_fail(options, "'--config-directory' is empty");
         options->config_directory = options->value;
+        options->has_config_directory = true;
         return nb_options_next(options);
 }
 

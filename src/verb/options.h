@@ -29,6 +29,7 @@ struct nb_options {
 
         /* What was found. */
         const char *config_directory; /* --config-directory, which all verbs take; else NB_CONFIG_DIRECTORY */
+        bool has_config_directory;    /* it was given */
         const char *value;            /* of the option, or the word; points into argv */
         int at;                       /* where in argv it begins */
         int status;                   /* exit status after NB_OPTIONS_STOP */

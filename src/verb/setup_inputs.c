@@ -13,6 +13,7 @@
 #include "format/kubeconfig.h"
 #include "format/settings_text.h"
 #include "format/token.h"
+#include "verb/input.h"
 #include "verb/setup_internal.h"
 
 #define TOKEN_MAX ((size_t)4096)
@@ -21,25 +22,6 @@
 
 static bool is_stdin(const char *path) {
         return !strcmp(path, "-");
-}
-
-static int read_all(int fd, const char *name, size_t max, struct nb_secret *ret, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        ssize_t n = 1;
-
-        if (nb_secret_init(&text, max + 1) < 0)
-                return nb_failure_set_memory(f);
-        while (n != 0 && text.len <= max) {
-                n = read(fd, text.data + text.len, text.size - text.len);
-                if (n < 0 && errno != EINTR)
-                        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno, "'%s' cannot be read: %m", name);
-                text.len += n > 0 ? (size_t)n : 0;
-        }
-        if (text.len > max)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EFBIG, "'%s' is larger than %zu bytes", name, max);
-        *ret = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
-        return 0;
 }
 
 /* A file, a pipe that a shell has made of a command, or standard input. `ret_is_exposed`: others can read the file. */
@@ -58,7 +40,7 @@ static int read_input(const char *path, size_t max, bool *ret_is_exposed, struct
         if (fstat(fd, &st) < 0 || S_ISDIR(st.st_mode))
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EISDIR, "'%s' is no file", name);
         *ret_is_exposed = S_ISREG(st.st_mode) && (st.st_mode & 0007);
-        return read_all(fd, name, max, ret, f);
+        return nb_input_read(fd, name, max, ret, f);
 }
 
 static int read_secret(const char *path, size_t max, struct nb_secret *ret, struct nb_failure *f) {

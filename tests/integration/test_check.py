@@ -287,6 +287,45 @@ def test_a_file_name_cannot_move_the_cursor(place):
     assert done.returncode == 0 and "\033" not in done.stdout and "[2Jx.yaml" in done.stdout
 
 
+# What lies beside what is read.
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("config.yml", "config.yaml, or config.yaml.d/*.yaml"), ("50-site.yaml", "config.yaml, or config.yaml.d/*.yaml"), ("config.d/x.yaml", None),
+    ("config.yaml.d/50-site.yml", "*.yaml"), ("config.yaml.d/50-site.YAML", "*.yaml")])
+def test_settings_that_nobody_reads(place, name, expected):
+    place.settings()
+    place.token()
+    place.settings({"node": {"name": "unread"}}, f"etc/node-bootstrap/{name}")
+    path = f"/etc/node-bootstrap/{name}" if expected else "/etc/node-bootstrap/config.d"
+    assert place.good()["Settings"][0] == f"! {path} is not read: expected {expected or 'config.yaml.d'}"
+
+
+def test_a_file_that_settings_name_is_read(place):
+    ca = pki.CA()
+    place.put("etc/node-bootstrap/cluster-info.yaml", apiserver.kubeconfig("https://10.0.0.10:6443", ca.pem), 0o644)
+    place.put("etc/node-bootstrap/README", "", 0o644)
+    place.put("etc/node-bootstrap/config.yaml.d/README", "", 0o644)
+    place.token()
+    place.settings({"discovery": {"file": "/etc/node-bootstrap/cluster-info.yaml"}})
+    assert not [row for row in place.good()["Settings"] if row.startswith("!")]
+
+
+@pytest.mark.parametrize("store", [SYSTEM, ETC_STORE, SEALED])
+@pytest.mark.parametrize("name", ["node-bootstrap.tokn", "node_bootstrap.token", "node-bootstrap.token.txt"])
+def test_a_credential_that_nobody_reads(place, store, name):
+    place.settings()
+    place.put(f"{store}/{name}", TOKEN)
+    place.put(f"{store}/other.token", TOKEN)
+    assert place.bad("token-missing")["Credentials and tokens"][0] == (
+        f"! /{store}/{name} is not read: expected node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, .cluster-info or .config")
+
+
+def test_a_folder_that_is_not_there(place):
+    done = place.check("--config-directory=/etc/no-such-folder")
+    assert done.returncode == 1
+    assert "  ✗ settings-unreadable: --config-directory: '/etc/no-such-folder' cannot be read: No such file or directory\n" in done.stdout
+
+
 # Metadata.
 
 def test_no_cloud(place):
@@ -367,8 +406,35 @@ def test_a_platform_that_this_user_cannot_read_is_named(place):
     place.settings()
     place.platform(volume="cidata")
     (place.path / PLATFORM / "platform.json").chmod(0)
-    found = place.bad("token-missing", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
-    assert "! /run/node-bootstrap-platform/platform.json cannot be read by this user: run as root" in found["Metadata"]
+    done = place.check(before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+    found = sections(done.stdout)
+    assert done.returncode == 0 and "! /run/node-bootstrap-platform/platform.json cannot be read by this user: run as root" in found["Metadata"]
+    assert found["Join"][-1].startswith("! whether it could begin is decided by what node-bootstrap-platform.service reads")
+
+
+@pytest.mark.parametrize(("provider", "vendor", "title"), [("nocloud", "QEMU", "NoCloud"), ("vmware", "QEMU", "VMware"), ("auto", "VMware, Inc.", "VMware")])
+def test_a_platform_that_was_not_read_yet(place, provider, vendor, title):
+    place.settings({**BASIS, "metadata": {"provider": provider}})
+    place.dmi(sys_vendor=vendor)
+    done = place.check()
+    found = sections(done.stdout)
+    assert done.returncode == 0 and "✗" not in done.stdout, done.stdout
+    assert found["Metadata"][-2:] == [f"! node-bootstrap-platform.service has not run, which reads what {title} holds: run `systemctl start "
+                                      "node-bootstrap-platform.service`, and look again", "- not asked"]
+    assert found["Join"][-1].startswith("! whether it could begin is decided by what node-bootstrap-platform.service reads")
+
+
+def test_a_platform_excuses_nothing_where_it_is_not_asked(place):
+    place.settings({**BASIS, "metadata": {"provider": "none"}})
+    place.dmi(sys_vendor="VMware, Inc.")
+    assert not [row for row in place.bad("token-missing")["Metadata"] if row.startswith("!")]
+
+
+def test_user_data_that_was_nearly_meant(place):
+    place.settings()
+    place.platform("node_bootstrap:\n  timeout: 5m\n", volume="cidata")
+    rows = place.bad("token-missing", "a token may stand there in the user data")["Metadata"]
+    assert rows[-1].startswith("! the metadata of NoCloud holds nothing") and "line 1: expected '#cloud-config'" in rows[-1]
 
 
 def test_a_service_that_does_not_answer(place):

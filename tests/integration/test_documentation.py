@@ -23,7 +23,7 @@ def page(name):
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "user-data"}
+    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "shell-user-data", "user-data"}
     assert [str(example) for example in documentation.examples() if example.kind not in kinds] == []
 
 
@@ -33,7 +33,7 @@ def test_every_example_has_a_run():
                     if example.kind.startswith("shell") and example.kind != "shell-setup")
     assert {key: n for key, n in found.items() if key[0] != "shell" or key[1] == "README.md"} == {
         ("shell-join", "node-bootstrap.8"): 1, ("shell-join", "node-bootstrap.service.8"): 1, ("shell-pin", "node-bootstrap.yaml.5"): 1,
-        ("shell-reset", "node-bootstrap.8"): 1, ("shell", "README.md"): 6}
+        ("shell-reset", "node-bootstrap.8"): 1, ("shell-user-data", "node-bootstrap.8"): 1, ("shell", "README.md"): 6}
 
 
 def test_settings_in_full_leave_no_key_out():

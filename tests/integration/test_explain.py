@@ -105,4 +105,6 @@ def test_completes_failure_codes():
 def test_completes_files_where_an_option_takes_one(tmp_path):
     (tmp_path / "token").touch()
     assert complete("node-bootstrap", "setup", f"--token-file={tmp_path}/to") == [f"{tmp_path}/token"]
+    assert complete("node-bootstrap", "check", "--us") == ["--user-data="]
+    assert complete("node-bootstrap", "check", f"--user-data={tmp_path}/to") == [f"{tmp_path}/token"]
     assert complete("node-bootstrap", "setup", f"--node-name={tmp_path}/to") == []

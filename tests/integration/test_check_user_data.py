@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap check --user-data: what a machine would make of a file, on one that has nothing to do with it."""
+
+import base64
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from cloud import CloudWorld
+from machine import FAILURES, HEADER, KEPT, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
+from test_check import sections
+from test_metadata_data import FORMS, FORBIDDEN, OTHER_TOKEN
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
+
+PIN = "sha256:" + "ab" * 32
+BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
+DOCUMENT = HEADER + to_yaml({**BASIS, "bootstrap": {"token": TOKEN}})
+NOBODY = ["unshare", "--user", "--net"]         # without a capability, and with no way to anybody
+
+
+def check(file, *arguments, network=False, **options):
+    """As an ordinary user, and without a network."""
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([*([] if network else NOBODY), find_program("node-bootstrap"), "check", f"--user-data={file}", *arguments], check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **KEPT}, **options)
+    output = done.stdout.decode()
+    assert done.stderr == b"" and SECRET not in output and OTHER_TOKEN.split(".")[1] not in output
+    return done.returncode, output
+
+
+def write(folder, data, name="user-data"):
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def bad(code, status_and_output, *words, section="User data"):
+    status, output = status_and_output
+    [failure] = [row for row in sections(output)[section] if row.startswith(f"✗ {code}: ")]
+    assert status == 1 and all(word in failure for word in words), output
+    assert FAILURES[code]["remedy"].split("@")[0] in output
+    return sections(output)
+
+
+def test_a_file(tmp_path):
+    path = write(tmp_path, "#cloud-config\nhostname: a\nnode_bootstrap:\n" + "".join(f"  {line}\n" for line in DOCUMENT.removeprefix(HEADER).splitlines()))
+    status, output = check(path)
+    assert status == 0 and "✗" not in output, output
+    found = sections(output)
+    assert list(found) == ["User data", "Join"]
+    assert found["User data"] == [f"- {path}: {path.stat().st_size} bytes: a cloud-config", f"✓ token: {TOKEN_ID}.**************** ({path})",
+                                  f'- discovery.endpoints: ["10.0.0.1:6443"] ({path})', f'- discovery.caCertHashes: ["{PIN}"] ({path})', "✓ in order"]
+    assert found["Join"][0] == "- node name: the host name of the machine" and found["Join"][-1] == "✓ it could begin"
+
+
+@pytest.mark.parametrize("encode", [bytes, gzip.compress, base64.b64encode, lambda data: base64.b64encode(gzip.compress(data))],
+                         ids=["raw", "gzip", "base64", "both"])
+def test_standard_input(encode):
+    status, output = check("-", input=encode(DOCUMENT.encode()))
+    assert status == 0 and "- the identity: standard input\n" in output and ": a NodeBootstrap document" in output
+
+
+def test_json(tmp_path):
+    path = write(tmp_path, DOCUMENT)
+    status, output = check(path, "--json")
+    found = json.loads(output)
+    assert status == 0 and found["good"] and [step["step"] for step in found["steps"]] == ["user-data", "join"]
+    status, output = check(write(tmp_path, DOCUMENT.lower()), "--json")
+    found = json.loads(output)
+    assert status == 1 and found["failure"] == found["steps"][0]["failure"]["code"] == "metadata-near-miss"
+
+
+class Given:
+    """As much of a world as the cases of metadata need for their data."""
+
+    def __init__(self):
+        self.given = None
+        self.local = {}
+        self.server = type("Server", (), {"endpoint": "10.0.0.1:6443"})
+        self.cluster = type("Cluster", (), {"ca": type("CA", (), {"pin": PIN})})
+
+    document = CloudWorld.document
+
+    def enter_cloud(self, service=None, *, user_data=None, token=None):
+        self.given = user_data
+
+
+@pytest.mark.parametrize("case", [*FORMS, *FORBIDDEN], ids=lambda case: case.name)
+def test_as_a_join(tmp_path, case):
+    """What a join makes of it is what is said before."""
+    world = Given()
+    case.prepare(world)
+    if world.given is None:
+        return
+    status, output = check(write(tmp_path, world.given))
+    if not case.code:
+        assert status == 0 and output.endswith("  ✓ it could begin\n"), output
+    elif case.code == "token-missing":
+        assert status == 1 and ("✗ metadata-nothing: " in output or "✗ metadata-near-miss: " in output), output
+    else:
+        bad(case.code, (status, output))
+
+
+@pytest.mark.parametrize(("data", "code", "word"), [
+    ("#!/bin/sh\n", "metadata-nothing", "a shell script"), ("", "metadata-nothing", "empty"), ("a\n\0\xff", "metadata-nothing", "another program"),
+    ("node-bootstrap: {}\n", "metadata-near-miss", "line 1"), (gzip.compress(DOCUMENT.encode())[:-9], "metadata-malformed", "gzip that is cut")],
+    ids=["script", "empty", "bytes", "near miss", "cut"])
+def test_nothing(tmp_path, data, code, word):
+    assert bad(code, check(write(tmp_path, data)), word)["Join"] == ["- not looked at: see above"]
+
+
+def test_not_enough(tmp_path):
+    """As part of an image there may be more."""
+    path = write(tmp_path, HEADER + to_yaml({"bootstrap": {"token": TOKEN}}))
+    bad("settings-incomplete", check(path), "--config-directory=DIR", section="Join")
+    (tmp_path / "etc").mkdir()
+    write(tmp_path / "etc", HEADER + to_yaml(BASIS), "config.yaml")
+    status, output = check(path, f"--config-directory={tmp_path}/etc")
+    assert status == 0 and list(sections(output)) == ["Settings", "User data", "Join"], output
+    write(tmp_path / "etc", HEADER + "a: b\n", "config.yaml")
+    found = bad("settings-invalid", check(path, f"--config-directory={tmp_path}/etc"), section="Settings")
+    assert found["User data"] == ["- not looked at: see above"]
+
+
+def test_an_image_that_has_a_token(tmp_path):
+    (tmp_path / "etc").mkdir()
+    path = write(tmp_path / "etc", HEADER + to_yaml({**BASIS, "metadata": {"provider": "none"}}), "config.yaml")
+    status, output = check(write(tmp_path, DOCUMENT), f"--config-directory={path.parent}")
+    assert status == 1 and "! would not be read: metadata.provider is none" in output
+
+
+def test_a_token_of_k3s_alone(tmp_path):
+    """Its node's password is made before metadata is read."""
+    text = HEADER + to_yaml({"discovery": {"endpoints": ["10.0.0.1:6443"]}, "bootstrap": {"token": f"K10{'0' * 64}::{TOKEN}"}})
+    bad("settings-incomplete", check(write(tmp_path, text)), "cluster.type: expected k3s in the settings on this machine", section="Join")
+    (tmp_path / "etc").mkdir()
+    write(tmp_path / "etc", HEADER + "cluster: {type: k3s}\n", "config.yaml")
+    assert check(tmp_path / "user-data", f"--config-directory={tmp_path}/etc")[0] == 0
+
+
+def test_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "fifo", 0o644)
+    for path, word in (("fifo", "is no regular file; '--user-data=-' reads standard input"), (".", "is no regular file"), ("none", "No such file")):
+        bad("settings-unreadable", check(tmp_path / path), word)
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(1 << 40)
+    bad("settings-unreadable", check(tmp_path / "large"), "larger than 1024 KiB")
+    with open("/dev/zero", "rb") as zero:
+        bad("settings-unreadable", check("-", stdin=zero), "larger than")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    bad("settings-unreadable", check("-", stdin=descriptor), "'standard input' cannot be read: Is a directory")
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("data", documentation.examples("user-data"), ids=str)
+def test_the_examples(tmp_path, data):
+    """That of the command, with those of user data."""
+    [example] = documentation.examples("shell-user-data")
+    write(tmp_path, data.text, "user-data.yaml")
+    program = pathlib.Path(find_program("node-bootstrap"))
+    done = subprocess.run([*NOBODY, "sh", "-ec", example.text], cwd=tmp_path, env={"PATH": f"{program.parent}:/usr/bin:/bin", **KEPT}, check=False,
+                          stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("  ✓ it could begin\n"), done.stdout
+
+
+def test_the_cluster_is_asked_on_request_alone(tmp_path):
+    world = CloudWorld.__mro__[1](tmp_path)
+    try:
+        path = write(tmp_path, HEADER + to_yaml({"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]},
+                                                 "bootstrap": {"token": TOKEN}}))
+        assert check(path, network=True)[0] == 0 and world.server.connections == []
+        status, output = check(path, "--local=false", network=True)
+        assert status == 0 and "Request" in sections(output) and "This machine" not in sections(output), output
+        assert world.server.connections != [] and world.csrs() == []
+    finally:
+        world.close()
