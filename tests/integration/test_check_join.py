@@ -142,6 +142,22 @@ def test_a_clock_that_is_off_and_does_no_harm(world):
     assert found["good"] and states(found)["clock"] == "doubt" and "2 h 0 min ahead of that of" in texts(found, "clock")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_stranger_among_endpoints_has_another_time(world, is_first):
+    """Nobody has proven it, and the join goes through the other one."""
+    stranger = world.stranger()
+    server = world.endpoint(stranger)
+    server.identity = stranger.ca.serving(start=-4010 * pki.DAY, end=-3990 * pki.DAY)
+    server.clock_offset = -4000 * 86400
+    servers = (server, world.server) if is_first else (world.server, server)
+    world.configure(*servers, pins=[world.cluster.ca.pin])
+    found = report(world)
+    assert found["good"] and states(found)["clock"] == "doubt" and states(found)["api-server"] == "good"
+    assert f"clock-wrong: this machine's clock is 4000 d 0 h ahead of that of {server.endpoint}" in texts(found, "clock")
+    world.configure(server, pins=[world.cluster.ca.pin])
+    fails(world, "clock", "clock-wrong", server.endpoint)
+
+
 def test_cluster_info_is_not_there(world):
     world.server.on("cluster-info", lambda request: apiserver.status(404, "NotFound", 'configmaps "cluster-info" not found'))
     fails(world, "discovery", "cluster-info-missing")
