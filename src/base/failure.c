@@ -7,6 +7,8 @@
 #include "base/failure.h"
 #include "base/text.h"
 
+#define CUT "..."
+
 static const struct nb_failure_info table[_NB_CODE_N] = {
         [NB_NONE] = { "none", "", 0, NB_CLASS_EVENT, "", "", "", "" },
 #include "base/failure-table.h"
@@ -72,6 +74,21 @@ int nb_failure_set(struct nb_failure *f, enum nb_code code, int errnum, const ch
         r = failure_set(f, code, errnum, 0, format, arguments);
         va_end(arguments);
         return r;
+}
+
+void nb_failure_add(struct nb_failure *f, const char *format, ...) {
+        char more[NB_FAILURE_DETAIL_MAX / 2];
+        va_list arguments;
+        size_t room;
+
+        va_start(arguments, format);
+        (void)vsnprintf(more, sizeof(more), format, arguments);
+        va_end(arguments);
+        room = sizeof(f->detail) - 1 - strlen(more);
+        if (strlen(f->detail) > room)
+                memcpy(f->detail + room - strlen(CUT), CUT, sizeof(CUT));
+        memcpy(f->detail + strlen(f->detail), more, strlen(more) + 1);
+        make_printable(f->detail);
 }
 
 int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status, const char *format, ...) {

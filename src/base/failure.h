@@ -61,4 +61,8 @@ int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_statu
 
 int nb_failure_set_memory(struct nb_failure *f);
 
+/* More about the same failure, at the end of its sentence: what those further up know. Where there is no room, the words before it are cut, which
+ * are those of a server as a rule. */
+void nb_failure_add(struct nb_failure *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 void nb_failure_clear(struct nb_failure *f);

@@ -178,6 +178,8 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
         /* A NotBefore in the future says something of this machine's clock, and kubelet does not look at it: any is let
          * pass. */
         r = nb_certificate_verify_node(chain, key, context->node_name, context->now, UINT_MAX, f);
+        if (r < 0 && f->code == NB_CERTIFICATE_UNUSABLE && accepted->handoff.csr[0])
+                nb_failure_add(f, "; issued for the request '%s'", accepted->handoff.csr);
         if (r < 0)
                 return r;
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);

@@ -169,6 +169,7 @@ static int take_certificate(struct await *a, struct nb_failure *f) {
 
         r = nb_join_take_issued(join, join->csr.certificate, join->csr.certificate_len, f);
         if (r < 0 && f->code == NB_CERTIFICATE_UNUSABLE) {
+                nb_failure_add(f, "; issued for the request '%s'", join->csr_name);
                 (void)nb_pending_key_drop(join, &ignored);
                 if (join->is_csr_found) {
                         /* Issued in an earlier life, for instance an expired one: no verdict on this cluster. */
@@ -289,7 +290,7 @@ static int poll_once(struct await *a, struct nb_failure *f) {
                 return describe(join, f);
         r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
         if (r < 0)
-                return nb_join_blame_clock(join, r, f);
+                return nb_join_name_identity(&join->bootstrap->identity, nb_join_blame_clock(join, r, f), f);
         if (r == 0)
                 return submit_again(a, "was removed");
         return take_object(a, &csr);

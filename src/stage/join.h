@@ -98,6 +98,9 @@ int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f)
  */
 int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret);
 
+/* Adds to an NB_TOKEN_REJECTED what was rejected: by its ID where it has one, and where it came from. Returns r. */
+int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f);
+
 /* The stages. Those that discover set cluster, ca and endpoint; the connection with the identity is made after them. */
 int nb_stage_discover_token(struct nb_join *join, struct nb_failure *f);
 int nb_stage_discover_document(struct nb_join *join, struct nb_failure *f);

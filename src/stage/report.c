@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -54,10 +53,17 @@ void nb_join_report_done(struct nb_join *join) {
 
 void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f) {
         char duration[NB_DURATION_SIZE];
-        size_t len = strlen(f->detail);
 
         nb_duration_format(patience_ms, duration);
-        (void)snprintf(f->detail + len, sizeof(f->detail) - len, "; gave up after %s%s%s%s", duration, limit ? " (" : "", limit ? limit : "", limit ? ")" : "");
+        nb_failure_add(f, "; gave up after %s%s%s%s", duration, limit ? " (" : "", limit ? limit : "", limit ? ")" : "");
+}
+
+int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f) {
+        if (r < 0 && f->code == NB_TOKEN_REJECTED && identity->token_id[0])
+                nb_failure_add(f, "; it was shown the token with the ID %s, out of %s", identity->token_id, identity->source);
+        else if (r < 0 && f->code == NB_TOKEN_REJECTED)
+                nb_failure_add(f, "; it was shown what is in %s", identity->source);
+        return r;
 }
 
 int64_t nb_join_clock_skew_sec(const struct nb_join *join) {

@@ -42,7 +42,7 @@ static int submit(struct nb_join *join, struct nb_failure *f) {
         r = nb_csr_submit(&join->api, join->csr_name, request.data, request.len, join->settings->csr_expiration_seconds,
                           join->deadline_ms, &csr, f);
         if (r < 0)
-                return nb_join_blame_clock(join, r, f);
+                return nb_join_name_identity(&join->bootstrap->identity, nb_join_blame_clock(join, r, f), f);
         if (strcmp(csr.name, join->csr_name) != 0)
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, EBADMSG, "submitting the request to %s: the answer is the request '%s', not '%s'",
                                       join->api.name, csr.name, join->csr_name);

@@ -53,7 +53,7 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
         r = nb_join_blame_clock(join, nb_k3s_sign(&api, &request, join->deadline_ms, ret_pem, f), f);
         if (r >= 0)
                 nb_report_new_connection(&api);
-        return r;
+        return nb_join_name_identity(identity, r, f);
 }
 
 static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {

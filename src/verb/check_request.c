@@ -32,7 +32,7 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = nb_csr_right_read(&network->join.api, until(), f);
         if (r < 0 && (r != -EACCES || f->code != NB_NONE))
-                return nb_join_blame_clock(&network->join, r, f);
+                return nb_join_name_identity(identity, nb_join_blame_clock(&network->join, r, f), f);
         network->may_request = r;
         nb_check_row(check, NB_CHECK_GOOD, "identity: the API server takes it (%s)", identity->source);
         return 0;

@@ -1,25 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clock that is a day behind: not blamed on the certificate, and a joined node comes up."""
 
+from harness.clock import fake_clock, set_clock
 from harness.node import UNIT
 from harness.wait import until
-
-CLOCK = "/etc/e2e-clock"
-FAKE_CLOCK = f"""
-[Service]
-Environment=LD_PRELOAD=libfaketime.so.1 FAKETIME_TIMESTAMP_FILE={CLOCK} FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
-"""
-
-
-def fake_clock(node, offset):
-    library = next(node.path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-    path = "/" + str(library.relative_to(node.root))
-    node.drop_in(UNIT, FAKE_CLOCK.replace("libfaketime.so.1", path), "60-clock.conf")
-    set_clock(node, offset)
-
-
-def set_clock(node, offset):
-    node.write(CLOCK, offset + "\n")
 
 
 def test_clock_behind_at_a_new_cluster(new_node, other_cluster):

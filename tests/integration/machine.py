@@ -185,7 +185,18 @@ class Run:
         assert (self.code, self.exit) == (code, exit_status), f"got {self.code}, exit {self.exit}:\n{self.stderr}"
         for word in words:
             assert word in self.stderr, f"{word!r} is not in:\n{self.stderr}"
+        assert_remedy(code, self.lines)
         return self
+
+
+def assert_remedy(code, lines):
+    """Below the last line of a failure stands what to do, with a value in the place of each field: journalctl shows the same."""
+    at = max(number for number, line in enumerate(lines) if f": {code}: " in line)
+    told, names = lines[at + 1].strip(), re.findall(r"@NODE_BOOTSTRAP_([A-Z0-9_]+)@", FAILURES[code]["remedy"])
+    values = re.fullmatch(re.sub(r"\\?@NODE_BOOTSTRAP_[A-Z0-9_]+\\?@", "(.+)", re.escape(FAILURES[code]["remedy"])), told)
+    assert values, f"not the remedy of {code}: {told}"
+    for name, value in zip(names, values.groups()):
+        assert value != name, f"the entry of {code} has no field {name}:\n{lines[at]}\n{told}"
 
 
 def to_yaml(value, indent=""):

@@ -30,10 +30,11 @@ DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 MANUAL_GROUP = "system:bootstrappers:e2e:manual"  # may ask for a certificate, and nobody approves it by itself
 POWERLESS_GROUP = "system:bootstrappers:e2e:powerless"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+CLUSTER_INFO_BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings/kubeadm:bootstrap-signer-clusterinfo"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 40))]
+HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
 
 
@@ -308,6 +309,12 @@ controlPlaneEndpoint: {self.front.endpoint}
         csr["status"]["conditions"] = [{"type": condition, "status": "True", "reason": "Test", "message": message}]
         self.request("PUT", f"{CSRS}/{csr['metadata']['name']}/approval", csr)
 
+    def set_status(self, csr, **status):
+        """As a signer does."""
+        csr = self.request("GET", f"{CSRS}/{csr['metadata']['name']}")
+        csr["status"].update(status)
+        self.request("PUT", f"{CSRS}/{csr['metadata']['name']}/status", csr)
+
     def bind(self, group, role):
         name = "e2e-" + group.replace(":", "-")
         self.request("POST", BINDINGS, {
@@ -351,19 +358,46 @@ controlPlaneEndpoint: {self.front.endpoint}
         gone = {key: None for key in self.cluster_info() if key.startswith("jws-kubeconfig-")}
         self.request("PATCH", CLUSTER_INFO, {"data": gone})
 
+    @contextlib.contextmanager
+    def without(self, path):
+        """An object is not there for a while. Its owner is whoever makes it anew; signatures of cluster-info come by themselves."""
+        found = self.request("GET", path)
+        self.request("DELETE", path)
+        try:
+            yield
+        finally:
+            found["metadata"] = {"name": found["metadata"]["name"]}
+            self.request("POST", path.rpartition("/")[0], found)
+
+    @contextlib.contextmanager
+    def naming(self, server):
+        """cluster-info names another server for a while."""
+        before = self.cluster_info()["kubeconfig"]
+        self._sign_anew(before.replace(self.front.endpoint, server))
+        try:
+            yield
+        finally:
+            self._sign_anew(before)
+
+    def _sign_anew(self, text):
+        signatures = {key: value for key, value in self.cluster_info().items() if key != "kubeconfig"}
+        self.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": text}})
+        until(lambda: all(self.cluster_info().get(key) != value for key, value in signatures.items()), "cluster-info is signed anew", 20)
+
     def delete_token(self, token):
         self.request("DELETE", f"{SECRETS}/bootstrap-token-{token.id}")
 
 
+def encode(pem):
+    return base64.b64encode(pem).decode()
+
+
 def kubeconfig(server, ca, token=None, certificate=None, key=None):
     """A kubeconfig with everything in it; JSON, which is YAML."""
-    def data(pem):
-        return base64.b64encode(pem).decode()
-
-    user = {"token": str(token)} if token else {"client-certificate-data": data(certificate), "client-key-data": data(key)}
+    user = {"token": str(token)} if token else {"client-certificate-data": encode(certificate), "client-key-data": encode(key)}
     return json.dumps({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "k", "cluster": {"server": server, "certificate-authority-data": data(ca)}}],
+        "clusters": [{"name": "k", "cluster": {"server": server, "certificate-authority-data": encode(ca)}}],
         "users": [{"name": "u", "user": user}],
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
     })

@@ -197,9 +197,9 @@ class Node(Machine):
         assert last["NODE_BOOTSTRAP_ERROR"] == code, log
         assert last["MESSAGE_ID"] == row["message-id"]
         assert last["PRIORITY"] == "3"
-        assert row["subject"] in log
-        for part in re.split(r"@[A-Z0-9_]+@", row["remedy"]):
-            assert part.strip() in re.sub(r"\s+", " ", log), f"the remedy of {code} is not in:\n{log}"
+        for key in ("subject", "what", "unchanged", "remedy"):
+            told = re.sub(r"@([A-Z0-9_]+)@", lambda field: last[field[1]], row[key])
+            assert told in re.sub(r"\s+", " ", log), f"{key} of {code} is not in:\n{log}"
         assert not self.kubelet_was_started(), "kubelet was started"
         assert without_state(self.tree()) == without_state(before), "files were written"
         return last

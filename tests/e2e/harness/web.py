@@ -80,10 +80,10 @@ class Web(Server):
 
 
 class Proxy(Server):
-    """An HTTP proxy that knows CONNECT, and keeps what it was asked for."""
+    """An HTTP proxy that knows CONNECT, and keeps what it was asked for; with `refusal`, a status, it lets nobody through."""
 
-    def __init__(self, address):
-        self.asked = []
+    def __init__(self, address, refusal=None):
+        self.asked, self.refusal = [], refusal
         super().__init__(address, 3128)
 
     @property
@@ -91,6 +91,10 @@ class Proxy(Server):
         return f"http://{self.address}:{self.port}"
 
     def serve(self, client):
+        if self.refusal:
+            read_head(client)
+            client.sendall(f"HTTP/1.1 {self.refusal}\r\nContent-Length: 0\r\n\r\n".encode())
+            return
         method, target, _ = read_head(client).split(" ", 2)
         if method != "CONNECT":
             return

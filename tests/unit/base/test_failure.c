@@ -62,6 +62,27 @@ static void a_long_sentence_is_cut_and_stays_well_formed(void **state) {
         assert_int_equal(f.detail[NB_FAILURE_DETAIL_MAX - 2], '?');
 }
 
+static void what_is_added_is_not_cut(void **state) {
+        char text[2 * NB_FAILURE_DETAIL_MAX];
+        struct nb_failure f = { 0 };
+
+        (void)nb_failure_set(&f, NB_INTERNAL, 0, "short");
+        nb_failure_add(&f, "; and %s", "more");
+        assert_string_equal(f.detail, "short; and more");
+        nb_failure_clear(&f);
+        for (size_t i = 0; i + 1 < sizeof(text); i += 2)
+                memcpy(text + i, "\xc3\xbc", 2);
+        text[sizeof(text) - 1] = text[sizeof(text) - 2] = '\0';
+        (void)nb_failure_set(&f, NB_INTERNAL, 0, "%s", text);
+        for (unsigned i = 0; i < 4; i++) {
+                nb_failure_add(&f, "; and more%.*s", (int)i, "123");
+                assert_int_equal(strlen(f.detail), NB_FAILURE_DETAIL_MAX - 1);
+                assert_non_null(strstr(f.detail, "...; and more"));
+        }
+        nb_failure_add(&f, "%s", text);
+        assert_int_equal(strlen(f.detail), NB_FAILURE_DETAIL_MAX - 1);
+}
+
 static void every_code_has_a_row(void **state) {
         for (int code = NB_NONE + 1; code < _NB_CODE_N; code++) {
                 const struct nb_failure_info *info = nb_failure_info((enum nb_code)code);
@@ -83,6 +104,7 @@ int main(void) {
                 cmocka_unit_test(the_first_cause_wins),
                 cmocka_unit_test(text_from_outside_cannot_drive_a_terminal),
                 cmocka_unit_test(a_long_sentence_is_cut_and_stays_well_formed),
+                cmocka_unit_test(what_is_added_is_not_cut),
                 cmocka_unit_test(every_code_has_a_row),
         };
 
