@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of failures.def is in all the places where people and machines look for it, and nothing else is there."""
+
+import configparser
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from machine import FAILURES, SOURCE, find_program
+from test_explain import complete, explain, one_line, plain
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
+EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}
+PARTS = ("subject", "what", "unchanged", "remedy")
+
+
+def section(page, title):
+    return documentation.plain((BUILD / "man" / page).read_text(encoding="ascii")).split(f".Sh {title}\n")[1].split("\n.Sh ")[0]
+
+
+def catalog():
+    """code -> texts, of the journal's catalog; a MESSAGE_ID that is no row's stands for itself."""
+    codes = {row["message-id"]: code for code, row in FAILURES.items()}
+    found = {}
+    for entry in re.split(r"^-- ", (BUILD / "src/base/node-bootstrap.catalog").read_text(encoding="ascii"), flags=re.M)[1:]:
+        identifier, head, *paragraphs = re.split(r"\n\n?(?!Defined-By|Documentation)", entry.strip())
+        found[codes.get(identifier, identifier)] = [re.match("Subject: (.*)\n", head + "\n")[1], *paragraphs]
+    return found
+
+
+def diagnostics():
+    """code -> texts, with class and exit status, of node-bootstrap(8)."""
+    entries = re.findall(r"^\.It Sy (\S+) Pq Li (\w+) , No exit status (\d+)\n((?:.*\n)*?)(?=\.It|\.El)", section("node-bootstrap.8", "DIAGNOSTICS"), re.M)
+    return {code: (kind, status, one_line(text)) for code, kind, status, text in entries}
+
+
+def messages():
+    """code -> MESSAGE_ID and subject, of node-bootstrap.journal(7)."""
+    entries = re.findall(r"^\.It Sy (\S+) Pq Li (\S+)\n((?:.*\n)*?)(?=\.It|\.El)", section("node-bootstrap.journal.7", "MESSAGES"), re.M)
+    return {code: (identifier, one_line(text)) for code, identifier, text in entries}
+
+
+def explained():
+    """code -> class, exit status and MESSAGE_ID, and texts, of `node-bootstrap explain` for all that it lists."""
+    listed = [line.split()[0] for line in explain().stdout.splitlines()]
+    heads = "|".join(map(re.escape, listed))
+    entries = re.split(rf"^(?=(?:{heads}): )", explain(*listed).stdout, flags=re.M)[1:]
+    return {entry.partition(":")[0]: one_line(entry) for entry in entries}
+
+
+def asserted():
+    """The codes that stand in a test of what the programs do, as words by themselves."""
+    here = {pathlib.Path(__file__).name, "test_explain.py", "test_timeline.py"}
+    paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("test_*.py") if path.name not in here]
+    return {word for path in paths for word in re.findall(r"\"([a-z][a-z-]*)\"", path.read_text(encoding="utf-8"))}
+
+
+def test_rows_are_the_same_everywhere():
+    in_catalog, in_diagnostics, in_messages, in_explain = catalog(), diagnostics(), messages(), explained()
+    codes = list(FAILURES)
+    assert list(in_catalog) == list(in_messages) == list(in_explain) == complete("node-bootstrap", "explain", "") == codes
+    assert list(in_diagnostics) == [code for code in codes if code not in EVENTS]
+    for code, row in FAILURES.items():
+        what, unchanged, remedy = (plain(row[part]) for part in PARTS[1:])
+        assert in_catalog[code] == [row[part] for part in PARTS]
+        assert in_messages[code] == (row["message-id"], row["subject"] + ".")
+        assert in_explain[code] == one_line(
+            f"{code}: {row['subject']} class {row['class']}, exit status {row['exit']}, MESSAGE_ID {row['message-id']} "
+            f"What happened {what} What was not changed {unchanged} What to do {remedy}")
+        if code not in EVENTS:
+            assert in_diagnostics[code] == (row["class"], row["exit"], f"{row['subject']}. {what} {unchanged} {remedy}")
+
+
+def test_fields_in_the_texts_are_fields():
+    known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", (SOURCE / "src/base/log.c").read_text())}
+    named = {field for row in FAILURES.values() for part in PARTS for field in re.findall("@([^@ ]+)@", row[part])}
+    assert len(named) > 3 and named <= known
+
+
+def test_exit_statuses():
+    """Each in the manual page, and each what the unit and systemd take for a failure; only what is stopped on request is none."""
+    listed = re.findall(r"^\.It (\d+)$", section("node-bootstrap.8", "EXIT STATUS"), re.M)
+    failures = {row["exit"] for code, row in FAILURES.items() if code not in EVENTS}
+    stopped = FAILURES["stopped"]["exit"]
+    assert sorted(listed, key=int) == listed and set(listed) == {"0", "1", stopped} | failures
+    assert all(status == "1" or 64 <= int(status) <= 78 for status in failures), "others are the shell's, or systemd's"
+    for name, good in {"node-bootstrap.service": [stopped], "node-bootstrap-refresh.service": [stopped], "node-bootstrap-platform.service": []}.items():
+        unit = configparser.ConfigParser(strict=False, delimiters=["="], comment_prefixes=["#"], interpolation=None, allow_no_value=True)
+        unit.optionxform = str
+        unit.read(BUILD / "units" / name)
+        service = unit["Service"]
+        assert service.get("SuccessExitStatus", "").split() == good, name
+        # Neither a status that starts the service over and over, nor one that keeps a crash from starting it again.
+        assert service.get("Restart", "no") in ("no", "on-abnormal") and not {"RestartPreventExitStatus", "RestartForceExitStatus"} & set(service), name
+
+
+def test_every_row_is_brought_about():
+    """By a test of the programs, which names its code."""
+    assert [code for code in FAILURES if code not in asserted()] == []

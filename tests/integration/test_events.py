@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is worth a MESSAGE_ID without being a failure: the entry that the journal gets of it, with the fields that the catalogue shows.
+
+When and why each of them comes about is tested beside what it belongs to; there, its words are on a terminal.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import csrs
+import faults
+import metadata
+import pki
+import test_cluster_info
+import test_discovery_file
+import test_inspect
+import test_join_configuration
+import test_k3s_node
+import test_refresh
+import test_verify_access
+import ways
+from cloud import CloudWorld
+from journal_socket import Journal
+from k3s import K3sWorld
+from machine import FAILURES, NODE, SECRET, TOKEN, Machine, World
+from namespace import Namespace
+
+PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
+
+
+def join(world):
+    world.machine.unit().joined()
+
+
+def join_twice(world):
+    join(world)
+    join(world)
+
+
+def join_with_a_stranger_in_the_bundle(world):
+    test_cluster_info.extra_ca(world)
+    join(world)
+
+
+def join_with_an_expired_certificate(world):
+    world.machine.put_joined_before(world.cluster.ca.node(NODE, start=-2 * pki.DAY, end=-pki.DAY), world.server.url, ca=world.cluster.ca)
+    join(world)
+
+
+def joined_and_the_clock_is_behind(world):
+    world.machine.put_joined_before(world.cluster.ca.node(NODE, start=pki.DAY), world.server.url, ca=world.cluster.ca)
+    join(world)
+
+
+def other_cluster_is_not_there(world):
+    test_inspect.other_cluster(world)
+    world.server.on_connect = faults.reset
+    world.machine.configure(world.server, timeout="5s")
+    join(world)
+
+
+def request_is_deleted(world):
+    def delete(cluster, name):
+        csrs.delete(after=0.3)(cluster, name)
+        cluster.controller = csrs.approve()
+    world.cluster.controller = delete
+    join(world)
+
+
+def key_is_damaged(world):
+    world.machine.put_state("pending.key", b"not a key")
+    join(world)
+
+
+def previous_certificate_is_refused(world):
+    test_k3s_node.Rejoin(world).join().joined()
+
+
+def verify_access(world, action):
+    world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
+    test_verify_access.verify(world.machine)
+    world.server.on("node", action)
+    join(world)
+
+
+def access_is_revoked(world):
+    verify_access(world, test_verify_access.not_taken)
+
+
+def access_is_unknown(world):
+    verify_access(world, faults.PORTAL)
+
+
+def refresh(world, change=lambda world: None):
+    machine = test_refresh.join(world)
+    change(world)
+    assert test_refresh.refresh(machine).exit == 0
+
+
+def refresh_renewed(world):
+    refresh(world, lambda world: setattr(world.cluster, "bundle", [world.cluster.ca.pem, pki.CA("new").pem]))
+
+
+def refresh_not_shown(world):
+    refresh(world, lambda world: world.server.on("cluster-info", faults.forbidden))
+
+
+def refresh_of_nothing(world):
+    assert test_refresh.ask(world.machine).exit == 0
+
+
+def kubeadm_document(world):
+    path = world.machine.etc / "config.yaml"
+    world.configure(document=test_join_configuration.with_ignored_keys(world))
+    world.machine.secret_files.append(path)
+    path.chmod(0o600)
+    join(world)
+
+
+def newer_is_of_another_ca(world):
+    world.configure(**test_discovery_file.rotated_without_a_link(world))
+    join(world)
+
+
+def name_in_capitals(world):
+    world.configure(node=NODE.upper())
+    join(world)
+
+
+def kubelet_takes_another_name(world):
+    world.machine.put("usr/lib/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet --hostname-override=other\n", 0o644)
+    join(world)
+
+
+def metadata_with_a_document(world):
+    world.enter_cloud(metadata.Hetzner)
+    join(world)
+
+
+def metadata_with_nothing(world):
+    world.enter_cloud(metadata.Hetzner, user_data="#!/bin/sh\n")
+    assert world.machine.unit().exit == 78
+
+
+def setup_with_a_token(world):
+    world.machine.secrets.remove(SECRET)        # it is in the image then, and nowhere else
+    image = world.machine.path / "image"
+    image.mkdir()
+    words = f"--endpoint={world.server.endpoint} --token={TOKEN} --ca-cert-hash={world.cluster.ca.pin}".split()
+    assert world.machine.start("node-bootstrap", "setup", f"--root={image}", *words).wait().exit == 0
+
+
+def stop(world):
+    world.server.on("create", faults.UNAVAILABLE)
+    run = world.machine.start_join()
+    run.wait_for_status("503")
+    run.signal(15)
+    assert run.wait().exit == 143
+
+
+# code, priority, world, what happens
+EVENTS = [
+    ("joined", "info", World, join),
+    ("installed", "info", World, join),
+    ("stage-done", "info", World, join),
+    ("certificate-directory-volatile", "warning", World, join),     # the machines of this file are in memory
+    ("already-joined", "info", World, join_twice),
+    ("stopped", "notice", World, stop),
+    ("certificate-left-out", "warning", World, join_with_a_stranger_in_the_bundle),
+    ("join-anew", "notice", World, join_with_an_expired_certificate),
+    ("set-aside", "notice", World, join_with_an_expired_certificate),
+    ("previous-kept", "warning", World, other_cluster_is_not_there),
+    ("not-yet-valid", "warning", World, joined_and_the_clock_is_behind),
+    ("csr-submitted-again", "warning", World, request_is_deleted),
+    ("key-dropped", "warning", World, key_is_damaged),
+    ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
+    ("node-access-revoked", "notice", World, access_is_revoked),
+    ("node-access-unknown", "warning", World, access_is_unknown),
+    ("refreshed", "notice", World, refresh_renewed),
+    ("refresh-unchanged", "info", World, refresh),
+    ("refresh-inapplicable", "debug", World, refresh_of_nothing),
+    ("refresh-not-shown", "warning", World, refresh_not_shown),
+    ("keys-ignored", "notice", ways.World, kubeadm_document),
+    ("newer-left-out", "warning", ways.World, newer_is_of_another_ca),
+    ("node-name-lowered", "notice", World, name_in_capitals),
+    ("node-name-differs", "warning", World, kubelet_takes_another_name),
+    ("metadata-read", "info", CloudWorld, metadata_with_a_document),
+    ("metadata-nothing", "notice", CloudWorld, metadata_with_nothing),
+    ("token-on-command-line", "warning", World, setup_with_a_token),
+]
+
+
+@pytest.fixture
+def listening():
+    """Makes a world whose machine logs to a journal: (world, journal)."""
+    opened = []
+
+    def make(kind):
+        folder = tempfile.TemporaryDirectory(dir="/dev/shm")
+        world = kind(Path(folder.name))
+        namespace = world.namespace if hasattr(world, "namespace") else Namespace()
+        journal = Journal(namespace)
+        journal.connect(world.machine)
+        opened.append((world, journal, namespace, folder))
+        return world, journal
+
+    yield make
+    for _, journal, _, _ in opened:
+        print(*journal.texts(), sep="\n")
+    for world, journal, namespace, folder in opened:
+        world.close()
+        journal.close()
+        namespace.close()
+        world.check()
+        folder.cleanup()
+
+
+@pytest.mark.parametrize("code, priority, kind, happen", EVENTS, ids=[row[0] for row in EVENTS])
+def test_event(listening, code, priority, kind, happen):
+    world, journal = listening(kind)
+    happen(world)
+    entries = journal.entries(code)
+    assert min(entry["PRIORITY"] for entry in entries) == PRIORITIES[priority]
+    for entry in entries:
+        assert entry["SYSLOG_IDENTIFIER"] in ("node-bootstrap", "node-bootstrap-install") and entry["MESSAGE"]
+        assert "NODE_BOOTSTRAP_ERROR" not in entry and FAILURES[code]["class"] == "event"
+        shown = " ".join(FAILURES[code][part] for part in ("subject", "what", "unchanged", "remedy"))
+        assert [field for field in re.findall(r"@([A-Z0-9_]+)@", shown) if field not in entry] == []
+
+
+def test_failure(listening):
+    """With the fields that a machine reads."""
+    world, journal = listening(World)
+    world.cluster.controller = csrs.deny("Policy", "not one of our machines")
+    world.machine.join()
+    [entry] = journal.entries("csr-denied")
+    expected = {"PRIORITY": "3", "NODE_BOOTSTRAP_ERROR": "csr-denied", "NODE_BOOTSTRAP_CSR": world.csrs()[0], "NODE_BOOTSTRAP_NODE": NODE,
+                "NODE_BOOTSTRAP_ENDPOINT": world.server.endpoint, "NODE_BOOTSTRAP_REASON": "Policy", "NODE_BOOTSTRAP_STAGE": "await"}
+    assert {name: entry.get(name) for name in expected} == expected
+    assert Machine.KUBECONFIG not in world.machine.target_names()
