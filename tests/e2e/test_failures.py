@@ -201,6 +201,7 @@ def client_certificate_is_lost(trouble):
     text = controlplane.kubeconfig(f"https://{front.endpoint}", trouble.cluster.ca.pem, None, *pair)
     trouble.node.write("/etc/node-bootstrap/bootstrap.conf", text, 0o600)
     trouble.prepare("as to anybody", "bootstrap.conf", bootstrap={"kubeconfig": "/etc/node-bootstrap/bootstrap.conf"}, discovery={})
+    trouble.node.path(TOKEN).unlink()
 
 
 def bootstrap_kubeconfig_is_missing(trouble):
@@ -251,7 +252,7 @@ def nothing_is_signed(trouble):
 
 
 def no_cluster_info(trouble):
-    trouble.prepare("404", cluster=trouble.other)
+    trouble.prepare("not found", cluster=trouble.other)
     trouble.stack.enter_context(trouble.other.without(controlplane.CLUSTER_INFO))
 
 

@@ -168,6 +168,19 @@ def test_failure_is_shown_and_mended(fresh, cluster):
     cluster.await_node(fresh.name)
 
 
+def test_service_that_is_masked_or_stopped(fresh, cluster):
+    words = to(cluster, cluster.token(controlplane.MANUAL_GROUP))
+    fresh.run("systemctl", "mask", UNIT)
+    assert "masked" in failed(set_up(fresh, words, check=False), "setup-command-failed")
+    fresh.run("systemctl", "unmask", UNIT)
+    watching = fresh.start("node-bootstrap", "setup", *words.split())
+    fresh.await_status("certificate approve")
+    fresh.run("systemctl", "stop", UNIT)
+    said, _ = watching.communicate(timeout=30)
+    assert watching.returncode == int(read_failures()["setup-unfinished"]["exit"]) and "node-bootstrap: setup-unfinished: " in said, said
+    assert not fresh.kubelet_was_started()
+
+
 def test_same_values_start_a_unit_that_failed(fresh, cluster):
     token = cluster.fresh_token()
     words = to(cluster, token) + " --timeout=20s"

@@ -56,9 +56,9 @@ def explained():
 
 
 def asserted():
-    """The codes that stand in a test of what the programs do, as words by themselves."""
+    """The words in quotation marks in all tests that do not take them out of the table itself."""
     here = {pathlib.Path(__file__).name, "test_explain.py", "test_timeline.py"}
-    paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("test_*.py") if path.name not in here]
+    paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("*.py") if path.name not in here]
     return {word for path in paths for word in re.findall(r"\"([a-z][a-z-]*)\"", path.read_text(encoding="utf-8"))}
 
 

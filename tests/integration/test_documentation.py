@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from machine import FAILURES, SOURCE, find_program
+from machine import SOURCE, find_program
 
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
@@ -141,12 +141,6 @@ def test_stages_are_listed():
     assert len(stages) >= 3 and set(listed) - {"."} == stages
 
 
-def test_exit_statuses_are_listed():
-    section = page("node-bootstrap.8").split(".Sh EXIT STATUS")[1].split(".Sh")[0]
-    listed = set(re.findall(r"\d+", " ".join(re.findall(r"^\.It (.*)", section, re.M))))
-    assert {row["exit"] for row in FAILURES.values()} <= listed
-
-
 def help_of(*verb):
     return subprocess.run([find_program("node-bootstrap"), *verb, "--help"], check=True, text=True, stdout=subprocess.PIPE).stdout
 
@@ -161,16 +155,6 @@ def test_verbs_and_options_are_listed():
     assert len(told) > 3 and told <= listed
     rows = {row for path in (SOURCE / "src/verb").glob("*.c") for row in re.findall(r"\[OPTION_\w+\] = \{ \"([a-z-]+)\", (?:NULL|\"[^\"]*\"), ", path.read_text())}
     assert listed == told | rows
-
-
-def test_pages_hold_all_failures():
-    """DIAGNOSTICS and MESSAGES come out of failures.def."""
-    build = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
-    diagnostics = documentation.plain((build / "man/node-bootstrap.8").read_text())
-    messages = documentation.plain((build / "man/node-bootstrap.journal.7").read_text())
-    for code, row in FAILURES.items():
-        assert row["message-id"] in messages, code
-        assert row["class"] == "event" or f".It Sy {code} " in diagnostics, code
 
 
 def test_installer_has_no_network_library():

@@ -17,6 +17,7 @@ import yaml
 import apiserver
 import pki
 from machine import FAILURES, HEADER, PATIENCE, TOKEN, TOKEN_ID, find_program
+from namespace import Namespace
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN, PIN_2 = "sha256:" + "ab" * 32, "sha256:" + "cd" * 32
@@ -443,6 +444,16 @@ def test_not_root():
         program = shutil.copy(find_program("node-bootstrap"), folder)
         done = subprocess.run([program, "setup", *GOOD.split()], capture_output=True, text=True, check=False, **as_nobody)
     assert done.returncode == int(FAILURES["setup-not-root"]["exit"]) and re.search("expected root", done.stderr)
+
+
+def test_without_systemd(tmp_path):
+    """In a container that runs no init system. The folder would be one error more, if that were not the first."""
+    namespace = Namespace()
+    done = subprocess.run([*namespace.enter, find_program("node-bootstrap"), "setup", f"--config-directory={tmp_path}", *GOOD.split()],
+                          capture_output=True, text=True, check=False)
+    namespace.close()
+    assert done.returncode == int(FAILURES["setup-without-systemd"]["exit"]) and "node-bootstrap: setup-without-systemd: " in done.stderr and "`--no-start`" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_token_in_a_quoted_line_is_not_repeated():
