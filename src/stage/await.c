@@ -271,6 +271,7 @@ static int watch_on(struct await *a, struct nb_failure *f) {
 /* Looks again by GET, after a pause that grows while nothing new is heard. */
 static int poll_once(struct await *a, struct nb_failure *f) {
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
+        struct nb_failure waiting = { 0 };
         struct nb_join *join = a->join;
         uint64_t now = nb_now_ms(), delay, left;
         int r;
@@ -289,6 +290,9 @@ static int poll_once(struct await *a, struct nb_failure *f) {
         if (delay >= left)
                 return describe(join, f);
         r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
+        if (r < 0)
+                (void)still_waiting(join, &waiting);
+        nb_retry_last_word(&waiting, f);
         if (r < 0)
                 return nb_join_name_identity(&join->bootstrap->identity, nb_join_blame_clock(join, r, f), f);
         if (r == 0)

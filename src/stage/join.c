@@ -107,6 +107,11 @@ static void log_done(const struct stage *stage, uint64_t duration_usec, struct n
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
 }
 
+static int removed_each_time(const struct nb_join *join, struct nb_failure *f) {
+        return nb_failure_set(f, NB_CSR_PENDING, ETIMEDOUT, "the certificate signing request '%s' was removed each time before it was issued",
+                              join->csr_name);
+}
+
 /* Whoever deletes the request again and again is not answered with a flood. */
 static int pause_before_request(struct nb_join *join, unsigned n_times, struct nb_failure *f) {
         uint64_t delay = nb_backoff_ms(n_times, SUBMIT_AGAIN_FIRST_MS, SUBMIT_AGAIN_CAP_MS, nb_random());
@@ -116,8 +121,7 @@ static int pause_before_request(struct nb_join *join, unsigned n_times, struct n
         r = nb_stop_wait(delay < left ? delay : left);
         if (r < 0 || delay < left)
                 return r;
-        return nb_failure_set(f, NB_CSR_PENDING, ETIMEDOUT, "the certificate signing request '%s' was removed each time before it was issued",
-                              join->csr_name);
+        return removed_each_time(join, f);
 }
 
 static void add_patience(const struct nb_join *join, struct nb_failure *f) {
@@ -155,6 +159,7 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
                         retry = (struct nb_retry){ 0 };
                 } else if (r == NB_STAGE_REQUEST) {
                         i = plan.request;
+                        (void)removed_each_time(join, &before);
                         r = pause_before_request(join, n_again++, f);
                 } else if (r != -ECANCELED && !stage->has_retried)
                         r = nb_pause_before_retry(&retry, &join->waiting_since, join->deadline_ms, r, f);

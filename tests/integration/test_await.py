@@ -77,6 +77,30 @@ def no_control(run):
     assert all(character.isprintable() for line in (*run.lines, *run.statuses) for character in line)
 
 
+def stalls_when_asked_again(world):
+    """The watch is refused, and no answer comes to the poll."""
+    world.cluster.controller = csrs.never
+    world.server.on("watch", faults.forbidden)
+    world.server.on("get", faults.stall)
+
+
+def stalls_when_submitted_again(world):
+    world.cluster.controller = csrs.delete(after=LEEWAY)
+    world.server.on("create", faults.stall, skip=1)
+
+
+CUT_SHORT = [
+    Case("a poll", stalls_when_asked_again, "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
+    Case("another request", stalls_when_submitted_again, "csr-pending", 75, "was removed each time"),
+]
+
+
+@pytest.mark.parametrize("case", CUT_SHORT)
+def test_deadline_in_the_middle_of(played, case):
+    """What was waited for is the last word, not that there was no time left to ask once more."""
+    played(case)
+
+
 UNUSABLE = ("certificate-unusable", 76)
 CERTIFICATES = [
     Case("for another key", issue(csrs.other_key), *UNUSABLE, "key", check=dropped),
