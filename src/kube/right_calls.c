@@ -18,6 +18,7 @@ int nb_csr_right_read(struct nb_api *api, uint64_t until_ms, struct nb_failure *
         static const struct nb_answer_codes codes = {
                 .unauthorized = NB_TOKEN_REJECTED,
                 .forbidden = NB_ANSWER_MALFORMED,
+                .anonymous = NB_TOKEN_REJECTED,
                 .invalid = NB_ANSWER_MALFORMED,
         };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
@@ -32,6 +33,7 @@ int nb_csr_right_read(struct nb_api *api, uint64_t until_ms, struct nb_failure *
                 .timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS,
         };
         struct nb_status status = { 0 };
+        char user[sizeof(status.message)];
         bool is_allowed;
         int r;
 
@@ -45,7 +47,9 @@ int nb_csr_right_read(struct nb_api *api, uint64_t until_ms, struct nb_failure *
                 return r < 0 ? r : is_allowed;
         }
         (void)nb_status_parse(nb_answer_text(&answer), answer.body.len, &status);
-        if ((answer.status == 403 || answer.status == 404) && status.code == answer.status)
+        nb_status_user(&status, user, sizeof(user));
+        /* Everybody whom it knows may ask this, by default; who is nobody to it has shown it nothing. */
+        if ((answer.status == 403 || answer.status == 404) && status.code == answer.status && strcmp(user, "system:anonymous") != 0)
                 return -EACCES;
         return nb_answer_failure(&answer, what, &codes, f);
 }

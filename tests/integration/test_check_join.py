@@ -214,6 +214,12 @@ def test_the_token_is_not_for_authentication(world):
     fails(world, "identity", "token-rejected")
 
 
+def test_the_token_does_not_arrive(world):
+    """A load balancer that ends TLS loses a client certificate: the API server answers as to anybody."""
+    world.server.on("review", faults.forbidden_to("system:anonymous"))
+    fails(world, "identity", "token-rejected")
+
+
 def test_the_token_has_no_right(world):
     world.cluster.tokens[TOKEN_ID].may = ()
     fails(world, "right", "csr-forbidden")
