@@ -194,16 +194,6 @@ def portal_answers(trouble):
     trouble.prepare("403", "no Status object", endpoints=[f"{web.address}:443"])
 
 
-def client_certificate_is_lost(trouble):
-    """As by a load balancer that ends TLS: the API server sees nobody."""
-    front = trouble.front(own=trouble.cluster.ca)
-    pair = trouble.cluster.ca.client("system:bootstrap:e2e", controlplane.DEFAULT_GROUP)
-    text = controlplane.kubeconfig(f"https://{front.endpoint}", trouble.cluster.ca.pem, None, *pair)
-    trouble.node.write("/etc/node-bootstrap/bootstrap.conf", text, 0o600)
-    trouble.prepare("as to anybody", "bootstrap.conf", bootstrap={"kubeconfig": "/etc/node-bootstrap/bootstrap.conf"}, discovery={})
-    trouble.node.path(TOKEN).unlink()
-
-
 def bootstrap_kubeconfig_is_missing(trouble):
     trouble.prepare("/etc/node-bootstrap/bootstrap.conf", bootstrap={"kubeconfig": "/etc/node-bootstrap/bootstrap.conf"}, discovery={})
 
@@ -236,7 +226,6 @@ SOON = {
     "clock is behind": ("clock-wrong", clock_is_behind),
     "proxy refuses": ("proxy-refused", proxy_refuses),
     "portal answers": ("answer-foreign", portal_answers),
-    "client certificate is lost": ("token-rejected", client_certificate_is_lost),
     "bootstrap kubeconfig is missing": ("bootstrap-kubeconfig-unreadable", bootstrap_kubeconfig_is_missing),
     "signer fails": ("csr-failed", signer_fails),
     "signer issues for another key": ("certificate-unusable", signer_issues_for_another_key),
@@ -274,10 +263,23 @@ def nobody_signs(trouble):
     trouble.begun = lambda: trouble.other.decide(trouble.other.await_csr(trouble.node.name), "Approved")
 
 
+def client_certificate_is_lost(trouble):
+    """By a load balancer that ends TLS: the API server sees nobody."""
+    front = trouble.other.front
+    trouble.stack.callback(front.plain)
+    front.mode = "inspect"
+    pair = trouble.other.ca.client("system:bootstrap:e2e", controlplane.DEFAULT_GROUP)
+    text = controlplane.kubeconfig(f"https://{front.endpoint}", trouble.other.ca.pem, None, *pair)
+    trouble.node.write("/etc/node-bootstrap/bootstrap.conf", text, 0o600)
+    trouble.prepare("as to anybody", "bootstrap.conf", bootstrap={"kubeconfig": "/etc/node-bootstrap/bootstrap.conf"}, discovery={}, cluster=trouble.other)
+    trouble.node.path(TOKEN).unlink()
+
+
 AT_OTHER_CLUSTER = {
     "nothing is signed": ("signature-missing", nothing_is_signed),
     "no cluster-info": ("cluster-info-missing", no_cluster_info),
     "no role for cluster-info": ("cluster-info-refused", no_role_for_cluster_info),
+    "client certificate is lost": ("token-rejected", client_certificate_is_lost),
     "server where nobody listens": ("endpoint-refused", server_where_nobody_listens),
     "nobody signs": ("csr-not-issued", nobody_signs),
 }
