@@ -6,6 +6,7 @@ When and why each of them comes about is tested beside what it belongs to; there
 
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,9 @@ import test_refresh
 import test_verify_access
 import ways
 from cloud import CloudWorld
-from journal_socket import Journal
+from journal import INSIDE, Socket
 from k3s import K3sWorld
-from machine import FAILURES, NODE, SECRET, TOKEN, Machine, World
-from namespace import Namespace
+from machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
 
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 
@@ -193,36 +193,51 @@ EVENTS = [
 ]
 
 
+class Listener:
+    """A world in memory, whose machine logs to a journal."""
+
+    def __init__(self, kind):
+        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm")
+        path = Path(self.folder.name)
+        self.world = kind(path)
+        (path / "run-folder/systemd/journal").mkdir(parents=True)
+        (path / "hosts").write_text("127.0.0.1 localhost\n")
+        self.journal = Socket(path / "run-folder/systemd/journal")
+        inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, str(path)]
+        if isinstance(self.world, CloudWorld):
+            self.world.machine.wrap = inside
+        else:
+            self.world.machine.new_run = lambda argv, environment, **options: Run([*inside, *argv], environment, **options)
+
+    def entries(self, code):
+        """Those with the MESSAGE_ID of a row of failures.def, as soon as there is one."""
+        end = time.monotonic() + PATIENCE
+        while not (found := [entry for _, entry in self.journal.entries if entry.get("MESSAGE_ID") == FAILURES[code]["message-id"]]):
+            assert time.monotonic() < end, f"nothing was said of {code}: {self.journal.entries}"
+            time.sleep(0.01)
+        return found
+
+    def close(self):
+        print(*(entry["MESSAGE"] for _, entry in self.journal.entries), sep="\n")
+        self.world.close()
+        self.journal.close()
+        self.world.check()
+        self.folder.cleanup()
+
+
 @pytest.fixture
 def listening():
-    """Makes a world whose machine logs to a journal: (world, journal)."""
     opened = []
-
-    def make(kind):
-        folder = tempfile.TemporaryDirectory(dir="/dev/shm")
-        world = kind(Path(folder.name))
-        namespace = world.namespace if hasattr(world, "namespace") else Namespace()
-        journal = Journal(namespace)
-        journal.connect(world.machine)
-        opened.append((world, journal, namespace, folder))
-        return world, journal
-
-    yield make
-    for _, journal, _, _ in opened:
-        print(*journal.texts(), sep="\n")
-    for world, journal, namespace, folder in opened:
-        world.close()
-        journal.close()
-        namespace.close()
-        world.check()
-        folder.cleanup()
+    yield lambda kind: opened.append(Listener(kind)) or opened[-1]
+    for listener in opened:
+        listener.close()
 
 
 @pytest.mark.parametrize("code, priority, kind, happen", EVENTS, ids=[row[0] for row in EVENTS])
 def test_event(listening, code, priority, kind, happen):
-    world, journal = listening(kind)
-    happen(world)
-    entries = journal.entries(code)
+    listener = listening(kind)
+    happen(listener.world)
+    entries = listener.entries(code)
     assert min(entry["PRIORITY"] for entry in entries) == PRIORITIES[priority]
     for entry in entries:
         assert entry["SYSLOG_IDENTIFIER"] in ("node-bootstrap", "node-bootstrap-install") and entry["MESSAGE"]
@@ -233,10 +248,11 @@ def test_event(listening, code, priority, kind, happen):
 
 def test_failure(listening):
     """With the fields that a machine reads."""
-    world, journal = listening(World)
+    listener = listening(World)
+    world = listener.world
     world.cluster.controller = csrs.deny("Policy", "not one of our machines")
     world.machine.join()
-    [entry] = journal.entries("csr-denied")
+    [entry] = listener.entries("csr-denied")
     expected = {"PRIORITY": "3", "NODE_BOOTSTRAP_ERROR": "csr-denied", "NODE_BOOTSTRAP_CSR": world.csrs()[0], "NODE_BOOTSTRAP_NODE": NODE,
                 "NODE_BOOTSTRAP_ENDPOINT": world.server.endpoint, "NODE_BOOTSTRAP_REASON": "Policy", "NODE_BOOTSTRAP_STAGE": "await"}
     assert {name: entry.get(name) for name in expected} == expected
