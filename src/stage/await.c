@@ -291,7 +291,7 @@ static int poll_once(struct await *a, struct nb_failure *f) {
                 return describe(join, f);
         r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
         if (r < 0)
-                (void)still_waiting(join, &waiting);
+                (void)describe(join, &waiting);
         nb_retry_last_word(&waiting, f);
         if (r < 0)
                 return nb_join_name_identity(&join->bootstrap->identity, nb_join_blame_clock(join, r, f), f);

@@ -145,6 +145,11 @@ def metadata_with_nothing(world):
     assert world.machine.unit().exit == 78
 
 
+def metadata_misspelt(world):
+    world.enter_cloud(metadata.Hetzner, user_data="node-bootstrap: {}\n")
+    assert world.machine.unit().exit == 78
+
+
 def setup_with_a_token(world):
     world.machine.secrets.remove(SECRET)        # it is in the image then, and nowhere else
     image = world.machine.path / "image"
@@ -189,6 +194,7 @@ EVENTS = [
     ("node-name-differs", "warning", World, kubelet_takes_another_name),
     ("metadata-read", "info", CloudWorld, metadata_with_a_document),
     ("metadata-nothing", "notice", CloudWorld, metadata_with_nothing),
+    ("metadata-near-miss", "warning", CloudWorld, metadata_misspelt),
     ("token-on-command-line", "warning", World, setup_with_a_token),
 ]
 
