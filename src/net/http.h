@@ -140,7 +140,7 @@ bool nb_http_has_connected(const struct nb_http *http);
 /* The newest connection of transfers that are gone, once: false when none was made since the last call. */
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection);
 
-/* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, NB_PROXY_REFUSED. */
+/* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE, NB_PROXY_REFUSED, _UNUSABLE. */
 bool nb_http_is_unanswered(enum nb_code code);
 
 /* The server's certificate was no good: NB_TLS_UNTRUSTED, _NAME_MISMATCH, _EXPIRED. */

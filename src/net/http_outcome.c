@@ -4,13 +4,14 @@
 
 #include "net/http_internal.h"
 
+/* What libcurl says of a proxy quotes its URL, and with it the password in that: no text with a URL is passed on. */
 static const char *curl_text(const struct nb_http_transfer *transfer) {
-        return transfer->error[0] ? transfer->error : curl_easy_strerror(transfer->result);
+        return transfer->error[0] && !strstr(transfer->error, "://") ? transfer->error : curl_easy_strerror(transfer->result);
 }
 
 bool nb_http_is_unanswered(enum nb_code code) {
         return code == NB_ENDPOINT_UNRESOLVED || code == NB_ENDPOINT_REFUSED || code == NB_ENDPOINT_RESET || code == NB_ENDPOINT_UNREACHABLE ||
-               code == NB_PROXY_REFUSED;
+               code == NB_PROXY_REFUSED || code == NB_PROXY_UNUSABLE;
 }
 
 bool nb_http_is_untrusted(enum nb_code code) {
@@ -52,6 +53,22 @@ static int outcome_timeout(const struct nb_http_transfer *transfer, struct nb_fa
 
 static int outcome_unresolved(const struct nb_http_transfer *transfer, struct nb_failure *f) {
         return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, EHOSTUNREACH, "%s: %s", transfer->what, curl_text(transfer));
+}
+
+/* It comes with several results. */
+static bool is_proxy_unsupported(const struct nb_http_transfer *transfer) {
+        static const char unsupported[] = "Unsupported proxy";
+
+        return !strncmp(transfer->error, unsupported, strlen(unsupported));
+}
+
+/* Without a word of libcurl's: where a password holds a '/' or '@' as it is, part of it is what libcurl takes for the host. */
+static int outcome_proxy(const struct nb_http_transfer *transfer, struct nb_failure *f) {
+        const char *where = transfer->http->proxy_url[0] ? "proxy-url in the kubeconfig" : "https_proxy or all_proxy in the environment";
+
+        if (is_proxy_unsupported(transfer))
+                return nb_failure_set(f, NB_PROXY_UNUSABLE, EINVAL, "%s: %s is no proxy's URL; expected http://HOST:PORT", transfer->what, where);
+        return nb_failure_set(f, NB_PROXY_UNUSABLE, EHOSTUNREACH, "%s: the name of the proxy in %s does not resolve", transfer->what, where);
 }
 
 /* Nobody listens, or there is no route. */
@@ -103,12 +120,13 @@ int nb_http_outcome(struct nb_http_transfer *transfer, struct nb_failure *f) {
                                       "%s: the server's certificate is not for TLS servers (extended key usage)", transfer->what);
         if (transfer->result != CURLE_OK && proxy_status(transfer) > 0)
                 return nb_failure_set(f, NB_PROXY_REFUSED, ECONNREFUSED, "%s: the proxy answers %ld", transfer->what, proxy_status(transfer));
+        if (transfer->result == CURLE_COULDNT_RESOLVE_PROXY || is_proxy_unsupported(transfer))
+                return outcome_proxy(transfer, f);
         switch ((int)transfer->result) {
         case CURLE_PEER_FAILED_VERIFICATION:
                 return outcome_untrusted(transfer, f);
         case CURLE_OPERATION_TIMEDOUT:
                 return outcome_timeout(transfer, f);
-        case CURLE_COULDNT_RESOLVE_PROXY:
         case CURLE_COULDNT_RESOLVE_HOST:
                 return outcome_unresolved(transfer, f);
         case CURLE_COULDNT_CONNECT:

@@ -128,6 +128,29 @@ def test_password_of_a_dead_proxy_is_not_printed(by_token):
     by_token.machine.unit(environment={"HTTPS_PROXY": "http://user:hunter2hunter2@127.0.0.1:1"}).failed("endpoint-refused", 69)
 
 
+UNUSABLE = [
+    ("a slash in the password", "http://user:hunter2/hunter2@127.0.0.1:1"),
+    ("a number sign in the password", "http://user:hunter2hunter2#@127.0.0.1:1"),
+    ("a blank", "http://user:hunter2hunter2@ho st:1"),
+    ("a port that does not exist", "http://user:hunter2hunter2@127.0.0.1:99999"),
+    ("an unknown scheme", "socks9://user:hunter2hunter2@127.0.0.1:1"),
+    ("a name that does not resolve", "http://user:hunter2hunter2@nowhere.invalid:1"),
+    ("a slash, and what is before it taken for host and port", "http://hunter2.invalid:1/2@127.0.0.1:1"),
+]
+
+
+@pytest.mark.parametrize("proxy", [row[1] for row in UNUSABLE], ids=[row[0] for row in UNUSABLE])
+def test_password_of_a_proxy_without_a_way_to_it_is_not_printed(by_token, proxy):
+    """libcurl's own words quote the URL, or what it takes for a host."""
+    by_token.machine.secrets.append("hunter2")
+    by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="5s")
+    by_token.machine.unit(environment={"HTTPS_PROXY": proxy}).failed("proxy-unusable", 69, "https_proxy")
+    for form in ([], ["--json"]):
+        run = by_token.machine.start("node-bootstrap", "check", f"--config-directory={by_token.machine.etc}", *form, environment={"https_proxy": proxy}).wait()
+        assert run.exit == 1 and "proxy-unusable" in run.stdout and "endpoint-unresolved" not in run.stdout
+    assert by_token.server.kinds == []
+
+
 # The other ways in.
 
 def test_url_discovery(ways):
