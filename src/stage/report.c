@@ -72,9 +72,12 @@ int64_t nb_join_clock_skew_sec(const struct nb_join *join) {
         return (int64_t)join->server_date + (int64_t)((nb_now_ms() - join->server_date_ms) / 1000) - (int64_t)time(NULL);
 }
 
-/* A name that does not fit, or a certificate of another key, is not the clock's doing. */
+/*
+ * A name that does not fit, a certificate of another CA or of another key is not the clock's doing. The Date may be of whoever ends
+ * TLS: a stranger must not get a failure of trust waited out for ever by saying that it is another time.
+ */
 static bool is_of_time(const struct nb_failure *f) {
-        return f->code == NB_TLS_EXPIRED || f->code == NB_TLS_UNTRUSTED || (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
+        return f->code == NB_TLS_EXPIRED || (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
 }
 
 int nb_join_blame_clock(const struct nb_join *join, int r, struct nb_failure *f) {

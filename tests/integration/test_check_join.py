@@ -137,6 +137,11 @@ def test_a_clock_ahead(world):
     fails(world, "clock", "clock-wrong", f"ahead of that of {world.server.endpoint}", faketime="+9y")
 
 
+def test_another_ca_and_a_clock_that_is_off(world):
+    world.server.identity = pki.CA("other").serving(start=-pki.DAY)
+    fails(world, "api-server", "tls-untrusted", "issued by 'CN=other'", faketime="+5m")
+
+
 def test_a_clock_that_is_off_and_does_no_harm(world):
     found = report(world, faketime="+2h")
     assert found["good"] and states(found)["clock"] == "doubt" and "2 h 0 min ahead of that of" in texts(found, "clock")

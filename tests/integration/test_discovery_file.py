@@ -212,6 +212,7 @@ def never_sent(world, run):
 WAY = [
     Case("nobody listens", unreachable, "endpoint-refused", 69),
     Case("a server of another CA", other_ca, "tls-untrusted", 76, requests=[], check=never_sent),
+    Case("a server of another CA, and a clock that is off", other_ca, "tls-untrusted", 76, requests=[], check=never_sent, faketime="+3m"),
     Case("a server that the system's CAs do not know", no_ca, "tls-untrusted", 76, requests=[], check=never_sent),
     Case("a certificate for clients", client_certificate_as_server, "tls-untrusted", 76, requests=[], check=never_sent),
     Case("tls-server-name", renamed, None, 0, requests=CHECKED, check=name_arrived),

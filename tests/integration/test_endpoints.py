@@ -347,6 +347,14 @@ def test_wrong_clock(world, clock):
     assert "tls-untrusted" not in run.codes and world.csrs() == []
 
 
+@pytest.mark.parametrize("clock", ["-5m", "+5m"])
+def test_another_ca_and_a_clock_that_is_off(world, clock):
+    """The certificate is in time by either clock, and of another CA: what a stranger's Date says does not turn that into something to be waited out."""
+    world.server.identity = pki.CA("other").serving(start=-pki.DAY)
+    world.machine.configure(world.server, timeout="6s")
+    assert "clock-wrong" not in world.machine.join(faketime=clock).failed(*UNTRUSTED, "issued by 'CN=other'").codes
+
+
 def test_wrong_date_of_the_server(world):
     """A Date that is far off, from a server whose certificate is good, changes nothing."""
     world.server.clock_offset = -400 * pki.DAY
