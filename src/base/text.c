@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -66,4 +67,22 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {
                 i += step;
         }
         ret[used] = '\0';
+}
+
+#define QUOTED_HEAD 56 /* bytes of what is cut */
+#define QUOTED_TAIL 32
+
+const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
+        size_t head = QUOTED_HEAD, tail = QUOTED_TAIL;
+
+        if (len <= NB_TEXT_QUOTED_MAX) {
+                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s'", (int)len, text);
+                return ret;
+        }
+        while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
+                head--;
+        while (tail > 0 && ((unsigned char)text[len - tail] & 0xc0) == 0x80)
+                tail--;
+        (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text, (int)tail, text + len - tail, len);
+        return ret;
 }

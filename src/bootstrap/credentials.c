@@ -14,12 +14,21 @@
 #define NAMED_FILE_MAX (256 * 1024) /* bytes of a file that a kubeconfig refers to */
 
 /* `what`: "credential 'node-bootstrap.token'", or the document that it stands in. */
-static int malformed(const char *what, size_t len, int r, struct nb_failure *f) {
+static int malformed(const char *what, const char *data, size_t len, int r, struct nb_failure *f) {
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
         if (r == -EBADMSG)
                 return nb_failure_set(f, NB_TOKEN_ENCRYPTED, -r, "the %s (%zu bytes) is still encrypted", what, len);
-        if (r == -EINVAL)
-                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "the %s (%zu bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9", what, len);
-        return nb_failure_set_memory(f);
+        if (r != -EINVAL)
+                return nb_failure_set_memory(f);
+        nb_any_token_find_flaw(data, len, flaw);
+        if (nb_k3s_token_is_meant(data, len))
+                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
+                                      "the %s (%zu bytes) begins as a token of k3s, and is not of the form "
+                                      "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>: %s",
+                                      what, len, flaw);
+        return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "the %s (%zu bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9: %s", what, len,
+                              flaw);
 }
 
 static int take_token(const struct nb_settings *settings, const char *what, const struct nb_secret *text, struct nb_given_tokens *tokens,
@@ -28,16 +37,11 @@ static int take_token(const struct nb_settings *settings, const char *what, cons
 
         if (nb_k3s_token_is_meant(text->data, text->len)) {
                 r = nb_k3s_token_parse(text->data, text->len, tokens->source, &tokens->k3s);
-                if (r == -EINVAL)
-                        return nb_failure_set(f, NB_TOKEN_MALFORMED, -r,
-                                              "the %s (%zu bytes) begins as a token of k3s, and is not of the form "
-                                              "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>",
-                                              what, text->len);
-                return r < 0 ? nb_failure_set_memory(f) : 0;
+                return r < 0 ? malformed(what, text->data, text->len, r, f) : 0;
         }
         r = nb_token_parse(text->data, text->len, &tokens->discovery);
         if (r < 0)
-                return malformed(what, text->len, r, f);
+                return malformed(what, text->data, text->len, r, f);
         /* k3s takes a token without the hash, too. */
         if (settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
             nb_identity_set_token(&tokens->k3s.identity, tokens->discovery.value.data, tokens->discovery.value.len, tokens->source) < 0)
@@ -70,6 +74,7 @@ static int read_tls_bootstrap(const struct nb_settings *settings, struct nb_give
         _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
         const struct nb_settings_tokens *document = settings->tokens;
         const char *source = "credential '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN "'";
+        const struct nb_secret *given;
         char what[NB_IDENTITY_SOURCE_MAX + 16];
         int r;
 
@@ -80,14 +85,15 @@ static int read_tls_bootstrap(const struct nb_settings *settings, struct nb_give
                 return 0;
         if (r >= 0) {
                 (void)snprintf(what, sizeof(what), "%s", source);
-                r = nb_token_parse(text.data, text.len, &token);
+                given = &text;
         } else {
                 source = document->tls_bootstrap_origin;
                 (void)snprintf(what, sizeof(what), "token in %s", source);
-                r = nb_token_parse(document->tls_bootstrap.data, document->tls_bootstrap.len, &token);
+                given = &document->tls_bootstrap;
         }
+        r = nb_token_parse(given->data, given->len, &token);
         if (r < 0)
-                return malformed(what, text.data ? text.len : document->tls_bootstrap.len, r, f);
+                return malformed(what, given->data, given->len, r, f);
         r = nb_identity_set_token(&tokens->tls_bootstrap, token.value.data, token.value.len, source);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }

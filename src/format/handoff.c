@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/note_internal.h"
 
 static bool is_tls_server_name(const char *text) {
@@ -74,6 +75,7 @@ static int copy_pem(const struct nb_json *json, const char *key, bool may_be_emp
 }
 
 static int take_server(const struct nb_json *json, struct nb_url *ret, struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         const char *text;
         size_t len;
         int r;
@@ -83,8 +85,8 @@ static int take_server(const struct nb_json *json, struct nb_url *ret, struct nb
                 return r;
         if (nb_url_parse(text, len, ret) < 0)
                 return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, 0,
-                                      "%s: server: expected https://HOST[:PORT][/PREFIX], found '%.128s'", json->what,
-                                      text);
+                                      "%s: server: expected https://HOST[:PORT][/PREFIX], found %s", json->what,
+                                      nb_text_quote(text, len, quoted));
         return 0;
 }
 

@@ -300,6 +300,7 @@ int nb_json_string(const struct nb_json *json, const char *path, const char **re
 }
 
 int nb_json_expect(const struct nb_json *json, const char *path, const char *expected, struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         const char *value;
         size_t len;
         int r;
@@ -311,8 +312,8 @@ int nb_json_expect(const struct nb_json *json, const char *path, const char *exp
                 return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found nothing", json->what, path,
                                       expected);
         if (strcmp(value, expected) != 0)
-                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found '%.64s'", json->what, path,
-                                      expected, value);
+                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found %s", json->what, path,
+                                      expected, nb_text_quote(value, len, quoted));
         return 0;
 }
 

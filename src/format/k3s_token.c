@@ -105,6 +105,55 @@ int nb_k3s_token_parse(const char *data, size_t len, const char *source, struct 
         return 0;
 }
 
+static const char *find_flaw_of_credentials(const char *text, size_t len) {
+        const char *colon = memchr(text, ':', len);
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
+        if (len == 0)
+                return "nothing stands behind '::'";
+        if (text[len - 1] == '\r')
+                return "a carriage return stands at its end, as files of Windows have it";
+        if (text[len - 1] == '\n')
+                return "more than one newline stands at its end";
+        if (!nb_text_is_printable(text, len))
+                return "a character that is not printable stands behind '::'";
+        if (!colon) {
+                nb_token_find_flaw(text, len, flaw);
+                return flaw[0] ? "what stands behind '::' has no ':', and is no bootstrap token" : "";
+        }
+        return colon == text ? "no user stands behind '::'" : colon == text + len - 1 ? "no password stands behind the user"
+                                                                                      : "";
+}
+
+void nb_k3s_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
+        const char *hash = data + strlen(PREFIX), *end = data + len, *separator;
+        uint8_t ignored[NB_K3S_HASH_SIZE];
+        size_t hash_len;
+
+        if (end > hash && end[-1] == '\n')
+                end--;
+        separator = memmem(hash, (size_t)(end - hash), SEPARATOR, strlen(SEPARATOR));
+        hash_len = separator ? (size_t)(separator - hash) : 0;
+        if (end - data > NB_K3S_TOKEN_MAX)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is %zu bytes long, expected at most %d", (size_t)(end - data), NB_K3S_TOKEN_MAX);
+        else if (!separator)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has no '::'");
+        else if (hash_len > 0 && hash_len != sizeof(ignored) * 2)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "%zu characters stand between K10 and '::', expected %zu", hash_len, sizeof(ignored) * 2);
+        else if (hash_len > 0 && nb_hex_decode(hash, hash_len, ignored, sizeof(ignored)) < 0)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "not only hex digits stand between K10 and '::'");
+        else
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s",
+                               find_flaw_of_credentials(separator + strlen(SEPARATOR), (size_t)(end - separator) - strlen(SEPARATOR)));
+}
+
+void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
+        if (nb_k3s_token_is_meant(data, len))
+                nb_k3s_token_find_flaw(data, len, ret);
+        else
+                nb_token_find_flaw(data, len, ret);
+}
+
 void nb_k3s_token_done(struct nb_k3s_token *token) {
         nb_identity_done(&token->identity);
 }

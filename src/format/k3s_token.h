@@ -34,4 +34,10 @@ bool nb_any_token_may_stand_in(const char *text);
 /* 0; -EINVAL when it is not of the form; -ENOMEM. */
 int nb_k3s_token_parse(const char *data, size_t len, const char *source, struct nb_k3s_token *ret_token);
 
+/* As nb_token_find_flaw(), for what begins as one. */
+void nb_k3s_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
+
+/* For one of the two forms: the one that it begins as. */
+void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
+
 void nb_k3s_token_done(struct nb_k3s_token *token);

@@ -4,6 +4,7 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/kubeconfig_entry.h"
 
 bool nb_kubeconfig_has_text(const struct nb_yaml_node *mapping, const char *key, const char *expected) {
@@ -96,6 +97,7 @@ static int take_text(const struct nb_kubeconfig_reading *reading, const struct n
 }
 
 static int take_server(const struct nb_kubeconfig_reading *reading, const struct nb_yaml_node *cluster, struct nb_url *ret_server) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         const struct nb_yaml_node *node = nb_yaml_get(cluster, "server");
 
         if (nb_yaml_is_null(node) || node->type != NB_YAML_SCALAR)
@@ -106,8 +108,8 @@ static int take_server(const struct nb_kubeconfig_reading *reading, const struct
         if (strchr(node->value, '@'))
                 return nb_kubeconfig_refuse(reading, "server", "one with a user", "https://HOST[:PORT][/PREFIX]");
         return nb_failure_set(reading->f, reading->code, 0,
-                              "%s: server: expected https://HOST[:PORT][/PREFIX], found '%.128s'", reading->origin,
-                              node->value);
+                              "%s: server: expected https://HOST[:PORT][/PREFIX], found %s", reading->origin,
+                              nb_text_quote(node->value, node->value_len, quoted));
 }
 
 int nb_kubeconfig_take_cluster(const struct nb_kubeconfig_reading *reading, const struct nb_yaml_node *cluster,

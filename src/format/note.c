@@ -83,6 +83,7 @@ int nb_note_get_text(const struct nb_json *json, const char *key, const char **r
 }
 
 int nb_note_take_member(const struct nb_json *json, const struct nb_note_member *member, void *ret, struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         const char *text;
         size_t len;
         int r;
@@ -92,8 +93,8 @@ int nb_note_take_member(const struct nb_json *json, const struct nb_note_member 
                 return r;
         if (len >= member->size || !member->is_accepted(text))
                 return nb_failure_set(f, member->code != NB_NONE ? member->code : json->code, 0,
-                                      "%s: %s: expected %s, found '%.64s'", json->what, member->key, member->expected,
-                                      text);
+                                      "%s: %s: expected %s, found %s", json->what, member->key, member->expected,
+                                      nb_text_quote(text, len, quoted));
         memcpy((char *)ret + member->offset, text, len + 1);
         return 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/note_internal.h"
 
 static bool is_url(const char *text) {
@@ -88,6 +89,7 @@ int nb_record_format(const struct nb_record *record, struct nb_buffer *ret) {
 
 static int take_pins(const struct nb_json *json, const char *key, pin_list *ret_pins, unsigned *ret_n,
                      struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         char path[32];
         const char *text;
         size_t n, len;
@@ -106,8 +108,8 @@ static int take_pins(const struct nb_json *json, const char *key, pin_list *ret_
                         return r;
                 if (nb_pin_parse(text, len, (*ret_pins)[i]) < 0)
                         return nb_failure_set(f, json->code, 0,
-                                              "%s: %s: expected sha256: and 64 hex digits, found '%.64s'", json->what,
-                                              path, text);
+                                              "%s: %s: expected sha256: and 64 hex digits, found %s", json->what,
+                                              path, nb_text_quote(text, len, quoted));
         }
         *ret_n = (unsigned)n;
         return 0;

@@ -23,8 +23,8 @@ static bool is_type(const struct nb_yaml_node *node, enum nb_setting_type type) 
         return strcmp(nb_yaml_type_name(node), type_names[type]) == 0;
 }
 
-static const char *hint_for(const struct nb_setting_row *row, const char *value) {
-        return row->hint ? row->hint(value) : NULL;
+static const char *hint_for(const struct nb_setting_row *row, const char *value, char buffer[static NB_SETTING_HINT_SIZE]) {
+        return row->hint ? row->hint(value, buffer) : NULL;
 }
 
 /* What the row expects, for the reason that its `store` gave. */
@@ -40,7 +40,7 @@ static const char *expected_by(const struct nb_setting_row *row, int reason, cha
 static int store(const struct nb_settings_merge *merge, enum nb_setting setting, enum nb_setting_type type,
                  const struct nb_yaml_node *node, const char *path) {
         const struct nb_setting_row *row = &nb_setting_rows[setting];
-        char buffer[32];
+        char buffer[32], hint[NB_SETTING_HINT_SIZE];
         int r;
 
         if (!is_type(node, type))
@@ -50,7 +50,7 @@ static int store(const struct nb_settings_merge *merge, enum nb_setting setting,
                 return r;
         r = row->store(merge->settings, row->offset, node->value, node->value_len);
         return r < 0 ? nb_settings_refuse(merge, node, path, expected_by(row, r, buffer, sizeof(buffer)), NULL,
-                                          hint_for(row, node->value))
+                                          hint_for(row, node->value, hint))
                      : 0;
 }
 
@@ -66,7 +66,7 @@ void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setti
 int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setting setting, unsigned line,
                             const char *text, const char *path) {
         const struct nb_setting_row *row = &nb_setting_rows[setting];
-        char buffer[32];
+        char buffer[32], hint[NB_SETTING_HINT_SIZE];
         int r;
 
         r = nb_settings_check_metadata_value(merge, setting, line, path, text);
@@ -74,7 +74,7 @@ int nb_settings_store_entry(const struct nb_settings_merge *merge, enum nb_setti
                 return r;
         r = row->store(merge->settings, row->offset, text, strlen(text));
         return r < 0 ? nb_settings_refuse_text(merge, line, path, expected_by(row, r, buffer, sizeof(buffer)), text,
-                                               hint_for(row, text))
+                                               hint_for(row, text, hint))
                      : 0;
 }
 

@@ -160,5 +160,9 @@ const char *nb_setting_key(enum nb_setting setting);
 /* `sha256:<64 hex digits>`, type and digits in either case (kubeadm util/pubkeypin). 0 or -EINVAL. */
 int nb_pin_parse(const char *text, size_t len, uint8_t ret_pin[static NB_PIN_SIZE]);
 
+/* Why it is none, as the end of a sentence: "it has 63 such digits"; "" for one that is in order. */
+#define NB_PIN_FLAW_SIZE 112
+void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_SIZE]);
+
 #define NB_PIN_TEXT_SIZE (7 + 2 * NB_PIN_SIZE + 1)
 void nb_pin_format(const uint8_t pin[static NB_PIN_SIZE], char ret[static NB_PIN_TEXT_SIZE]);

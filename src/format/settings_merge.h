@@ -15,6 +15,8 @@
 
 #define NB_SETTING_KEY_MAX 128 /* bytes of "discovery.caCertHashes[1]", longer ones are cut in messages */
 
+#define NB_SETTING_HINT_SIZE 128
+
 enum nb_setting_type {
         NB_SETTING_TYPE_LIST, /* of strings */
         NB_SETTING_TYPE_STRING,
@@ -33,8 +35,8 @@ struct nb_setting_row {
         const char *expected;
         size_t n_offset; /* a list: of the number of its entries, and */
         unsigned max;    /* how many it holds */
-        /* What a person should know of this value that was refused: "; ..."; or NULL. */
-        const char *(*hint)(const char *value);
+        /* What a person should know of this value that was refused: "; ..."; or NULL. It may stand in `buffer`. */
+        const char *(*hint)(const char *value, char buffer[static NB_SETTING_HINT_SIZE]);
 };
 
 extern const struct nb_setting_row nb_setting_rows[_NB_SETTING_N];

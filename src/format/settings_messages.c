@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/k3s_token.h"
 #include "format/settings_merge.h"
 
@@ -21,6 +22,7 @@ static const char *secret_in(const char *text) {
 /* "nothing", "a list", "'foo'", "'5' (a number; in quotes it is a string)". */
 static void describe(const struct nb_yaml_node *node, const char *wanted, char *ret, size_t size) {
         const char *type = nb_yaml_type_name(node), *secret = node->value ? secret_in(node->value) : NULL;
+        char quoted[NB_TEXT_QUOTED_SIZE];
         bool are_quotes_missing = wanted && strcmp(wanted, "a string") == 0 && node->is_plain;
 
         if (nb_yaml_is_null(node) || node->type != NB_YAML_SCALAR)
@@ -28,15 +30,15 @@ static void describe(const struct nb_yaml_node *node, const char *wanted, char *
         else if (secret)
                 (void)snprintf(ret, size, "%s", secret);
         else if (!wanted)
-                (void)snprintf(ret, size, "'%.64s'", node->value);
+                (void)snprintf(ret, size, "%s", nb_text_quote(node->value, node->value_len, quoted));
         else
-                (void)snprintf(ret, size, "'%.64s' (%s%s)", node->value, type,
+                (void)snprintf(ret, size, "%s (%s%s)", nb_text_quote(node->value, node->value_len, quoted), type,
                                are_quotes_missing ? "; in quotes it is a string" : "");
 }
 
 int nb_settings_refuse(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,
                        const char *expected, const char *wanted, const char *hint) {
-        char found[192];
+        char found[NB_TEXT_QUOTED_SIZE + 64];
 
         describe(node, wanted, found, sizeof(found));
         return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: expected %s, found %s%s", merge->origin,
@@ -45,11 +47,11 @@ int nb_settings_refuse(const struct nb_settings_merge *merge, const struct nb_ya
 
 int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path, const char *expected,
                             const char *text, const char *hint) {
-        const char *secret = secret_in(text), *quote = secret ? "" : "'";
+        const char *secret = secret_in(text);
+        char quoted[NB_TEXT_QUOTED_SIZE];
 
-        return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: expected %s, found %s%.96s%s%s",
-                              merge->origin, line, path, expected, quote, secret ? secret : text, quote,
-                              hint ? hint : "");
+        return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: expected %s, found %s%s", merge->origin, line, path,
+                              expected, secret ? secret : nb_text_quote(text, strlen(text), quoted), hint ? hint : "");
 }
 
 int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,

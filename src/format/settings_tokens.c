@@ -52,6 +52,7 @@ static int keep(const struct nb_settings_merge *merge, const struct place *place
 
 static int store(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path, bool is_k3s_known,
                  const struct place *place) {
+        char flaw[NB_TOKEN_FLAW_SIZE];
         const char *form = FORM;
         int r = -EINVAL;
 
@@ -63,10 +64,16 @@ static int store(const struct nb_settings_merge *merge, const struct nb_yaml_nod
                 r = verify(node->value, node->value_len, is_k3s_known, &form);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(merge->f);
-        if (r < 0)
-                return nb_failure_set(merge->f, NB_TOKEN_MALFORMED, EINVAL, "%s:%u: %s: expected %s; found something else",
-                                      merge->origin, node->line, path, form);
-        return keep(merge, place, node->value, node->value_len);
+        if (r >= 0)
+                return keep(merge, place, node->value, node->value_len);
+        if (node->type != NB_YAML_SCALAR)
+                (void)snprintf(flaw, sizeof(flaw), "it is %s", nb_yaml_type_name(node));
+        else if (is_k3s_known)
+                nb_any_token_find_flaw(node->value, node->value_len, flaw);
+        else
+                nb_token_find_flaw(node->value, node->value_len, flaw);
+        return nb_failure_set(merge->f, NB_TOKEN_MALFORMED, EINVAL, "%s:%u: %s: expected %s; found something else: %s", merge->origin, node->line,
+                              path, form, flaw);
 }
 
 int nb_settings_store_discovery_token(const struct nb_settings_merge *merge, const struct nb_yaml_node *node, const char *path,

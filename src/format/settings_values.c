@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/encoding.h"
@@ -40,6 +42,14 @@ static int store_pin(struct nb_settings *settings, size_t offset _unused_, const
                 return -E2BIG;
         memcpy(settings->pins[settings->n_pins++], pin, sizeof(pin));
         return 0;
+}
+
+static const char *hint_pin(const char *value, char buffer[static NB_SETTING_HINT_SIZE]) {
+        char flaw[NB_PIN_FLAW_SIZE];
+
+        nb_pin_find_flaw(value, strlen(value), flaw);
+        (void)snprintf(buffer, NB_SETTING_HINT_SIZE, "%s%s", flaw[0] ? "; " : "", flaw);
+        return buffer;
 }
 
 static int store_boolean(struct nb_settings *settings, size_t offset, const char *value, size_t len _unused_) {
@@ -104,7 +114,7 @@ static int store_discovery_file(struct nb_settings *settings, size_t offset, con
         return 0;
 }
 
-static const char *hint_discovery_file(const char *value) {
+static const char *hint_discovery_file(const char *value, char *buffer _unused_) {
         if (strcmp(value, "-") == 0)
                 return "; standard input is for `node-bootstrap setup --discovery-file=-` alone";
         if (strncasecmp(value, "http:", 5) == 0)
@@ -218,7 +228,7 @@ static const struct {
         { "register-with-taints", "; see node.taints (nodeRegistration.taints of a JoinConfiguration)" },
 };
 
-static const char *hint_extra_arg(const char *value) {
+static const char *find_owned_option(const char *value) {
         size_t len = strcspn(value, "=");
 
         for (size_t i = 0; i < N_ELEMENTS(owned_options); i++)
@@ -227,11 +237,15 @@ static const char *hint_extra_arg(const char *value) {
         return NULL;
 }
 
+static const char *hint_extra_arg(const char *value, char *buffer _unused_) {
+        return find_owned_option(value);
+}
+
 static int store_extra_arg(struct nb_settings *settings, size_t offset _unused_, const char *value, size_t len) {
         size_t name_len = strcspn(value, "=");
 
         if (len >= NB_SETTINGS_EXTRA_ARG_SIZE || !value[name_len] ||
-            !nb_kubelet_argument_is_valid(value, name_len, value + name_len + 1) || hint_extra_arg(value))
+            !nb_kubelet_argument_is_valid(value, name_len, value + name_len + 1) || find_owned_option(value))
                 return -EINVAL;
         for (unsigned i = 0; i < settings->n_extra_args; i++)
                 if (strncmp(settings->extra_args[i], value, name_len + 1) == 0)
@@ -360,7 +374,7 @@ const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
                                    "HOST:PORT without https://, an IPv6 address in brackets", MEMBER(n_endpoints),
                                    NB_SETTINGS_ENDPOINTS_MAX, NULL },
         [NB_SETTING_CA_CERT_HASHES] = { "discovery.caCertHashes", NB_SETTING_TYPE_LIST, store_pin, 0,
-                                        "sha256: and 64 hex digits", MEMBER(n_pins), NB_SETTINGS_PINS_MAX, NULL },
+                                        "sha256: and 64 hex digits", MEMBER(n_pins), NB_SETTINGS_PINS_MAX, hint_pin },
         [NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION] = BOOLEAN("discovery.unsafeSkipCAVerification", unsafe_skip_ca_verification),
         [NB_SETTING_TRUST_WHOLE_BUNDLE] = BOOLEAN("discovery.trustWholeBundle", trust_whole_bundle),
         [NB_SETTING_DISCOVERY_FILE] = STRING("discovery.file", store_discovery_file, MEMBER(discovery_file), "an absolute path without //, . and .. in it, or https://HOST[:PORT]/PATH", hint_discovery_file),
@@ -395,13 +409,37 @@ const char *nb_setting_key(enum nb_setting setting) {
         return nb_setting_rows[setting].key;
 }
 
-int nb_pin_parse(const char *text, size_t len, uint8_t ret_pin[static NB_PIN_SIZE]) {
-        static const char type[] = "sha256:";
-        const size_t type_len = strlen(type);
+#define PIN_TYPE "sha256:"
+#define PIN_TYPE_LEN (sizeof(PIN_TYPE) - 1)
+#define PIN_DIGITS (2 * (size_t)NB_PIN_SIZE)
+#define PIN_REST_QUOTED_MAX 12 /* a token has 23, and may be what was pasted behind a pin */
 
-        if (len < type_len || strncasecmp(text, type, type_len) != 0)
+int nb_pin_parse(const char *text, size_t len, uint8_t ret_pin[static NB_PIN_SIZE]) {
+        if (len < PIN_TYPE_LEN || strncasecmp(text, PIN_TYPE, PIN_TYPE_LEN) != 0)
                 return -EINVAL;
-        return nb_hex_decode(text + type_len, len - type_len, ret_pin, NB_PIN_SIZE);
+        return nb_hex_decode(text + PIN_TYPE_LEN, len - PIN_TYPE_LEN, ret_pin, NB_PIN_SIZE);
+}
+
+void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_SIZE]) {
+        const char *digits = text + PIN_TYPE_LEN, *rest;
+        size_t n = 0, n_rest;
+
+        ret[0] = '\0';
+        if (len < PIN_TYPE_LEN || strncasecmp(text, PIN_TYPE, PIN_TYPE_LEN) != 0) {
+                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it does not begin with '" PIN_TYPE "'");
+                return;
+        }
+        while (n < len - PIN_TYPE_LEN && isxdigit((unsigned char)digits[n]))
+                n++;
+        rest = digits + n;
+        n_rest = len - PIN_TYPE_LEN - n;
+        if (n != PIN_DIGITS)
+                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it has %zu such digits%s", n, n_rest > 0 ? " up to the first other character" : "");
+        else if (n_rest > PIN_REST_QUOTED_MAX)
+                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it is %zu bytes long, %zu more than a pin, which stand behind the last digit", len, n_rest);
+        else if (n_rest > 0)
+                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it is %zu bytes long, and not %zu: behind the last digit stands '%.*s'", len, PIN_TYPE_LEN + PIN_DIGITS,
+                               (int)n_rest, rest);
 }
 
 void nb_pin_format(const uint8_t pin[static NB_PIN_SIZE], char ret[static NB_PIN_TEXT_SIZE]) {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "format/token.h"
+
+#define WHITE_SPACE " \t\r\n\v\f"
+#define QUOTES "\"'"
 
 static bool is_token_character(char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -52,6 +56,71 @@ int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token) {
         token.secret = token.value.data + NB_TOKEN_ID_LEN + 1;
         *ret_token = token;
         return 0;
+}
+
+static bool is_one_of(char c, const char *characters) {
+        return c != '\0' && strchr(characters, c);
+}
+
+/* What an editor or a shell leaves at one of the ends without showing it. NULL when it is none of that. */
+static const char *find_flaw_of_ends(const char *data, size_t len) {
+        static const char byte_order_mark[] = "\xef\xbb\xbf";
+
+        if (len >= strlen(byte_order_mark) && memcmp(data, byte_order_mark, strlen(byte_order_mark)) == 0)
+                return "a byte order mark stands at its beginning";
+        if (is_one_of(data[0], QUOTES))
+                return "a quotation mark stands at its beginning";
+        if (is_one_of(data[0], WHITE_SPACE))
+                return "white space stands at its beginning";
+        if (is_one_of(data[len - 1], QUOTES))
+                return "a quotation mark stands at its end";
+        if (data[len - 1] == '\r')
+                return "a carriage return stands at its end, as files of Windows have it";
+        if (data[len - 1] == '\n')
+                return "more than one newline stands at its end";
+        if (data[len - 1] == '\0')
+                return "a NUL stands at its end";
+        return is_one_of(data[len - 1], WHITE_SPACE) ? "white space stands at its end" : NULL;
+}
+
+/* Of a character where there is none of a-z and 0-9. NULL for such a one. */
+static const char *find_flaw_of_character(char c) {
+        if (is_token_character(c))
+                return NULL;
+        if (c >= 'A' && c <= 'Z')
+                return "a capital letter";
+        if (is_one_of(c, WHITE_SPACE))
+                return "white space";
+        return c == '.' ? "another dot" : "none of a-z and 0-9";
+}
+
+void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
+        const char *flaw, *dot;
+        size_t before;
+
+        ret[0] = '\0';
+        len -= len > 0 && data[len - 1] == '\n';
+        flaw = len == 0 ? "it is empty" : is_ciphertext(data, len) ? "it is encrypted"
+                                                                   : find_flaw_of_ends(data, len);
+        if (flaw) {
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s", flaw);
+                return;
+        }
+        dot = memchr(data, '.', len);
+        before = dot ? (size_t)(dot - data) : 0;
+        for (size_t i = 0; i < len; i++) {
+                flaw = data + i == dot ? NULL : find_flaw_of_character(data[i]);
+                /* A sentence of another kind, such as a password, is better told by its length. */
+                if (flaw && (len == NB_TOKEN_LEN || strcmp(flaw, "white space") == 0)) {
+                        (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1, flaw);
+                        return;
+                }
+        }
+        if (!dot)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has %zu characters and no dot, expected %d with one", len, NB_TOKEN_LEN);
+        else if (before != NB_TOKEN_ID_LEN || len != NB_TOKEN_LEN)
+                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has %zu characters before the dot and %zu behind it, expected %d and %d", before, len - before - 1,
+                               NB_TOKEN_ID_LEN, NB_TOKEN_SECRET_LEN);
 }
 
 bool nb_token_may_stand_in(const char *text) {

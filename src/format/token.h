@@ -24,6 +24,10 @@ struct nb_token {
 /* 0; -EINVAL when it is not of the form; -EBADMSG when it looks like the ciphertext of systemd-creds; -ENOMEM. */
 int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token);
 
+/* Why it is none, as the end of a sentence that says that it is none: "a carriage return stands at its end". */
+#define NB_TOKEN_FLAW_SIZE 112
+void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
+
 /* Whether there is something of this form anywhere in it: text that was refused elsewhere is quoted only where not. */
 bool nb_token_may_stand_in(const char *text);
 

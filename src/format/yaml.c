@@ -7,8 +7,11 @@
 #include <yaml.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/k3s_token.h"
 #include "format/yaml.h"
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 /* A sequence or mapping that is open: where its next child goes, and the key that waits for its value. */
 struct level {
@@ -21,6 +24,8 @@ struct level {
 
 struct builder {
         const char *origin;
+        const char *data; /* what libyaml reads */
+        size_t len;
         enum nb_code code;
         struct nb_failure *f;
         unsigned max_documents;
@@ -56,14 +61,15 @@ static bool has_child(const struct level *level, const char *key) {
 static int take_key(struct builder *builder, struct level *level, const yaml_event_t *event) {
         const char *text = (const char *)event->data.scalar.value;
         unsigned line = line_of(&event->start_mark);
+        char quoted[NB_TEXT_QUOTED_SIZE];
 
         /* Other readers of the same file would merge another mapping here, and see keys that this one does not see. */
         if (strcmp(text, "<<") == 0)
                 return refuse(builder, line, "expected plain YAML, found the merge key '<<'");
         if (has_child(level, text))
                 return nb_failure_set(builder->f, builder->code, 0,
-                                      "%s:%u: expected each key once, found '%.64s' twice", builder->origin, line,
-                                      nb_any_token_may_stand_in(text) ? "(a token)" : text);
+                                      "%s:%u: expected each key once, found %s twice", builder->origin, line,
+                                      nb_any_token_may_stand_in(text) ? "'(a token)'" : nb_text_quote(text, strlen(text), quoted));
         if (level->n_keys++ == NB_YAML_KEYS_MAX)
                 return nb_failure_set(builder->f, builder->code, 0,
                                       "%s:%u: expected at most %d keys in a mapping, found more", builder->origin, line,
@@ -219,16 +225,101 @@ static int handle_event(struct builder *builder, const yaml_event_t *event) {
         }
 }
 
+/* --- What libyaml stumbled over, in the words of who looks at it in an editor --- */
+
+struct place {
+        const char *line, *at, *end; /* in the document; `end` that of the line */
+        unsigned row, column;        /* both from 1, the column in characters */
+};
+
+static bool is_line_end(char c) {
+        return c == '\n' || c == '\r';
+}
+
+static bool is_beginning_of_character(char c) {
+        return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static struct place find_place(const struct builder *builder, size_t offset) {
+        const char *end = builder->data + builder->len;
+        struct place place = { .line = builder->data, .row = 1, .column = 1 };
+
+        place.at = builder->data + (offset < builder->len ? offset : builder->len);
+        for (const char *p = builder->data; p < place.at; p++)
+                if (is_line_end(*p) && !(*p == '\r' && p + 1 < end && p[1] == '\n')) {
+                        place.line = p + 1;
+                        place.row++;
+                }
+        for (const char *p = place.line; p < place.at; p++)
+                place.column += is_beginning_of_character(*p);
+        for (place.end = place.at; place.end < end && !is_line_end(*place.end); place.end++)
+                ;
+        return place;
+}
+
+/* libyaml counts characters. */
+static size_t offset_of(const struct builder *builder, const yaml_mark_t *mark) {
+        size_t offset = 0, n = 0;
+
+        for (; offset < builder->len; offset++)
+                if (is_beginning_of_character(builder->data[offset]) && n++ == mark->index)
+                        break;
+        return offset;
+}
+
+/* What an editor does not show; NULL when it is none of that. Moves to where it stands. */
+static const char *find_invisible(const struct builder *builder, struct place *place) {
+        const char *blank = place->line, *mark;
+
+        while (blank < place->end && *blank == ' ')
+                blank++;
+        if (blank < place->end && *blank == '\t') {
+                *place = find_place(builder, (size_t)(blank - builder->data));
+                return "expected blanks as indentation, found a tab";
+        }
+        mark = memmem(place->line, (size_t)(place->end - place->line), BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK));
+        if (!mark)
+                return NULL;
+        *place = find_place(builder, (size_t)(mark - builder->data));
+        return "expected YAML, found a byte order mark (U+FEFF) that is not at the beginning of the document";
+}
+
+static int refuse_at(const struct builder *builder, const struct place *place, const char *sentence, const char *problem) {
+        return nb_failure_set(builder->f, builder->code, 0, "%s:%u:%u: %s%s", builder->origin, place->row, place->column, sentence, problem);
+}
+
 static int parse_error(const struct builder *builder, const yaml_parser_t *parser) {
-        const char *problem = parser->problem ? parser->problem : "unknown problem";
+        const char *problem = parser->problem ? parser->problem : "unknown problem", *invisible;
+        struct place place;
 
         if (parser->error == YAML_MEMORY_ERROR)
                 return nb_failure_set_memory(builder->f);
-        if (parser->error == YAML_READER_ERROR)
-                return nb_failure_set(builder->f, builder->code, 0, "%s: expected UTF-8 text, found at byte %zu: %s",
-                                      builder->origin, parser->problem_offset, problem);
-        return nb_failure_set(builder->f, builder->code, 0, "%s:%u: expected YAML: %s", builder->origin,
-                              line_of(&parser->problem_mark), problem);
+        if (parser->error == YAML_READER_ERROR) {
+                place = find_place(builder, parser->problem_offset);
+                if (builder->len >= 2 && (memcmp(builder->data, "\xff\xfe", 2) == 0 || memcmp(builder->data, "\xfe\xff", 2) == 0))
+                        return refuse_at(builder, &place, "expected UTF-8 text, found UTF-16", "");
+                return refuse_at(builder, &place, "expected UTF-8 text: ", problem);
+        }
+        place = find_place(builder, offset_of(builder, &parser->problem_mark));
+        invisible = find_invisible(builder, &place);
+        return invisible ? refuse_at(builder, &place, invisible, "") : refuse_at(builder, &place, "expected YAML: ", problem);
+}
+
+/* 0 or -ENOMEM. */
+static int start(struct builder *builder, yaml_parser_t *parser, const char *data, size_t len) {
+        /* libyaml takes it for one column of indentation, so that no second key would follow the first. */
+        if (len >= strlen(BYTE_ORDER_MARK) && memcmp(data, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
+                data += strlen(BYTE_ORDER_MARK);
+                len -= strlen(BYTE_ORDER_MARK);
+        }
+        if (!yaml_parser_initialize(parser))
+                return nb_failure_set_memory(builder->f);
+        builder->data = data;
+        builder->len = len;
+        /* Without this a byte order mark makes it UTF-16. */
+        yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING);
+        yaml_parser_set_input_string(parser, (const unsigned char *)data, len);
+        return 0;
 }
 
 static int run(struct builder *builder, yaml_parser_t *parser) {
@@ -254,11 +345,9 @@ static int parse(const char *origin, const char *data, size_t len, enum nb_code 
         int r;
 
         builder.tail = &builder.documents;
-        if (!yaml_parser_initialize(&parser))
-                return nb_failure_set_memory(f);
-        /* Without this a byte order mark makes it UTF-16. */
-        yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
+        r = start(&builder, &parser, data, len);
+        if (r < 0)
+                return r;
         r = run(&builder, &parser);
         yaml_parser_delete(&parser);
         if (r < 0)
@@ -356,12 +445,11 @@ int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_
         _cleanup_(builder_done) struct builder builder = { .origin = origin, .code = code, .f = f };
         struct finder finder = { .builder = &builder, .key = key };
         yaml_parser_t parser;
-        int r = 0;
+        int r;
 
-        if (!yaml_parser_initialize(&parser))
-                return nb_failure_set_memory(f);
-        yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
+        r = start(&builder, &parser, data, len);
+        if (r < 0)
+                return r;
         while (!finder.is_over && r >= 0) {
                 yaml_event_t event;
 

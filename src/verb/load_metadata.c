@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/macro.h"
 #include "base/sources.h"
+#include "base/text.h"
 #include "bootstrap/documents.h"
 #include "format/settings_text.h"
 #include "stage/metadata.h"
@@ -135,11 +136,12 @@ static void set_origin(const struct nb_load *load, struct nb_settings *settings,
 }
 
 static int take_node_name(struct nb_load *load, const char *text, struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         if (!text[0])
                 return missing(load, NB_SETTING_METADATA_NODE_NAME, nb_cloud_has_node_name(load->provider), f);
         if (nb_node_name_parse(text, strlen(text), load->from_metadata.node_name) < 0)
-                return nb_failure_set(f, NB_METADATA_MALFORMED, 0, "the metadata of %s: expected a node name, found '%.64s'",
-                                      nb_provider_title(load->provider), text);
+                return nb_failure_set(f, NB_METADATA_MALFORMED, 0, "the metadata of %s: expected a node name, found %s",
+                                      nb_provider_title(load->provider), nb_text_quote(text, strlen(text), quoted));
         set_origin(load, &load->from_metadata, NB_SETTING_NODE_NAME);
         return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/k3s_token.h"
 #include "format/token.h"
 #include "verb/setup_internal.h"
@@ -175,13 +176,15 @@ static bool is_token(const char *text, size_t len) {
 }
 
 static int add_endpoint(struct nb_settings *settings, const char *text, size_t len, struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
         struct nb_url url;
 
         /* A whole pasted line in quotes has one in it. */
         if (is_token(text, len) || nb_any_token_may_stand_in(text))
                 return nb_failure_set(f, NB_USAGE, EINVAL, "expected HOST:PORT of an API server, found a token; --token-file takes one");
         if (nb_endpoint_parse(text, len, &url) < 0)
-                return nb_failure_set(f, NB_USAGE, EINVAL, "expected HOST:PORT of an API server, without https://, found '%.*s'", (int)(len > 64 ? 64 : len), text);
+                return nb_failure_set(f, NB_USAGE, EINVAL, "expected HOST:PORT of an API server, without https://, found %s",
+                                      memchr(text, '@', len) ? "one with a user" : nb_text_quote(text, len, quoted));
         for (unsigned i = 0; i < settings->n_endpoints; i++)
                 if (nb_url_is_equal(&settings->endpoints[i], &url))
                         return 0;
@@ -193,10 +196,12 @@ static int add_endpoint(struct nb_settings *settings, const char *text, size_t l
 }
 
 static int add_pin(struct nb_settings *settings, const char *text, size_t len, struct nb_failure *f) {
+        char flaw[NB_PIN_FLAW_SIZE];
         uint8_t pin[NB_PIN_SIZE];
 
+        nb_pin_find_flaw(text, len, flaw);
         if (nb_pin_parse(text, len, pin) < 0)
-                return nb_failure_set(f, NB_USAGE, EINVAL, "the hash of a CA: expected sha256: and 64 hex digits, found %zu bytes of another form", len);
+                return nb_failure_set(f, NB_USAGE, EINVAL, "the hash of a CA: expected sha256: and 64 hex digits, found %zu bytes of another form: %s", len, flaw);
         for (unsigned i = 0; i < settings->n_pins; i++)
                 if (!memcmp(settings->pins[i], pin, NB_PIN_SIZE))
                         return 0;

@@ -234,14 +234,16 @@ static int check_token(const struct nb_secret *token, const char *option, struct
         _cleanup_(nb_token_done) struct nb_token bootstrap = { .value = NB_SECRET_INIT };
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         bool is_k3s = nb_k3s_token_is_meant(token->data, token->len);
+        char flaw[NB_TOKEN_FLAW_SIZE];
         int r = is_k3s ? nb_k3s_token_parse(token->data, token->len, option, &k3s) : nb_token_parse(token->data, token->len, &bootstrap);
 
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
-        if (r < 0)
-                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "what '--%s' gives (%zu bytes) is not of the form %s", option, token->len,
-                                      is_k3s ? "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>" : "xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9");
-        return 0;
+        if (r >= 0)
+                return 0;
+        nb_any_token_find_flaw(token->data, token->len, flaw);
+        return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "what '--%s' gives (%zu bytes) is not of the form %s: %s", option, token->len,
+                              is_k3s ? "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>" : "xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9", flaw);
 }
 
 static int move_token(struct nb_setup_line *line, enum nb_setup_value value, struct nb_secret *ret, struct nb_failure *f) {

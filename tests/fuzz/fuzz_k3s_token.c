@@ -7,9 +7,15 @@
 void fuzz_one(const char *data, size_t len) {
         struct nb_k3s_token token, again;
         char text[NB_K3S_TOKEN_MAX + 256], hash[2 * NB_K3S_HASH_SIZE + 1] = "";
+        char flaw[NB_TOKEN_FLAW_SIZE];
+        bool is_parsed = nb_k3s_token_parse(data, len, "fuzzed", &token) >= 0;
         int n;
 
-        if (nb_k3s_token_parse(data, len, "fuzzed", &token) < 0)
+        if (nb_k3s_token_is_meant(data, len)) {
+                nb_k3s_token_find_flaw(data, len, flaw);
+                FUZZ_CHECK(is_parsed == (flaw[0] == '\0') && strlen(flaw) < sizeof(flaw) - 1);
+        }
+        if (!is_parsed)
                 return;
         FUZZ_CHECK(nb_k3s_token_is_meant(data, len) && token.identity.secret.len > 0);
         FUZZ_CHECK(token.identity.kind == NB_IDENTITY_TOKEN || token.identity.kind == NB_IDENTITY_PASSWORD);

@@ -107,9 +107,36 @@ static void judges(void **state) {
         assert_int_equal(nb_text_is_printable(c->text, strlen(c->text)), c->expected);
 }
 
+#define TEN "0123456789"
+#define NINETY_SIX TEN TEN TEN TEN TEN TEN TEN TEN TEN "012345"
+
+struct quote_case {
+        const char *name;
+        const char *text;
+        const char *expected;
+};
+
+static struct quote_case quotes[] = {
+        { "quoted as it is", "a b", "'a b'" },
+        { "nothing is quoted", "", "''" },
+        { "the longest that is quoted whole", NINETY_SIX, "'" NINETY_SIX "'" },
+        { "the middle is left out", NINETY_SIX "  -", "'" TEN TEN TEN TEN TEN "012345\u2026789" TEN TEN "012345  -' (99 bytes)" },
+        { "cut between characters", TEN TEN TEN TEN TEN "01234\u00e9\u00e9\u00e9" TEN TEN TEN "012345678901\u00e9",
+          "'" TEN TEN TEN TEN TEN "01234\u2026234567890123456789012345678901\u00e9' (105 bytes)" },
+};
+
+static void quotes_text(void **state) {
+        const struct quote_case *c = *state;
+        char quoted[NB_TEXT_QUOTED_SIZE];
+
+        assert_ptr_equal(nb_text_quote(c->text, strlen(c->text), quoted), quoted);
+        assert_string_equal(quoted, c->expected);
+}
+
 int main(void) {
         CASES(sequences, decodes);
         CASES(lines, copies);
         CASES(printables, judges);
+        CASES(quotes, quotes_text);
         return case_run("text");
 }

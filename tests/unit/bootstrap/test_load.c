@@ -60,8 +60,8 @@ static struct load_case cases[] = {
         { "no hash", "discovery: {endpoints: [a]}\n", { TOKEN }, .discovery = NB_DISCOVERY_TOKEN, .identity = TOKEN_SOURCE, .discovery_token = ID, .verify = NB_SETTINGS_INCOMPLETE, .detail = "discovery.caCertHashes" },
         { "another token for the request", ENDPOINTS, { TOKEN, OTHER }, .discovery = NB_DISCOVERY_TOKEN, .identity = TLS_SOURCE, .token_id = "fedcba", .discovery_token = ID },
         { "a token for the request alone", ENDPOINTS, { NULL, OTHER }, .discovery = NB_DISCOVERY_TOKEN, .identity = TLS_SOURCE, .verify = NB_TOKEN_MISSING, .detail = "which discovery by endpoints needs" },
-        { "a token that is none", ENDPOINTS, { "abc" }, .code = NB_TOKEN_MALFORMED, .detail = "node-bootstrap.token' (3 bytes)" },
-        { "a token for the request that is none", ENDPOINTS, { TOKEN, "abc" }, .code = NB_TOKEN_MALFORMED, .detail = "tls-bootstrap-token' (3 bytes)" },
+        { "a token that is none", ENDPOINTS, { "abc" }, .code = NB_TOKEN_MALFORMED, .detail = "node-bootstrap.token' (3 bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9: it has 3 characters and no dot, expected 23 with one" },
+        { "a token for the request that is none", ENDPOINTS, { TOKEN, "abc" }, .code = NB_TOKEN_MALFORMED, .detail = "tls-bootstrap-token' (3 bytes) is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and 0-9: it has 3 characters and no dot" },
 
         { "a file", BY_FILE, { TOKEN }, DOCUMENT, .discovery = NB_DISCOVERY_DOCUMENT, .identity = TOKEN_SOURCE },
         { "a file and no token", BY_FILE, .document = DOCUMENT, .discovery = NB_DISCOVERY_DOCUMENT, .verify = NB_TOKEN_MISSING },

@@ -234,7 +234,7 @@ static struct refused_case refused[] = {
           "x.yaml:3: discovery.bootstrapToken.apiServerEndpoint: expected a string, found '1' (a number; in quotes it is a "
           "string)" },
         { "a pin of another form", V3 "discovery: {bootstrapToken: {caCertHashes: [x]}}\n",
-          "x.yaml:3: discovery.bootstrapToken.caCertHashes[0]: expected sha256: and 64 hex digits, found 'x'" },
+          "x.yaml:3: discovery.bootstrapToken.caCertHashes[0]: expected sha256: and 64 hex digits, found 'x'; it does not begin with 'sha256:'" },
         { "a boolean in quotes", V3 "discovery: {bootstrapToken: {unsafeSkipCAVerification: 'true'}}\n",
           "x.yaml:3: discovery.bootstrapToken.unsafeSkipCAVerification: expected true or false, found 'true' (a string)" },
         { "a file on the web without TLS", V3 "discovery: {file: {kubeConfigPath: 'http://a'}}\n",
@@ -324,14 +324,14 @@ static struct token_case malformed[] = {
         { "token: one that looks like a number, in quotes", "'123456.0123456789012345'", false, NB_NONE, "" },
         { "token: in a file that others can read", TOKEN, true, NB_TOKEN_EXPOSED,
           "expected a file that others cannot read, found one that they can" },
-        { "token: too short", "abcdef.0123456789abcde", false, NB_TOKEN_MALFORMED, FORM },
-        { "token: too long", "abcdef.0123456789abcdef0", false, NB_TOKEN_MALFORMED, FORM },
-        { "token: a capital letter", "Abcdef.0123456789abcdef", false, NB_TOKEN_MALFORMED, FORM },
-        { "token: a number", "123456.1", false, NB_TOKEN_MALFORMED, FORM },
-        { "token: a list", "[" TOKEN "]", false, NB_TOKEN_MALFORMED, FORM },
+        { "token: too short", "abcdef.0123456789abcde", false, NB_TOKEN_MALFORMED, FORM ": it has 6 characters before the dot and 15 behind it, expected 6 and 16" },
+        { "token: too long", "abcdef.0123456789abcdef0", false, NB_TOKEN_MALFORMED, FORM ": it has 6 characters before the dot and 17 behind it, expected 6 and 16" },
+        { "token: a capital letter", "Abcdef.0123456789abcdef", false, NB_TOKEN_MALFORMED, FORM ": its character 1 is a capital letter" },
+        { "token: a number", "123456.1", false, NB_TOKEN_MALFORMED, FORM ": it has 6 characters before the dot and 1 behind it, expected 6 and 16" },
+        { "token: a list", "[" TOKEN "]", false, NB_TOKEN_MALFORMED, FORM ": it is a list" },
         { "token: the ciphertext of systemd-creds", "0123456789012345678901AAAAABAAAADAAAABAAAA0123", false, NB_TOKEN_MALFORMED,
-          FORM },
-        { "token: one of k3s", "K10abc::server:0123456789", false, NB_TOKEN_MALFORMED, FORM },
+          FORM ": it is encrypted" },
+        { "token: one of k3s", "K10abc::server:0123456789", false, NB_TOKEN_MALFORMED, FORM ": it has 25 characters and no dot, expected 23 with one" },
 };
 
 static void verifies_token(void **state) {

@@ -93,6 +93,42 @@ static void parses(void **state) {
         assert_null(token.identity.secret.data);
 }
 
+struct flaw_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        const char *expected;
+};
+
+static struct flaw_case flaws[] = {
+        { "flaw: none", TEXT("K10" HASH "::server:secret\n"), "" },
+        { "flaw: none of a bootstrap token", TEXT("K10::" TOKEN "\n"), "" },
+        { "flaw: the prefix alone", TEXT("K10"), "it has no '::'" },
+        { "flaw: the prefix and a newline", TEXT("K10\n"), "it has no '::'" },
+        { "flaw: the hash cut", TEXT("K100123::server:secret"), "4 characters stand between K10 and '::', expected 64" },
+        { "flaw: a hash with a letter that is no digit",
+          TEXT("K10"
+               "g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+               "::" TOKEN),
+          "not only hex digits stand between K10 and '::'" },
+        { "flaw: nothing behind the hash", TEXT("K10" HASH "::"), "nothing stands behind '::'" },
+        { "flaw: a line of Windows", TEXT("K10" HASH "::" TOKEN "\r\n"), "a carriage return stands at its end, as files of Windows have it" },
+        { "flaw: two newlines", TEXT("K10" HASH "::" TOKEN "\n\n"), "more than one newline stands at its end" },
+        { "flaw: a newline inside", TEXT("K10" HASH "::server:a\nb"), "a character that is not printable stands behind '::'" },
+        { "flaw: no user", TEXT("K10" HASH ":::secret"), "no user stands behind '::'" },
+        { "flaw: no password", TEXT("K10" HASH "::server:"), "no password stands behind the user" },
+        { "flaw: a word without a colon", TEXT("K10::secret"), "what stands behind '::' has no ':', and is no bootstrap token" },
+        { "flaw: of the other form", TEXT("abcdef"), "it has 6 characters and no dot, expected 23 with one" },
+};
+
+static void tells(void **state) {
+        const struct flaw_case *c = *state;
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
+        nb_any_token_find_flaw(c->text, c->len, flaw);
+        assert_string_equal(flaw, c->expected);
+}
+
 struct text_case {
         const char *name;
         const char *text;
@@ -152,6 +188,7 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
         CASES(tokens, parses);
+        CASES(flaws, tells);
         CASES(texts, finds);
         CASE(either_is_found);
         CASE(length_has_a_limit);

@@ -53,7 +53,7 @@ static struct cluster_case clusters[] = {
         { "another API version", "apiVersion: v2\nkind: Config\n", NULL,
           IN "kind: expected Config of apiVersion v1, found another document" },
         { "no YAML", "a: [", NULL,
-          "kubeconfig in cluster-info:2: expected YAML: did not find expected node content" },
+          "kubeconfig in cluster-info:1:5: expected YAML: did not find expected node content" },
         { "an alias", HEAD "a: &a 1\n" CLUSTERS(CA SERVER), NULL,
           "kubeconfig in cluster-info:3: expected plain YAML, found an anchor (&)" },
         { "two servers", HEAD CLUSTERS(CA SERVER SERVER), NULL,
@@ -329,11 +329,11 @@ static struct other_case others[] = {
         { "other: no kind", "apiVersion: v1\n", "/etc/k: expected a kubeconfig (kind: Config), found kind: ''" },
         { "other: a list", "- a\n", "/etc/k: expected a kubeconfig (kind: Config), found kind: ''" },
         { "other: comments alone", "# hello\n", "/etc/k: expected a kubeconfig (kind: Config), found kind: ''" },
-        { "other: no YAML", "a: {", "/etc/k:2: expected YAML: did not find expected node content" },
+        { "other: no YAML", "a: {", "/etc/k:1:5: expected YAML: did not find expected node content" },
         { "other: a binary file",
           "\x7f"
           "ELF",
-          "/etc/k: expected UTF-8 text, found at byte 0: control characters are not allowed" },
+          "/etc/k:1:1: expected UTF-8 text: control characters are not allowed" },
 };
 
 static void refuses_client(void **state) {

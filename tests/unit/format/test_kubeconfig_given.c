@@ -88,7 +88,7 @@ static struct document_case documents[] = {
         { "text", "hello\n", NULL, "F: kind: expected a kubeconfig, found a string" },
         { "a ConfigMap", "apiVersion: v1\nkind: ConfigMap\n", NULL, "F: kind: expected Config of apiVersion v1, found another document" },
         { "another version", "apiVersion: v2\nkind: Config\n", NULL, "F: kind: expected Config of apiVersion v1, found another document" },
-        { "no YAML", "a: [\n", NULL, "F:2: expected YAML: did not find expected node content" },
+        { "no YAML", "a: [\n", NULL, "F:2:1: expected YAML: did not find expected node content" },
         { "two documents", HEAD "---\n" HEAD, NULL, "F:3: expected one document, found a second one" },
         { "no clusters", HEAD, NULL, "F: clusters: expected a list with exactly one, found nothing" },
         { "clusters that are a mapping", HEAD "clusters: {a: b}\n", NULL,

@@ -239,7 +239,7 @@ static struct refused_case refused[] = {
         { "a list", "- a\n", MALFORMED, "x.yaml:1: expected a mapping, found a list" },
         { "text", "hello\n", MALFORMED, "x.yaml:1: expected a mapping, found a string" },
         { "no YAML", HEAD "discovery: [\n", MALFORMED,
-          "x.yaml:4: expected YAML: did not find expected node content" },
+          "x.yaml:4:1: expected YAML: did not find expected node content" },
         { "a duplicate key", HEAD "timeout: 5m\ntimeout: 5m\n", MALFORMED,
           "x.yaml:4: expected each key once, found 'timeout' twice" },
         { "a duplicate section", HEAD "node: {}\nnode: {}\n", MALFORMED,
@@ -292,9 +292,19 @@ static struct refused_case refused[] = {
         { "an endpoint of nothing", HEAD "discovery: {endpoints: [~]}\n", INVALID,
           "x.yaml:3: discovery.endpoints[0]: " ENDPOINT "nothing" },
         { "a pin of another type", HEAD "discovery: {caCertHashes: ['sha512:00']}\n", INVALID,
-          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found 'sha512:00'" },
+          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found 'sha512:00'; it does not begin with 'sha256:'" },
         { "a pin that is too short", HEAD "discovery: {caCertHashes: ['" PIN "', 'sha256:1234']}\n", INVALID,
-          "x.yaml:3: discovery.caCertHashes[1]: expected sha256: and 64 hex digits, found 'sha256:1234'" },
+          "x.yaml:3: discovery.caCertHashes[1]: expected sha256: and 64 hex digits, found 'sha256:1234'; it has 4 such digits" },
+        { "a pin with something behind it", HEAD "discovery: {caCertHashes: ['" PIN "  -']}\n", INVALID,
+          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found '" PIN "  -'; it is 74 bytes long, and not 71: behind the last digit stands '  -'" },
+        { "a pin with a file's name behind it", HEAD "discovery: {caCertHashes: ['" PIN "  /etc/kubernetes/pki/ca.pub']}\n", INVALID,
+          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found 'sha256:0123456789abcdef0123456789abcdef0123456789abcdef0\u2026cdef  /etc/kubernetes/pki/ca.pub' (99 bytes); "
+          "it is 99 bytes long, 28 more than a pin, which stand behind the last digit" },
+        { "a pin with a token behind it is not quoted", HEAD "discovery: {caCertHashes: ['" PIN " --token abcdef.0123456789abcdef']}\n", INVALID,
+          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found what looks like a bootstrap token, which belongs into the credential "
+          "node-bootstrap.token; it is 103 bytes long, 32 more than a pin, which stand behind the last digit" },
+        { "a pin with a letter that is no digit", HEAD "discovery: {caCertHashes: ['sha256:01x']}\n", INVALID,
+          "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found 'sha256:01x'; it has 2 such digits up to the first other character" },
         { "a boolean in quotes", HEAD "discovery: {trustWholeBundle: 'true'}\n", INVALID,
           "x.yaml:3: discovery.trustWholeBundle: expected true or false, found 'true' (a string)" },
         { "yes", HEAD "discovery: {unsafeSkipCAVerification: yes}\n", INVALID,
@@ -426,7 +436,7 @@ static void lists_have_a_limit(void **state) {
         assert_string_equal(f.detail, "");
         merge_repeated("caCertHashes", PIN, NB_SETTINGS_PINS_MAX + 1, &f);
         assert_string_equal(f.detail, "x.yaml:37: discovery.caCertHashes[32]: expected at most 32 entries, found 'sha256:"
-                                      "0123456789abcdef0123456789abcdef0123456789abcdef012345678'");
+                                      "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'");
 }
 
 static void paths_have_a_limit(void **state) {

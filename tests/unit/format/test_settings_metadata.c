@@ -144,12 +144,12 @@ static struct token_case tokens_of_documents[] = {
         { "bootstrap.token: none", "''" },
         { "bootstrap.token: none, where others can read it", "''", true },
         { "bootstrap.token: where others can read it", TOKEN, true, NB_TOKEN_EXPOSED, "expected a file that others cannot read, found one that they can" },
-        { "bootstrap.token: too short", "abcdef.0123456789abcde", false, NB_TOKEN_MALFORMED, FORM },
-        { "bootstrap.token: two newlines", "\"" TOKEN "\\n\\n\"", false, NB_TOKEN_MALFORMED, FORM },
-        { "bootstrap.token: a list", "[" TOKEN "]", false, NB_TOKEN_MALFORMED, FORM },
-        { "bootstrap.token: a mapping", "{a: " TOKEN "}", false, NB_TOKEN_MALFORMED, FORM },
-        { "bootstrap.token: one of k3s that is cut", "K100123456789abcdef::node:x", false, NB_TOKEN_MALFORMED, FORM_OF_K3S },
-        { "bootstrap.token: the ciphertext of systemd-creds", "0123456789012345678901AAAAABAAAADAAAABAAAA0123", false, NB_TOKEN_MALFORMED, FORM },
+        { "bootstrap.token: too short", "abcdef.0123456789abcde", false, NB_TOKEN_MALFORMED, FORM ": it has 6 characters before the dot and 15 behind it, expected 6 and 16" },
+        { "bootstrap.token: two newlines", "\"" TOKEN "\\n\\n\"", false, NB_TOKEN_MALFORMED, FORM ": more than one newline stands at its end" },
+        { "bootstrap.token: a list", "[" TOKEN "]", false, NB_TOKEN_MALFORMED, FORM ": it is a list" },
+        { "bootstrap.token: a mapping", "{a: " TOKEN "}", false, NB_TOKEN_MALFORMED, FORM ": it is a mapping" },
+        { "bootstrap.token: one of k3s that is cut", "K100123456789abcdef::node:x", false, NB_TOKEN_MALFORMED, FORM_OF_K3S ": 16 characters stand between K10 and '::', expected 64" },
+        { "bootstrap.token: the ciphertext of systemd-creds", "0123456789012345678901AAAAABAAAADAAAABAAAA0123", false, NB_TOKEN_MALFORMED, FORM ": it is encrypted" },
         { "bootstrap.token: nothing", "", false, NB_SETTINGS_INVALID, "expected a token, found nothing" },
 };
 

@@ -134,7 +134,7 @@ static struct value_case values[] = {
           "[0]: " TAINT "'Example/a:NoSchedule'" },
         { "taints: a name that ends with a dash", "node", "taints", "['a-:NoSchedule']", "[0]: " TAINT "'a-:NoSchedule'" },
         { "taints: a name that is too long", "node", "taints", "['" SIXTY "aaaa:NoSchedule']",
-          "[0]: " TAINT "'" SIXTY "aaaa'" },
+          "[0]: " TAINT "'" SIXTY "aaaa:NoSchedule'" },
         { "taints: a value with a comma, which would be another taint", "node", "taints", "['a=b,c:NoSchedule']",
           "[0]: " TAINT "'a=b,c:NoSchedule'" },
         { "taints: a value with a blank", "node", "taints", "['a=b c:NoSchedule']", "[0]: " TAINT "'a=b c:NoSchedule'" },

@@ -64,6 +64,52 @@ static void parses(void **state) {
         assert_null(token.secret);
 }
 
+struct flaw_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        const char *expected;
+};
+
+static struct flaw_case flaws[] = {
+        { "flaw: none", TEXT("abcdef.0123456789abcdef"), "" },
+        { "flaw: none, with a newline", TEXT("abcdef.0123456789abcdef\n"), "" },
+        { "flaw: nothing", TEXT(""), "it is empty" },
+        { "flaw: a newline alone", TEXT("\n"), "it is empty" },
+        { "flaw: two newlines", TEXT("abcdef.0123456789abcdef\n\n"), "more than one newline stands at its end" },
+        { "flaw: a line of Windows", TEXT("abcdef.0123456789abcdef\r\n"), "a carriage return stands at its end, as files of Windows have it" },
+        { "flaw: a blank at the end", TEXT("abcdef.0123456789abcdef \n"), "white space stands at its end" },
+        { "flaw: a blank at the beginning", TEXT(" abcdef.0123456789abcdef"), "white space stands at its beginning" },
+        { "flaw: a NUL at the end", TEXT("abcdef.0123456789abcdef\0"), "a NUL stands at its end" },
+        { "flaw: a blank inside", TEXT("abcdef. 0123456789abcdef"), "its character 8 is white space" },
+        { "flaw: a blank in the place of a character", TEXT("abcdef.012345678 abcdef"), "its character 17 is white space" },
+        { "flaw: a line break inside", TEXT("abcdef.\n0123456789abcdef"), "its character 8 is white space" },
+        { "flaw: in quotes", TEXT("\"abcdef.0123456789abcdef\""), "a quotation mark stands at its beginning" },
+        { "flaw: in quotes of the other kind", TEXT("'abcdef.0123456789abcdef'"), "a quotation mark stands at its beginning" },
+        { "flaw: a quote at the end", TEXT("abcdef.0123456789abcdef\"\n"), "a quotation mark stands at its end" },
+        { "flaw: a byte order mark", TEXT("\xef\xbb\xbf"
+                                          "abcdef.0123456789abcdef"),
+          "a byte order mark stands at its beginning" },
+        { "flaw: too short", TEXT("abcdef.0123456789abcde"), "it has 6 characters before the dot and 15 behind it, expected 6 and 16" },
+        { "flaw: too long", TEXT("abcdef.0123456789abcdef0"), "it has 6 characters before the dot and 17 behind it, expected 6 and 16" },
+        { "flaw: the dot elsewhere", TEXT("abcde.0123456789abcdef0"), "it has 5 characters before the dot and 17 behind it, expected 6 and 16" },
+        { "flaw: a password", TEXT("hunter2-HUNTER2"), "it has 15 characters and no dot, expected 23 with one" },
+        { "flaw: a capital letter in the ID", TEXT("abCdef.0123456789abcdef"), "its character 3 is a capital letter" },
+        { "flaw: a capital letter in the secret", TEXT("abcdef.0123456789ABCDEF"), "its character 18 is a capital letter" },
+        { "flaw: a second dot", TEXT("abcdef.0123456789abc.ef"), "its character 21 is another dot" },
+        { "flaw: a colon in the place of the dot", TEXT("abcdef:0123456789abcdef"), "its character 7 is none of a-z and 0-9" },
+        { "flaw: none of a-z", TEXT("abcdef.0123456789abc_ef"), "its character 21 is none of a-z and 0-9" },
+        { "flaw: ciphertext", TEXT("Whxqht+dQJax1aZeCGLxmiAAAAABAAAADAAAABAAAAAiU4bTCaJmYQAAAACqpcF5"), "it is encrypted" },
+};
+
+static void tells(void **state) {
+        const struct flaw_case *c = *state;
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
+        nb_token_find_flaw(c->text, c->len, flaw);
+        assert_string_equal(flaw, c->expected);
+}
+
 struct text_case {
         const char *name;
         const char *text;
@@ -103,6 +149,7 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
         CASES(cases, parses);
+        CASES(flaws, tells);
         CASES(texts, finds);
         CASE(memory_runs_out);
         return case_run("token");

@@ -81,7 +81,7 @@ static struct user_data_case cases[] = {
         { "a cloud-config with a list", "#cloud-config\nnode_bootstrap:\n- a\n", .detail = "x:3: node_bootstrap: expected a mapping, found a list" },
         { "a cloud-config with an alias in it", "#cloud-config\na: &x {}\nnode_bootstrap:\n  kubelet: *x\n", .detail = "x:4: expected plain YAML, found an alias (*)" },
         { "a cloud-config with the key twice", "#cloud-config\nnode_bootstrap: {}\nnode_bootstrap: {}\n", .detail = "x:3: expected each key once, found 'node_bootstrap' twice" },
-        { "a cloud-config that is broken", "#cloud-config\nnode_bootstrap: {\n", .detail = "x:3: expected YAML: did not find expected node content" },
+        { "a cloud-config that is broken", "#cloud-config\nnode_bootstrap: {\n", .detail = "x:3:1: expected YAML: did not find expected node content" },
 
         { "credentials", "{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}", CREDENTIALS, "credentials in JSON", .token = TOKEN },
         { "credentials behind their line and an empty one", "\n#systemd-userdata\n{\"systemd.credentials\": [{\"name\": \"node-bootstrap.token\", \"text\": \"" TOKEN "\"}]}",
@@ -134,7 +134,7 @@ static struct user_data_case cases[] = {
           "a MIME message without a part for this program" },
         { "MIME: two parts for us", MULTIPART PART(OWN, OURS) PART("text/plain", OURS) END, .detail = "x: expected one part for this program, found two: 1 and 2" },
         { "MIME: an error in our part", MULTIPART PART("text/cloud-config", "a: b") PART("text/cloud-config", "node_bootstrap: [") END,
-          .detail = "x, MIME part 2:2: expected YAML: did not find expected node content" },
+          .detail = "x, MIME part 2:1:18: expected YAML: did not find expected node content" },
         { "MIME: our part is not of its encoding", MULTIPART "--b\nContent-Type: " OWN "\nContent-Transfer-Encoding: base64\n\n?\n" END,
           .detail = "x, MIME part 1: expected " OWN " in the Content-Transfer-Encoding that it names, found something else" },
         { "MIME: somebody's part is not of its encoding", MULTIPART "--b\nContent-Transfer-Encoding: base64\n\n?\n" END, NOTHING, "a MIME message without a part for this program" },

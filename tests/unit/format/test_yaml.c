@@ -41,6 +41,12 @@ static struct yaml_case documents[] = {
           TEXT("\xef\xbb\xbf"
                "a: 1\n"),
           "{1 a=1:1}", false },
+        { "a byte order mark before several lines",
+          TEXT("\xef\xbb\xbf"
+               "a: 1\nb: 2\n"),
+          "{1 a=1:1 b=2:2}", false },
+        { "a byte order mark alone", TEXT("\xef\xbb\xbf"), "-", false },
+        { "line ends of Windows", TEXT("a:\r\n  - 1\r\nb: |\r\n  x\r\n"), "{1 a=[1 2:1] b=3:\"x\n\"}", false },
         { "a duplicate key", TEXT("a: 1\nb: 2\na: 3\n"), "x.yaml:3: expected each key once, found 'a' twice", true },
         { "a duplicate key in other quotes", TEXT("a: 1\n\"a\": 3\n"),
           "x.yaml:2: expected each key once, found 'a' twice", true },
@@ -75,23 +81,32 @@ static struct yaml_case documents[] = {
         { "a NUL in a string", TEXT("a: \"x\\0y\"\n"), "x.yaml:1: expected text, found a NUL in it", true },
         { "a NUL in a key", TEXT("\"a\\0b\": 1\n"), "x.yaml:1: expected text, found a NUL in it", true },
         { "a raw NUL", TEXT("a: x\0\n"),
-          "x.yaml: expected UTF-8 text, found at byte 4: control characters are not allowed", true },
+          "x.yaml:1:5: expected UTF-8 text: control characters are not allowed", true },
         { "a control character", TEXT("a: \x1b[0m\n"),
-          "x.yaml: expected UTF-8 text, found at byte 3: control characters are not allowed", true },
-        { "not UTF-8", TEXT("a: \xff\n"), "x.yaml: expected UTF-8 text, found at byte 3: invalid leading UTF-8 octet",
+          "x.yaml:1:4: expected UTF-8 text: control characters are not allowed", true },
+        { "not UTF-8", TEXT("a: \xff\n"), "x.yaml:1:4: expected UTF-8 text: invalid leading UTF-8 octet",
           true },
         { "UTF-16",
           TEXT("\xff\xfe"
                "a\0:\0 \0"
                "1\0"),
-          "x.yaml: expected UTF-8 text, found at byte 0: invalid leading UTF-8 octet", true },
+          "x.yaml:1:1: expected UTF-8 text, found UTF-16", true },
         { "a bracket that is not closed", TEXT("a: [1\n"),
-          "x.yaml:2: expected YAML: did not find expected ',' or ']'", true },
-        { "a quote that is not closed", TEXT("a: \"1\n"), "x.yaml:2: expected YAML: found unexpected end of stream",
+          "x.yaml:2:1: expected YAML: did not find expected ',' or ']'", true },
+        { "a quote that is not closed", TEXT("a: \"1\n"), "x.yaml:2:1: expected YAML: found unexpected end of stream",
           true },
         { "a tab as indentation", TEXT("a:\n\tb: 1\n"),
-          "x.yaml:2: expected YAML: found character that cannot start any token", true },
-        { "indentation gone wrong", TEXT("a:\n  b: 1\n c: 2\n"), "x.yaml:3: expected YAML: did not find expected key",
+          "x.yaml:2:1: expected blanks as indentation, found a tab", true },
+        { "a tab behind blanks as indentation", TEXT("\xc3\xa9: 1\nb:\n  - a\n  \t- b\n"), "x.yaml:4:3: expected blanks as indentation, found a tab", true },
+        { "a tab as indentation behind a scalar", TEXT("a:\r\n  b: 1\r\n\tc: 2\r\n"), "x.yaml:3:1: expected blanks as indentation, found a tab", true },
+        { "a byte order mark in the middle",
+          TEXT("a: 1\n"
+               "\xef\xbb\xbf"
+               "b: 1\n"),
+          "x.yaml:2:1: expected YAML, found a byte order mark (U+FEFF) that is not at the beginning of the document", true },
+        { "an error behind letters of several bytes", TEXT("\xc3\xa9\xe2\x82\xac: 1\n\xc3\xa9\xc3\xa9: [\xc3\xa9 }\n"),
+          "x.yaml:2:8: expected YAML: did not find expected ',' or ']'", true },
+        { "indentation gone wrong", TEXT("a:\n  b: 1\n c: 2\n"), "x.yaml:3:2: expected YAML: did not find expected key",
           true },
 };
 
@@ -247,7 +262,7 @@ static struct stream_case streams[] = {
         { "stream: an alias to the first", "k: a\n---\nk: *x\n", NULL,
           "x.yaml:3: expected plain YAML, found an alias (*)" },
         { "stream: no YAML in the second", "k: a\n---\nk: [\n", NULL,
-          "x.yaml:4: expected YAML: did not find expected node content" },
+          "x.yaml:4:1: expected YAML: did not find expected node content" },
 };
 
 static void parses_stream(void **state) {
@@ -332,7 +347,7 @@ static struct yaml_case keys_of_others[] = {
         { "key: an alias", TEXT("a: &x 1\nours: *x\n"), "x.yaml:2: expected plain YAML, found an alias (*)", true },
         { "key: a tag", TEXT("ours: !t 1\n"), "x.yaml:1: expected plain YAML, found a tag (!)", true },
         { "key: a duplicate key in it", TEXT("ours: {a: 1, a: 1}\n"), "x.yaml:1: expected each key once, found 'a' twice", true },
-        { "key: broken behind it", TEXT("ours: 1\nb: [\n"), "x.yaml:3: expected YAML: did not find expected node content", true },
+        { "key: broken behind it", TEXT("ours: 1\nb: [\n"), "x.yaml:3:1: expected YAML: did not find expected node content", true },
 };
 
 static void finds_key(void **state) {
