@@ -35,7 +35,8 @@ static void write_summary(char ret[static SUMMARY_SIZE]) {
 /* The verb comes to the front, and the options before it behind it: each verb reads all of them. */
 static int run_verb(struct nb_options *options) {
         char **argv = options->argv, *verb = argv[options->at];
-        char quoted[NB_WORD_QUOTED_SIZE];
+        char quoted[NB_WORD_QUOTED_SIZE], names[256];
+        int n = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(verbs); i++) {
                 if (strcmp(verb, verbs[i].name) != 0)
@@ -44,7 +45,9 @@ static int run_verb(struct nb_options *options) {
                 argv[1] = verb;
                 return verbs[i].run(options->argc - 1, argv + 1);
         }
-        (void)nb_options_fail(options, "the verb %s is not known", nb_word_quote(verb, quoted));
+        for (size_t i = 0; i < N_ELEMENTS(verbs); i++)
+                n += snprintf(names + n, sizeof(names) - (size_t)n, "%s%s", i > 0 ? ", " : "", verbs[i].name);
+        (void)nb_options_fail(options, "the verb %s is not known, expected one of %s", nb_word_quote(verb, quoted), names);
         return options->status;
 }
 
@@ -59,7 +62,7 @@ int main(int argc, char **argv) {
         case NB_OPTIONS_WORD:
                 return run_verb(&options);
         case NB_OPTIONS_END:
-                (void)nb_options_fail(&options, "there is no verb");
+                (void)nb_options_fail(&options, "there is no verb, expected one such as setup, check or status");
                 return options.status;
         default:
                 return options.status;

@@ -151,15 +151,16 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code) {
         (void)fprintf(stream, "%s\n", remedy);
 }
 
-void nb_log_failure(int priority, const struct nb_failure *f) {
+static void log_failure(int priority, const struct nb_failure *f, bool has_remedy) {
         const struct nb_failure_info *info = nb_failure_info(f->code);
         struct entry entry = { 0 };
 
         if (is_mute)
                 return;
         if (!is_journal) {
-                (void)fprintf(stderr, "%s: %s: %s\n  ", program, info->slug, f->detail);
-                nb_log_print_remedy(stderr, f->code);
+                (void)fprintf(stderr, "%s: %s: %s\n%s", program, info->slug, f->detail, has_remedy ? "  " : "");
+                if (has_remedy)
+                        nb_log_print_remedy(stderr, f->code);
                 return;
         }
         if (f->http_status > 0)
@@ -169,6 +170,14 @@ void nb_log_failure(int priority, const struct nb_failure *f) {
                 entry_add(&entry, "ERRNO=%d", f->errnum);
         entry_send(&entry, priority, f->code, f->detail);
         nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
+}
+
+void nb_log_failure(int priority, const struct nb_failure *f) {
+        log_failure(priority, f, true);
+}
+
+void nb_log_failure_alone(int priority, const struct nb_failure *f) {
+        log_failure(priority, f, false);
 }
 
 void nb_log_status(const char *format, ...) {

@@ -52,6 +52,9 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) __attribut
  * On stderr the slug stands before it and the remedy on a line below. */
 void nb_log_failure(int priority, const struct nb_failure *f);
 
+/* The same without the remedy: for a sentence that has all of it. */
+void nb_log_failure_alone(int priority, const struct nb_failure *f);
+
 /* What to look at next: one line, with the values of fields in it. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 

@@ -40,7 +40,9 @@ int nb_settings_check_metadata_key(const struct nb_settings_merge *merge, enum n
         if (!merge->is_metadata || is_for_metadata[setting])
                 return 0;
         return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
-                              "%s:%u: %s: expected a key that metadata may set, found one that " WHERE_TO, merge->origin, line, path);
+                              "%s:%u: %s: expected a key that metadata may set, found one that " WHERE_TO "; it came from the cloud's metadata, which sets "
+                              "those keys only that node-bootstrap.yaml(5) lists under METADATA",
+                              merge->origin, line, path);
 }
 
 static bool is_option_for_metadata(const char *argument) {

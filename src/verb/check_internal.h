@@ -7,6 +7,7 @@
  *
  *      check_settings.c       Settings                  the documents of this machine, and
  *      check_unread.c                                   what lies beside them unread, as beside the credentials
+ *      check_reach.c                                    and whether the service may read them, whoever runs this
  *      check_user_data.c      User data                 instead of credentials and metadata, where a file is to be looked at that a machine is to be made with
  *      check_credentials.c    Credentials and tokens    those of the service, or of the stores that systemd takes them from;
  *      check_unit.c                                     and by which drop-ins it gets others
@@ -23,6 +24,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/buffer.h"
 #include "base/failure.h"
@@ -47,6 +49,7 @@ enum nb_check_credential {
 /* What drop-ins say of where the service gets a credential: "LoadCredential= /run/token", without any value; "" for nothing. */
 struct nb_check_unit {
         char sources[_NB_CHECK_CREDENTIAL_N][NB_CHECK_SOURCE_SIZE];
+        bool has_all_users; /* PrivateUsers=no: root's rights are those over the files of all users */
 };
 
 struct nb_check_output {
@@ -132,6 +135,11 @@ int nb_check_folder(const struct nb_check *check, struct nb_failure *f);
 
 /* Tokens and settings of metadata, as far as they count. */
 int nb_check_print_given(const struct nb_check *check, struct nb_failure *f);
+
+/* By mode and owner, as the service has rights: whether it can list the folders of settings, and read the files. NB_SETTINGS_UNREADABLE,
+ * NB_DISCOVERY_FILE_UNREADABLE, NB_BOOTSTRAP_KUBECONFIG_UNREADABLE. */
+int nb_check_reach(const struct nb_check *check, struct nb_failure *f);
+bool nb_check_is_readable_to_installer(const struct stat *st);
 
 /* Whether the service would see an identity that cannot be seen here. */
 bool nb_check_has_sealed_identity(const struct nb_check *check);

@@ -55,6 +55,8 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "ignored, being for other phases of kubeadm join: %s", settings->ignored);
         r = nb_settings_verify(settings, f);
         if (r >= 0)
+                r = nb_check_reach(check, f);
+        if (r >= 0)
                 nb_check_row(check, NB_CHECK_GOOD, "in order");
         return r;
 }

@@ -49,16 +49,31 @@ static void take(struct nb_check_unit *unit, size_t key, const char *text, size_
         }
 }
 
+/* The last one counts, as systemd reads them. */
+static void take_users(struct nb_check_unit *unit, const char *line) {
+        static const char key[] = "PrivateUsers=", *const off[] = { "no", "false", "off", "0" };
+        const char *value = line + strlen(key);
+
+        if (strncmp(line, key, strlen(key)) != 0)
+                return;
+        unit->has_all_users = false;
+        for (size_t i = 0; i < N_ELEMENTS(off); i++)
+                if (strcspn(value, "\n") == strlen(off[i]) && strncmp(value, off[i], strlen(off[i])) == 0)
+                        unit->has_all_users = true;
+}
+
 void nb_check_parse_unit(const char *text, struct nb_check_unit *ret_unit) {
         struct nb_check_unit unit = { 0 };
 
-        for (const char *line = text; *line; line += line[strcspn(line, "\n")] == '\n' ? strcspn(line, "\n") + 1 : strlen(line))
+        for (const char *line = text; *line; line += line[strcspn(line, "\n")] == '\n' ? strcspn(line, "\n") + 1 : strlen(line)) {
+                take_users(&unit, line);
                 for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
                         size_t key_len = strlen(keys[i].key);
 
                         if (strncmp(line, keys[i].key, key_len) == 0)
                                 take(&unit, i, line + key_len, strcspn(line, "\n") - key_len);
                 }
+        }
         *ret_unit = unit;
 }
 

@@ -41,7 +41,7 @@ int nb_options_fail(struct nb_options *options, const char *format, ...) {
         va_end(arguments);
         (void)nb_failure_set(&f, NB_USAGE, 0, "%s; `node-bootstrap %s%s--help` shows what there is", detail,
                              options->verb ? options->verb : "", options->verb ? " " : "");
-        nb_log_failure(LOG_ERR, &f);
+        nb_log_failure_alone(LOG_ERR, &f);
         options->status = nb_failure_info(NB_USAGE)->exit_status;
         return NB_OPTIONS_STOP;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -12,10 +13,21 @@
 #include "verb/setup_internal.h"
 #include "verb/verb.h"
 
+/* Making it would hide that its name was misspelt. */
+static int check_root(const char *root, struct nb_failure *f) {
+        struct stat st;
+
+        if (stat(root, &st) < 0)
+                return nb_failure_set(f, NB_SETUP_UNWRITABLE, errno, "'--root=%s': %m; expected the folder of an image that is there", root);
+        return S_ISDIR(st.st_mode) ? 0 : nb_failure_set(f, NB_SETUP_UNWRITABLE, ENOTDIR, "'--root=%s': expected the folder of an image, found a file", root);
+}
+
 static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
         if (setup->config_directory[0] != '/')
                 return nb_failure_set(f, NB_USAGE, 0, "'--config-directory' is no absolute path");
-        if (setup->root || setup->is_rehearsal)
+        if (setup->root)
+                return check_root(setup->root, f);
+        if (setup->is_rehearsal)
                 return 0;
         if (geteuid() != 0)
                 return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "setup is run by the user with the number %u; expected root", (unsigned)geteuid());
@@ -44,8 +56,11 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
         if (setup->is_rehearsal) {
                 if (plan.document.len > 0)
                         (void)fputs(plan.document.data, stdout);
+                r = nb_setup_write(setup, &plan, f);
+                if (r >= 0)
+                        nb_setup_rehearse_service(setup);
                 (void)printf("nothing was changed: --dry-run\n");
-                return 0;
+                return r;
         }
         return nb_setup_write(setup, &plan, f);
 }
@@ -63,6 +78,10 @@ static int run(struct nb_setup *setup, struct nb_options *options) {
         if (r >= 0)
                 r = prepare(setup, &is_changed, &f);
         (void)fflush(stdout);
+        if (r < 0 && f.code == NB_USAGE) {
+                (void)nb_options_fail(options, "%s", f.detail);
+                return options->status;
+        }
         if (r < 0) {
                 nb_log_failure(LOG_ERR, &f);
                 return nb_failure_info(f.code)->exit_status;

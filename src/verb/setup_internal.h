@@ -105,7 +105,7 @@ int nb_setup_rehearse(const struct nb_setup *setup, const struct nb_setup_plan *
 bool nb_setup_plan_is_empty(const struct nb_setup_plan *plan);
 void nb_setup_plan_done(struct nb_setup_plan *plan);
 
-/* NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
+/* In a rehearsal what would be written is told, and nothing touched. NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED. */
 int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *plan, struct nb_failure *f);
 
 /* Removes all that setup writes, whoever put it there: document, credentials, drop-in. NB_SETUP_UNWRITABLE. */
@@ -114,6 +114,9 @@ int nb_setup_erase(const struct nb_setup *setup, struct nb_failure *f);
 /* What is in a credstore folder of this machine or image: 0; -ENOENT; -EKEYREJECTED when it is encrypted and cannot be
  * decrypted here; -errno. */
 int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secret, struct nb_secret *ret, struct nb_failure *f);
+
+/* Tells what nb_setup_run_service() would do. */
+void nb_setup_rehearse_service(const struct nb_setup *setup);
 
 /* Enables the unit, and starts it if that is wanted; returns the exit status of the program, all being said. */
 int nb_setup_run_service(const struct nb_setup *setup, bool is_changed);

@@ -154,6 +154,18 @@ static int begin(const struct nb_setup *setup, bool is_changed, struct watch *wa
         return nb_systemctl(start, f);
 }
 
+void nb_setup_rehearse_service(const struct nb_setup *setup) {
+        if (setup->root) {
+                (void)printf("would enable and start nothing in an image\n");
+                return;
+        }
+        (void)printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
+        if (setup->is_start_wanted)
+                (void)printf("would start    " NB_SETUP_UNIT ", and show what it does until this machine has joined\n");
+        else
+                (void)printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+}
+
 int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
         struct watch watch = { 0 };
         struct nb_failure f = { 0 };

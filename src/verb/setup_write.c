@@ -132,6 +132,10 @@ static int write_file(const struct nb_setup *setup, const char *folder, mode_t f
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
+        if (setup->is_rehearsal) {
+                (void)printf("would write    %s%s/%s (mode %04o, owner %u)\n", setup->root ? setup->root : "", folder, name, mode, setup->root ? (unsigned)geteuid() : 0);
+                return 0;
+        }
         r = nb_folder_make(setup->root, folder, folder_mode, &fd);
         if (r < 0)
                 return unwritable(setup, folder, "", r, f);
@@ -150,6 +154,10 @@ static int remove_file(const struct nb_setup *setup, const char *folder, const c
                 return 0;
         if (r < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                 return r < 0 ? unwritable(setup, folder, "", r, f) : 0;
+        if (setup->is_rehearsal) {
+                (void)printf("would remove   %s%s/%s\n", setup->root ? setup->root : "", folder, name);
+                return 0;
+        }
         r = nb_file_remove(fd, name);
         if (r < 0)
                 return unwritable(setup, folder, name, r, f);
@@ -164,7 +172,9 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
         bool is_encrypted = false;
         int r = 0;
 
-        if (is_key_there) {
+        if (setup->is_rehearsal) {
+                is_encrypted = is_key_there;
+        } else if (is_key_there) {
                 r = encrypt(secret, value, &ciphertext);
                 if (r < 0 && r != -EKEYREJECTED)
                         return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, -r, "systemd-creds cannot be run");
@@ -177,11 +187,20 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
         return r < 0 ? r : remove_file(setup, is_encrypted ? STORE : STORE_ENCRYPTED, names[secret], f);
 }
 
+#if !NB_CREDENTIALS_ARE_IMPORTED
+/* As it is, when all was written; in a rehearsal as it would be. */
+static bool is_encrypted_then(const struct nb_setup *setup, const struct nb_setup_plan *plan, unsigned secret, bool is_key_there, int store_fd) {
+        if (setup->is_rehearsal && plan->secret_steps[secret] != NB_SETUP_KEEP)
+                return plan->secret_steps[secret] == NB_SETUP_WRITE && is_key_there;
+        return store_fd >= 0 && faccessat(store_fd, names[secret], F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+#endif
+
 /*
  * Below systemd 254 the unit has LoadCredential= for each name, which does not look into credstore.encrypted; a
  * LoadCredentialEncrypted= for the same name takes its place. From 254 on ImportCredential= serves both.
  */
-static int write_drop_in(const struct nb_setup *setup, struct nb_failure *f) {
+static int write_drop_in(const struct nb_setup *setup, const struct nb_setup_plan *plan, bool is_key_there, struct nb_failure *f) {
 #if NB_CREDENTIALS_ARE_IMPORTED
         return remove_file(setup, DROP_IN_FOLDER, DROP_IN, f);
 #else
@@ -191,10 +210,9 @@ static int write_drop_in(const struct nb_setup *setup, struct nb_failure *f) {
         int r;
 
         r = nb_buffer_append_string(&text, "# Written by `node-bootstrap setup`, which replaces it.\n[Service]\n");
-        if (open_folder(setup, STORE_ENCRYPTED, &fd) < 0)
-                return remove_file(setup, DROP_IN_FOLDER, DROP_IN, f);
+        (void)open_folder(setup, STORE_ENCRYPTED, &fd);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0; i++) {
-                if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                if (!is_encrypted_then(setup, plan, i, is_key_there, fd))
                         continue;
                 is_needed = true;
                 r = nb_buffer_printf(&text, "LoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n", names[i], names[i]);
@@ -226,7 +244,7 @@ static int write_secrets(const struct nb_setup *setup, const struct nb_setup_pla
                 if (r >= 0)
                         r = remove_file(setup, STORE_ENCRYPTED, names[i], f);
         }
-        return r < 0 || !is_changed ? r : write_drop_in(setup, f);
+        return r < 0 || !is_changed ? r : write_drop_in(setup, plan, is_key_there, f);
 }
 
 static int withdraw_secret(const struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
@@ -239,7 +257,7 @@ static int withdraw_secret(const struct nb_setup *setup, enum nb_setup_secret se
 static int prepare_store(const struct nb_setup *setup, const struct nb_setup_plan *plan, struct nb_failure *f) {
         bool is_needed = false;
 
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_rehearsal; i++)
                 is_needed = is_needed || plan->secret_steps[i] == NB_SETUP_WRITE;
         if (is_needed) {
                 _cleanup_(nb_closep) int fd = -1;
@@ -260,7 +278,7 @@ int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *pla
 
         if (r >= 0 && plan->document_step == NB_SETUP_WRITE) {
                 for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0; i++)
-                        if (plan->secret_steps[i] != NB_SETUP_KEEP)
+                        if (plan->secret_steps[i] != NB_SETUP_KEEP && !setup->is_rehearsal)
                                 r = withdraw_secret(setup, (enum nb_setup_secret)i, f);
                 (void)snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
                 if (r >= 0)

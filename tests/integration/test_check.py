@@ -129,6 +129,25 @@ def test_a_join_could_begin(place):
     assert "- the identity: credential 'node-bootstrap.token'" in found["Join"]
 
 
+@pytest.mark.parametrize("folder, mode", [("etc/node-bootstrap", 0o700), ("etc/node-bootstrap", 0o750), ("etc/node-bootstrap/config.yaml.d", 0o711)])
+def test_a_folder_that_only_root_can_list(place, folder, mode):
+    """Whoever runs check reads it; the service, which has a user of its own, does not."""
+    place.settings()
+    place.settings({"node": {"name": "node-7"}}, CONFIG + ".d/10-name.yaml")
+    place.token()
+    (place.path / folder).chmod(mode)
+    found = place.bad("settings-unreadable", f"'/{folder}' has mode {mode:04o}: ", "expected mode 0755", section="Settings")
+    assert '- node.name: "node-7" (/etc/node-bootstrap/config.yaml.d/10-name.yaml)' in found["Settings"] and "✓ in order" not in found["Settings"]
+
+
+def test_files_that_only_root_can_read(place):
+    """The installer leaves copies of them for the service."""
+    place.put(CONFIG, HEADER + to_yaml(BASIS), 0o600)
+    place.put(CONFIG + ".d/10-name.yaml", HEADER + to_yaml({"node": {"name": "node-7"}}), 0o400)
+    place.token()
+    place.good()
+
+
 def test_nothing_at_all(place):
     found = place.bad("settings-incomplete", "discovery.endpoints")
     assert found["Settings"][0] == "- none: no document in /etc/node-bootstrap or among the credentials has one"

@@ -63,6 +63,9 @@ class Image:
         for word in expected:
             assert word in done.stderr + done.stdout, f"{word!r} is not in:\n{done.stderr}{done.stdout}"
         assert self.files() == before, "files were changed"
+        if code == "usage":
+            [line] = [line for line in done.stderr.splitlines() if line.startswith("node-bootstrap: usage: ")]
+            assert line.endswith("; `node-bootstrap setup --help` shows what there is") and FAILURES["usage"]["remedy"] not in done.stderr
         return done
 
     def files(self):
@@ -226,9 +229,45 @@ def test_credentials_of_another_way_in_go(image):
     assert image.credentials() == {"token": TOKEN}
 
 
+def planned(image, done):
+    return [line.replace(str(image.root), "@") for line in done.stdout.splitlines() if line.startswith("would ")]
+
+
+def test_dry_run_tells_what_goes(image):
+    image.good(f"10.0.0.1 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}")
+    before = image.files()
+    assert planned(image, image.good(f"{GOOD} --force --dry-run")) == [f"would remove   @/{CREDENTIALS}/node-bootstrap.tls-bootstrap-token", "would enable and start nothing in an image"]
+    assert image.files() == before
+
+
+@pytest.mark.parametrize("option, started", [("", True), (" --no-start", False)])
+def test_dry_run_on_this_machine(option, started):
+    argv = [find_program("node-bootstrap"), "setup", "--dry-run", *f"{GOOD}{option}".split()]
+    done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", 'mount -t tmpfs none /etc; exec "$@"', "sh", *argv],
+                          capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+    assert done.returncode == 0, done.stderr
+    for line in ("would write    /etc/node-bootstrap/config.yaml.d/50-setup.yaml (mode 0644, owner 0)\n",
+                 "would enable   node-bootstrap.service, which kubelet.service then waits for\n"):
+        assert line in done.stdout
+    assert re.search(r"^would write    /etc/credstore(\.encrypted)?/node-bootstrap\.token \(mode 0600, owner 0\)$", done.stdout, re.M)
+    assert ("would start    node-bootstrap.service" in done.stdout) is started and ("--no-start" in done.stdout) is not started
+
+
+@pytest.mark.parametrize("option", ["", " --dry-run"])
+@pytest.mark.parametrize("make, expected", [(lambda path: None, "No such file or directory"), (lambda path: path.write_text(""), "found a file")], ids=["nothing", "a file"])
+def test_image_that_is_none(image, tmp_path, make, expected, option):
+    image.root = tmp_path / "misspelt"
+    make(image.root)
+    done = image.setup(f"{GOOD}{option}")
+    assert done.returncode == int(FAILURES["setup-unwritable"]["exit"]) and f"'--root={image.root}': " in done.stderr and expected in done.stderr and done.stdout == ""
+    assert not image.root.is_dir()
+
+
 def test_dry_run_changes_nothing(image):
     done = image.good(f"{GOOD} --dry-run")
     assert image.files() == {} and PIN in done.stdout and "nothing was changed" in done.stdout
+    assert planned(image, done) == [f"would write    @/{DOCUMENT} (mode 0644, owner {os.geteuid()})", f"would write    @/{CREDENTIALS}/node-bootstrap.token (mode 0600, owner {os.geteuid()})",
+                                    "would enable and start nothing in an image"]
     image.good(GOOD)
     image.refused("setup-conflict", f"10.0.0.2 --token {TOKEN} --ca-cert-hash {PIN} --dry-run", "10.0.0.2")
 
@@ -430,11 +469,6 @@ def test_links_in_an_image_are_not_followed(image, tmp_path):
     (image.root / "etc/credstore").symlink_to(outside)
     image.refused("setup-unwritable", GOOD, "etc/credstore")
     assert list(outside.iterdir()) == []
-
-
-def test_image_that_is_not_there(image):
-    image.root.rmdir()
-    assert image.setup(GOOD).returncode == int(FAILURES["setup-unwritable"]["exit"])
 
 
 def test_not_root():

@@ -19,7 +19,7 @@ struct metadata_case {
         const char *ignored;
 };
 
-#define FOREIGN "expected a key that metadata may set, found one that belongs into config.yaml on the machine"
+#define FOREIGN "expected a key that metadata may set, found one that belongs into config.yaml on the machine; it came from the cloud's metadata, which sets those keys only that node-bootstrap.yaml(5) lists under METADATA"
 #define OPTION "expected one of the options that metadata may set: cloud-provider, max-pods, node-ip, node-labels, found "
 #define ELSEWHERE "; any other belongs into config.yaml on the machine"
 #define TOKEN_ "what looks like a bootstrap token, which belongs into the credential node-bootstrap.token"

@@ -66,8 +66,60 @@ static void reads_unit(void **state) {
         assert_string_equal(unit.sources[NB_CHECK_KUBECONFIG], "");
 }
 
+struct users_row {
+        const char *name;
+        const char *text;
+        bool expected;
+};
+
+static struct users_row users_rows[] = {
+        { "users: as packaged", "[Service]\nPrivateUsers=yes\n", false },
+        { "users: not said", "[Service]\n", false },
+        { "users: taken back by a drop-in", "[Service]\nPrivateUsers=yes\n\n[Service]\nPrivateUsers=no\n", true },
+        { "users: another word for it", "[Service]\nPrivateUsers=false", true },
+        { "users: the last one counts", "PrivateUsers=no\nPrivateUsers=yes\n", false },
+        { "users: a longer word", "PrivateUsers=nobody\n", false },
+};
+
+static void reads_users(void **state) {
+        const struct users_row *row = *state;
+        struct nb_check_unit unit;
+
+        nb_check_parse_unit(row->text, &unit);
+        assert_int_equal(unit.has_all_users, row->expected);
+}
+
+struct file_row {
+        const char *name;
+        uid_t uid;
+        gid_t gid;
+        mode_t mode;
+        bool expected;
+};
+
+static struct file_row file_rows[] = {
+        { "file: of root alone", 0, 0, 0600, true },
+        { "file: of root, without a bit", 0, 0, 0000, true },
+        { "file: of root and another group", 0, 4, 0640, true },
+        { "file: of root and another group, without a bit", 0, 4, 0040, false },
+        { "file: of another user", 1000, 1000, 0600, false },
+        { "file: of another user and its group", 1000, 1000, 0660, false },
+        { "file: of another user, for all", 1000, 1000, 0644, true },
+        { "file: of another user and root's group", 1000, 0, 0640, true },
+        { "file: of another user and root's group, which may not", 1000, 0, 0604, false },
+};
+
+static void judges_file(void **state) {
+        const struct file_row *row = *state;
+        const struct stat st = { .st_mode = S_IFREG | row->mode, .st_uid = row->uid, .st_gid = row->gid };
+
+        assert_int_equal(nb_check_is_readable_to_installer(&st), row->expected);
+}
+
 int main(void) {
         CASES(rows, masks);
         CASES(unit_rows, reads_unit);
+        CASES(users_rows, reads_users);
+        CASES(file_rows, judges_file);
         return case_run("check");
 }
