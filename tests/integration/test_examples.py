@@ -59,9 +59,8 @@ def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
     assert oct(mode) == ("0o600" if is_token else "0o644")
 
 
-@pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])
-def test_command_lines_hold_no_token(tmp_path, script, program):
-    """They name files, which are there, and pass on what else they are given."""
+def words_of(tmp_path, script, program):
+    """What the script runs its program with, in a folder with the files that it names; the token is not among it."""
     stub = tmp_path / program
     stub.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     stub.chmod(0o755)
@@ -73,8 +72,36 @@ def test_command_lines_hold_no_token(tmp_path, script, program):
     assert TOKEN not in done.stdout
     words = done.stdout.splitlines()
     assert words[-2:] == ["--more", "a b"] and any("the root" in word for word in words)
+    return words
+
+
+def test_user_data_is_the_same_everywhere():
+    documents = [yaml.safe_load((EXAMPLES / name).read_text()) for name in ("user-data", "nocloud/user-data")]
+    assert documents[0] == documents[1] and documents[0]["node_bootstrap"]["bootstrap"]["token"] == TOKEN
+    assert (EXAMPLES / "user-data").read_text().startswith("#cloud-config\n")
+
+
+def test_aws(tmp_path):
+    """By the name of a file; and only IMDSv2, which pods behind a hop of their own do not reach."""
+    words = words_of(tmp_path, "aws.sh", "aws")
+    assert words[:6] == ["ec2", "run-instances", "--image-id", "the root", "--user-data", "file://user-data"]
+    options = dict(option.split("=") for option in words[words.index("--metadata-options") + 1].split(","))
+    assert options == {"HttpTokens": "required", "HttpPutResponseHopLimit": "1", "HttpEndpoint": "enabled"}
+
+
+def test_vmware(tmp_path):
+    """govc wants an absolute path; the key is the one that is read."""
+    words = words_of(tmp_path, "vmware.sh", "govc")
+    assert words[:5] == ["vm.change", "-vm", "the root", "-f", f"guestinfo.userdata={tmp_path}/user-data"]
+    assert '_USER_DATA "guestinfo.userdata"' in (SOURCE / "src/platform/guestinfo.h").read_text()
+
+
+@pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])
+def test_command_lines_hold_no_token(tmp_path, script, program):
+    """They name files, which are there, and pass on what else they are given."""
+    words = words_of(tmp_path, script, program)
     for name, file in (("node-bootstrap.token", "token"), ("node-bootstrap.config", "config.yaml")):
-        assert [w for w in words if name in w and w.endswith(file)], done.stdout
+        assert [w for w in words if name in w and w.endswith(file)], words
     names = [w.split(",")[0].removeprefix("name=") for w in words if w.startswith("name=")]
     assert all(len(name) <= 55 for name in names), "QEMU refuses a longer name"
 
