@@ -189,12 +189,23 @@ static int read_below(const char *folder, const char *name, size_t max, struct n
         return r < 0 ? r : nb_file_read_secret(fd, name, max, ret, ret_stat);
 }
 
+int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+        _cleanup_(nb_closep) int folder_fd = -1;
+        _cleanup_(nb_closep) int fd = -1;
+        int r = nb_folder_open(folder, &folder_fd);
+
+        if (r < 0)
+                return r;
+        fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        return fd < 0 ? -errno : read_all(fd, max, ret, ret_stat);
+}
+
 /* What a store holds is delivered for the service alone, whatever its mode is there. */
 static int read_stored(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
         int r = -ENOENT;
 
         for (size_t i = 0; r == -ENOENT && store_folders && store_folders[i]; i++)
-                r = read_below(store_folders[i], name, max, ret, ret_stat);
+                r = nb_sources_read_stored(store_folders[i], name, max, ret, ret_stat);
         if (r >= 0)
                 ret_stat->st_mode &= ~(mode_t)0007;
         return r;

@@ -55,6 +55,12 @@ int nb_sources_credential(const char *name, size_t max, struct nb_secret *ret, s
 void nb_sources_use_stores(const char *const *folders);
 
 /*
+ * Reads one as systemd would deliver it from such a folder: links followed, whoever made them there is root or the administrator's tool.
+ * -ENOENT; -EBADF when it is no regular file; -EFBIG above `max`; -errno.
+ */
+int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat);
+
+/*
  * Reads a file that settings name, links followed. 0; -EBADF when it is no regular file; -EFBIG above `max`; -errno.
  * ret_stat may be NULL.
  *

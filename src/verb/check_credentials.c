@@ -51,10 +51,14 @@ static const char *delivered(void) {
         return getenv("CREDENTIALS_DIRECTORY");
 }
 
+static bool leads_nowhere(int folder_fd, const char *name) {
+        return faccessat(folder_fd, name, F_OK, 0) < 0 && errno == ENOENT;
+}
+
 static bool is_there(const char *folder, const char *name) {
         _cleanup_(nb_closep) int fd = -1;
 
-        return nb_folder_open(folder, &fd) >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+        return nb_folder_open(folder, &fd) >= 0 && !leads_nowhere(fd, name);
 }
 
 void nb_check_find_stores(struct nb_check *check) {
@@ -92,7 +96,7 @@ static void print_plain(const struct nb_check *check, unsigned credential, const
         struct stat st, st_folder;
         int r;
 
-        r = nb_file_read_secret(fd, name, CREDENTIAL_MAX, &data, &st);
+        r = delivered() ? nb_file_read_secret(fd, name, CREDENTIAL_MAX, &data, &st) : nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
         if (r < 0) {
                 errno = -r;
                 nb_check_row(check, NB_CHECK_BAD, "%s: cannot be read in %s: %m", name, folder);
@@ -122,6 +126,10 @@ static int print_credential(const struct nb_check *check, unsigned credential) {
 
                 if ((delivered() && i > 0) || nb_folder_open(folder, &fd) < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
+                if (!delivered() && leads_nowhere(fd, name)) {
+                        nb_check_row(check, NB_CHECK_DOUBT, "%s: a link in %s that leads nowhere; systemd passes it over", name, folder);
+                        continue;
+                }
                 if (first)
                         nb_check_row(check, NB_CHECK_NOTE, "%s: also in %s, where it does not count", name, folder);
                 else if (places[i].is_sealed && !delivered())
