@@ -117,14 +117,76 @@ static void take_addresses(struct nb_check_endpoint *endpoint, const struct addr
         }
 }
 
-static int resolve(const struct nb_check *check, struct nb_check_endpoint *endpoint, struct nb_failure *f) {
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-        char port[8], text[ADDRESSES_TEXT_SIZE] = "";
-        struct addrinfo *found = NULL;
+/* A question of getaddrinfo_a(3), which has a thread of its own for it. */
+struct lookup {
+        struct gaicb question;
+        struct addrinfo hints;
+        char host[NB_HOST_MAX + 1], port[8];
+        struct lookup *next;
+};
+
+/* An answer may still be written into it: it is left to the end of the program, as libcurl leaves its resolver. */
+static struct lookup *left_behind;
+
+static void leave(struct lookup *lookup) {
+        if (gai_cancel(&lookup->question) == EAI_CANCELED) {
+                free(lookup);
+        } else {
+                lookup->next = left_behind;
+                left_behind = lookup;
+        }
+}
+
+/* 0; EAI_* of the resolver; EAI_INPROGRESS: no answer in time; EAI_INTR: stopping was asked for. */
+static int await_lookup(struct lookup *lookup) {
+        const struct gaicb *const questions[] = { &lookup->question };
+        const struct timespec while_nobody_stops = { .tv_nsec = 100000000 };
+        uint64_t end = nb_now_ms() + NB_CHECK_PATIENCE_MS;
+
+        while (gai_error(&lookup->question) == EAI_INPROGRESS) {
+                if (nb_stop_is_requested())
+                        return EAI_INTR;
+                if (nb_now_ms() >= end)
+                        return EAI_INPROGRESS;
+                (void)gai_suspend(questions, N_ELEMENTS(questions), &while_nobody_stops);
+        }
+        return gai_error(&lookup->question);
+}
+
+/* As getaddrinfo(3), which a name server that is silent would keep from ending, for minutes and whatever the signal. */
+static int look_up(const struct nb_url *url, struct addrinfo **ret_found) {
+        struct lookup *lookup = calloc(1, sizeof(*lookup));
+        struct gaicb *questions[1];
         int r;
 
-        (void)snprintf(port, sizeof(port), "%u", endpoint->url.port);
-        r = getaddrinfo(endpoint->url.host, port, &hints, &found);
+        if (!lookup)
+                return EAI_MEMORY;
+        lookup->hints.ai_socktype = SOCK_STREAM;
+        (void)snprintf(lookup->host, sizeof(lookup->host), "%s", url->host);
+        (void)snprintf(lookup->port, sizeof(lookup->port), "%u", url->port);
+        lookup->question = (struct gaicb){ .ar_name = lookup->host, .ar_service = lookup->port, .ar_request = &lookup->hints };
+        questions[0] = &lookup->question;
+        r = getaddrinfo_a(GAI_NOWAIT, questions, N_ELEMENTS(questions), NULL);
+        if (r == 0)
+                r = await_lookup(lookup);
+        if (r == EAI_INPROGRESS || r == EAI_INTR) {
+                leave(lookup);
+                return r;
+        }
+        *ret_found = lookup->question.ar_result;
+        free(lookup);
+        return r;
+}
+
+static int resolve(const struct nb_check *check, struct nb_check_endpoint *endpoint, struct nb_failure *f) {
+        char text[ADDRESSES_TEXT_SIZE] = "";
+        struct addrinfo *found = NULL;
+        int r = look_up(&endpoint->url, &found);
+
+        if (r == EAI_INTR)
+                return -ECANCELED;
+        if (r == EAI_INPROGRESS)
+                return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, ETIMEDOUT, "%s: no answer of a name server within %d s", endpoint->url.host, NB_CHECK_PATIENCE_MS / 1000);
         if (r != 0)
                 return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, EHOSTUNREACH, "%s: %s", endpoint->url.host, gai_strerror(r));
         take_addresses(endpoint, found, text);
@@ -148,12 +210,13 @@ int nb_check_resolve(struct nb_check *check, struct nb_failure *f) {
                 struct nb_check_endpoint *endpoint = &check->network->endpoints[i];
                 struct nb_failure why = { 0 };
 
-                if (resolve(check, endpoint, &why) >= 0)
+                r = resolve(check, endpoint, &why);
+                if (r == -ECANCELED || nb_stop_is_requested())
+                        return -ECANCELED;
+                if (r >= 0)
                         n_good++;
                 else
                         tell(check, endpoint, &why, &first);
-                if (nb_stop_is_requested())
-                        return -ECANCELED;
         }
         return sum_up(check, n_good, &first, f);
 }
