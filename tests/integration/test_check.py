@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -292,6 +293,38 @@ def test_a_pin_that_does_not_fit_the_discovery_file(place):
     place.bad("ca-pin-mismatch")
 
 
+@pytest.mark.parametrize("is_token", [True, False])
+def test_a_credential_that_is_a_link(place, is_token):
+    """systemd follows it, as configuration managers and /run/secrets want it."""
+    place.put("run/secrets/it", TOKEN if is_token else HEADER + to_yaml(BASIS))
+    if is_token:
+        place.settings()
+    else:
+        place.token(store=RUN_STORE)
+    store = place.path / RUN_STORE
+    store.mkdir(parents=True, exist_ok=True)
+    (store / f"node-bootstrap.{'token' if is_token else 'config'}").symlink_to("/run/secrets/it")
+    rows = place.good()["Credentials and tokens"]
+    assert f"✓ node-bootstrap.token: bootstrap token {MASKED} (/run/credstore)" in rows
+
+
+def test_a_credential_that_is_a_link_to_nothing(place):
+    """It is passed over, for a weaker place."""
+    place.settings()
+    place.token(store=RUN_STORE)
+    (place.path / ETC_STORE).mkdir()
+    (place.path / ETC_STORE / "node-bootstrap.token").symlink_to("/run/secrets/none")
+    rows = place.good()["Credentials and tokens"]
+    assert rows[:2] == ["! node-bootstrap.token: a link in /etc/credstore that leads nowhere; systemd passes it over",
+                        f"✓ node-bootstrap.token: bootstrap token {MASKED} (/run/credstore)"]
+
+
+def test_a_credential_that_is_a_folder(place):
+    place.settings()
+    (place.path / ETC_STORE / "node-bootstrap.token").mkdir(parents=True)
+    place.bad("token-malformed", "is not a regular file", section="Credentials and tokens")
+
+
 def test_a_machine_that_has_joined_is_told(place):
     place.settings({**BASIS, "kubelet": {"certificateDirectory": "/etc/pki"}})
     place.put("etc/pki/node-bootstrap.json", "{}")
@@ -474,6 +507,49 @@ def test_metadata_that_is_not_waited_for_as_long_as_a_join_does(place):
     done = subprocess.run(place.argv(), env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     [row] = [row for row in sections(done.stdout)["Metadata"] if row.startswith("✗ metadata-unreachable: ")]
     assert row.endswith("; gave up after 15 s (the limit of check, not the setting timeout)")
+
+
+# Around the program: a name server that hears, and is silent. It ends with 1 where the program asked a second time before it ended, else as the program did.
+SILENT = """
+import os, select, signal, socket, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+with subprocess.Popen(sys.argv[2:]) as program:
+    ended, seen = os.pidfd_open(program.pid), set()
+    while program.poll() is None:
+        if server in select.select([server, ended], [], [])[0]:
+            question = server.recv(512)
+            if question in seen:
+                program.kill()
+                sys.exit("was asked again")
+            if not seen and sys.argv[1] == "stop":
+                program.send_signal(signal.SIGINT)
+            seen.add(question)
+assert seen
+sys.exit(program.returncode)
+"""
+
+
+def with_silent_name_server(place, what, *arguments, **environment):
+    """glibc asks again after 30 seconds."""
+    place.put("etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:2\n", 0o644)
+    place.settings({"discovery": {**BASIS["discovery"], "endpoints": ["a.example.com:6443"]}, "metadata": {"provider": "none"}})
+    place.token()
+    argv = [word for word in place.argv(*arguments, before=(sys.executable, "-c", SILENT, what)) if word != "--local"]
+    return subprocess.run(argv, env=place.environment(**environment), check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_signal_while_a_name_server_is_silent(place):
+    """The one of the terminal, and that of `systemctl stop`: the resolver of the C library knows neither."""
+    done = with_silent_name_server(place, "stop")
+    assert (done.returncode, done.stderr) == (143, "")
+
+
+def test_a_name_server_that_is_silent(place):
+    done = with_silent_name_server(place, "wait", LD_PRELOAD=find_faketime(), FAKETIME="+0 x10", ASAN_OPTIONS="verify_asan_link_order=0")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert sections(done.stdout)["Network"][0].startswith("✗ endpoint-unresolved: a.example.com: no answer of a name server within 10 s")
 
 
 def on_terminal(place, **environment):
