@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "base/macro.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/unit.h"
 #include "verb/check_internal.h"
 
@@ -22,7 +24,53 @@ bool nb_check_is_machine(const struct nb_check *check) {
         return !check->is_local && check->has_settings && nb_check_is_here(check);
 }
 
-/* --- Files --- */
+/* --- What systemd says of a unit --- */
+
+/* 1: there it is in `ret_text`, which has been made with room for it; 0: systemd does not run, or says nothing of it. -ENOMEM. */
+static int show_unit(const char *unit, const char *properties, struct nb_secret *ret_text) {
+        const char *const argv[] = { "systemctl", "show", "--no-pager", properties, unit, NULL };
+        struct nb_process_result result = { 0 };
+
+        if (nb_secret_init(ret_text, UNIT_MAX) < 0)
+                return -ENOMEM;
+        return nb_systemd_is_running() && nb_process_run(argv, NULL, 0, ret_text, &result) >= 0 && result.status == 0;
+}
+
+/* Of "Name=a b c", the line; NULL when there is none. */
+static const char *find_property(const char *text, const char *name, size_t *ret_len) {
+        size_t len = strlen(name);
+
+        for (const char *line = text; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] == '\n')) {
+                if (strncmp(line, name, len) != 0 || line[len] != '=')
+                        continue;
+                *ret_len = strcspn(line, "\n") - len - 1;
+                return line + len + 1;
+        }
+        return NULL;
+}
+
+static bool has_word(const char *text, const char *property, const char *word) {
+        size_t len = 0, word_len = strlen(word);
+        const char *at = find_property(text, property, &len), *end = at ? at + len : NULL;
+
+        while (at && at < end) {
+                size_t n = strcspn(at, " \n");
+
+                if (n == word_len && memcmp(at, word, n) == 0)
+                        return true;
+                at += n + 1;
+        }
+        return false;
+}
+
+static bool is_mentioned(const char *text, const char *property, const char *path) {
+        size_t len = 0;
+        const char *at = find_property(text, property, &len);
+
+        return at && memmem(at, len, path, strlen(path));
+}
+
+/* --- What this process may --- */
 
 static void cut_last(char *path) {
         char *slash = strrchr(path, '/');
@@ -61,6 +109,65 @@ static int try_folder(const char *path, char ret_where[static NB_SETTINGS_PATH_M
         return geteuid() != 0 ? 1 : -errno;
 }
 
+/* --- The sandbox of the service --- */
+
+static bool is_below(const char *path, const char *folder) {
+        size_t len = strlen(folder);
+
+        return !strcmp(folder, "/") || (strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/'));
+}
+
+/* Of the paths in a property, how long the longest one is that `path` is below: what is deeper is stronger. 0: there is none. */
+static size_t find_cover(const char *text, const char *property, const char *path, bool is_existing) {
+        size_t len = 0, longest = 0;
+        const char *at = find_property(text, property, &len), *end = at ? at + len : NULL;
+
+        while (at && at < end) {
+                size_t n = strcspn(at, " \n"), prefix = strspn(at, "-+");
+                char name[NB_SETTINGS_PATH_MAX] = "", real[PATH_MAX];
+                const char *folder = name;
+
+                if (prefix < n)
+                        nb_text_copy_line(at + prefix, n - prefix, name, sizeof(name));
+                if (is_existing)
+                        folder = realpath(name, real);
+                if (folder && is_below(path, folder) && strlen(folder) > longest)
+                        longest = strlen(folder);
+                at += n + 1;
+        }
+        return longest;
+}
+
+static bool is_writable(const char *unit, const char *path, bool is_existing) {
+        return find_cover(unit, "ReadWritePaths", path, is_existing) > find_cover(unit, "ReadOnlyPaths", path, is_existing);
+}
+
+/*
+ * access(2) asks for this process, and the installer runs under ProtectSystem=strict: what is below none of the ReadWritePaths= that are there is
+ * read-only for it, and it would say so only after the request. Other values, ProtectHome= and the like are not looked at.
+ */
+static int check_sandbox(const char *unit, const char *what, const char *path, struct nb_failure *f) {
+        char where[NB_SETTINGS_PATH_MAX], real[PATH_MAX];
+        struct stat st;
+
+        if (!has_word(unit, "ProtectSystem", "strict") || find_existing(path, where, &st) < 0 || !realpath(where, real) || is_writable(unit, real, true))
+                return 0;
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, EROFS, "%s, '%s': '%s' is read-only for " UNIT ", %s", what, path, where,
+                              is_writable(unit, path, false) ? "since the folder below it that ReadWritePaths= names is not there when it starts" : "since its ReadWritePaths= name nothing that this is below");
+}
+
+/* "" where it is not known. -ENOMEM */
+static int read_sandbox(struct nb_secret *ret_text) {
+        int r = show_unit(UNIT, "--property=LoadState,ProtectSystem,ReadWritePaths,ReadOnlyPaths", ret_text);
+
+        /* systemd puts what has blanks in quotes, and such a list is not taken apart here. */
+        if (r == 0 || (r > 0 && (!has_word(ret_text->data, "LoadState", "loaded") || strchr(ret_text->data, '"'))))
+                ret_text->data[0] = '\0';
+        return r;
+}
+
+/* --- Files and folders --- */
+
 static int check_folder(const struct nb_check *check, const char *what, const char *path, enum nb_code code, struct nb_failure *f) {
         char where[NB_SETTINGS_PATH_MAX];
         int r = try_folder(path, where);
@@ -87,24 +194,33 @@ static void check_lasting(const struct nb_check *check, const char *path) {
                 nb_check_row(check, NB_CHECK_DOUBT, "certificate: '%s' is in memory: this machine has to join anew at each start", path);
 }
 
-static int check_parent(const struct nb_check *check, const char *what, const char *path, struct nb_failure *f) {
+static int check_target(const struct nb_check *check, const char *unit, const char *what, const char *folder, struct nb_failure *f) {
+        int r = check_sandbox(unit, what, folder, f);
+
+        return r < 0 ? r : check_folder(check, what, folder, NB_TARGET_UNWRITABLE, f);
+}
+
+static int check_parent(const struct nb_check *check, const char *unit, const char *what, const char *path, struct nb_failure *f) {
         char folder[NB_SETTINGS_PATH_MAX];
 
         (void)snprintf(folder, sizeof(folder), "%s", path);
         cut_last(folder);
-        return check_folder(check, what, folder, NB_TARGET_UNWRITABLE, f);
+        return check_target(check, unit, what, folder, f);
 }
 
 int nb_check_files(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->settings;
         const char *state = getenv("STATE_DIRECTORY");
+        _cleanup_(nb_secret_done) struct nb_secret unit = NB_SECRET_INIT;
         int r;
 
-        r = check_parent(check, "kubeconfig", settings->kubeconfig, f);
+        if (read_sandbox(&unit) < 0)
+                return nb_failure_set_memory(f);
+        r = check_parent(check, unit.data, "kubeconfig", settings->kubeconfig, f);
         if (r >= 0)
-                r = check_parent(check, "CA", settings->ca_file, f);
+                r = check_parent(check, unit.data, "CA", settings->ca_file, f);
         if (r >= 0)
-                r = check_folder(check, "certificate", settings->certificate_directory, NB_TARGET_UNWRITABLE, f);
+                r = check_target(check, unit.data, "certificate", settings->certificate_directory, f);
         if (r >= 0)
                 r = check_folder(check, "state", state ? state : NB_CHECK_STATE, NB_STATE_UNWRITABLE, f);
         if (r >= 0)
@@ -113,40 +229,6 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
 }
 
 /* --- kubelet's unit --- */
-
-/* Of "Name=a b c", the line; NULL when there is none. */
-static const char *find_property(const char *text, const char *name, size_t *ret_len) {
-        size_t len = strlen(name);
-
-        for (const char *line = text; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] == '\n')) {
-                if (strncmp(line, name, len) != 0 || line[len] != '=')
-                        continue;
-                *ret_len = strcspn(line, "\n") - len - 1;
-                return line + len + 1;
-        }
-        return NULL;
-}
-
-static bool has_word(const char *text, const char *property, const char *word) {
-        size_t len = 0, word_len = strlen(word);
-        const char *at = find_property(text, property, &len), *end = at ? at + len : NULL;
-
-        while (at && at < end) {
-                size_t n = strcspn(at, " \n");
-
-                if (n == word_len && memcmp(at, word, n) == 0)
-                        return true;
-                at += n + 1;
-        }
-        return false;
-}
-
-static bool is_mentioned(const char *text, const char *property, const char *path) {
-        size_t len = 0;
-        const char *at = find_property(text, property, &len);
-
-        return at && memmem(at, len, path, strlen(path));
-}
 
 static void print_unit(const struct nb_check *check, const char *text) {
         const char *kubeconfig = check->settings.kubeconfig;
@@ -170,17 +252,17 @@ static void print_unit(const struct nb_check *check, const char *text) {
 }
 
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
-        const char *const argv[] = { "systemctl", "show", "--no-pager", "--property=LoadState,After,Requires,BindsTo,ExecStart,Environment", KUBELET, NULL };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_process_result result = { 0 };
+        int r;
 
         if (!nb_systemd_is_running()) {
                 nb_check_row(check, NB_CHECK_NOTE, "kubelet: not looked at, since systemd does not run here");
                 return 0;
         }
-        if (nb_secret_init(&text, UNIT_MAX) < 0)
+        r = show_unit(KUBELET, "--property=LoadState,After,Requires,BindsTo,ExecStart,Environment", &text);
+        if (r < 0)
                 return nb_failure_set_memory(f);
-        if (nb_process_run(argv, NULL, 0, &text, &result) < 0 || result.status != 0)
+        if (r == 0)
                 nb_check_row(check, NB_CHECK_DOUBT, "kubelet: systemd says nothing of " KUBELET);
         else
                 print_unit(check, text.data);

@@ -350,3 +350,49 @@ def test_folders(world):
     found = report(world)
     assert found["failure"] == "target-unwritable" and states(found)["request"] == "good"
     assert str(file) in step_of(found, "files")["failure"]["detail"]
+
+
+# Around the program: systemd runs, and this is what it says of the service; no /run of the machine is touched.
+WITH_SYSTEMD = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system; mount --bind "$0" /usr/bin/systemctl; exec "$@" """
+
+
+def systemd_says(world, **properties):
+    """What is put before the program."""
+    path = world.machine.path / "systemctl"
+    lines = "\n".join(f"{name}={value}" for name, value in properties.items())
+    path.write_text(f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] || exit 1\ncat <<'END'\n{lines}\nEND\n")
+    path.chmod(0o755)
+    return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_SYSTEMD, str(path)]
+
+
+STRICT = {"LoadState": "loaded", "ProtectSystem": "strict"}
+
+
+@pytest.mark.parametrize("changes,why", [
+    ({}, None),
+    ({"ReadWritePaths": "-/etc/kubernetes -/var/lib/kubelet"}, "ReadWritePaths= name nothing that this is below"),
+    ({"ReadWritePaths": "-/etc/kubernetes {path}x"}, "ReadWritePaths= name nothing that this is below"),
+    ({"ReadWritePaths": "-/etc/kubernetes -{path}/missing"}, "ReadWritePaths= names is not there when it starts"),
+    ({"ReadOnlyPaths": "-{path}"}, "ReadWritePaths= name nothing that this is below"),
+    ({"ReadWritePaths": ""}, "ReadWritePaths= name nothing that this is below"),
+    ({"ReadWritePaths": "", "ProtectSystem": "full"}, None),
+    ({"ReadWritePaths": "", "LoadState": "not-found"}, None),
+    ({"ReadWritePaths": "-/etc/kubernetes \"{path} x\""}, None),
+], ids=["all there", "elsewhere", "longer name", "not there yet", "a deeper one is read-only", "none", "not strict", "no unit", "not taken apart"])
+def test_the_sandbox_of_the_service(world, changes, why):
+    """The installer would say so only after the request."""
+    path = world.machine.path / "kubernetes"
+    path.mkdir()
+    path.with_name("kubernetesx").mkdir()
+    world.configure(kubelet={"kubeconfig": f"{path}/missing/kubelet.conf", "caFile": f"{path}/missing/ca.crt", "certificateDirectory": f"{path}/missing/pki"})
+    said = {**STRICT, "ReadWritePaths": f"-/etc/kubernetes -+{world.machine.path}", "ReadOnlyPaths": "/run",
+            **{name: value.format(path=path) for name, value in changes.items()}}
+    before = systemd_says(world, **said)
+    run = world.machine.start(before[0], *before[1:], world.machine.program("node-bootstrap"), "check", "--json", f"--config-directory={world.machine.etc}").wait()
+    found = json.loads(run.stdout)
+    if why is None:
+        assert found["good"] and f"kubeconfig: '{path}/missing' can be made" in texts(found, "files"), json.dumps(step_of(found, "files"))
+        return
+    failure = step_of(found, "files")["failure"]
+    assert found["failure"] == failure["code"] == "target-unwritable" and "ReadWritePaths=" in failure["remedy"]
+    assert f"kubeconfig, '{path}/missing': '{path}' is read-only for node-bootstrap.service, since " in failure["detail"] and why in failure["detail"]
