@@ -16,6 +16,7 @@
 #include "base/journal.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/text.h"
 
 #define FIELD_SIZE 256
 #define MESSAGE_SIZE 1024
@@ -69,6 +70,14 @@ void nb_log_mute(void) {
         is_mute = true;
 }
 
+/* One line of UTF-8, whatever was cut to fit: systemd drops a STATUS= that is none, and after a newline it would read another assignment. */
+static void print_line(char *ret, size_t size, const char *format, va_list arguments) {
+        char text[MESSAGE_SIZE];
+
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        nb_text_copy_line(text, strlen(text), ret, size);
+}
+
 void nb_log_field(enum nb_field field, const char *format, ...) {
         va_list arguments;
 
@@ -77,7 +86,7 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
                 return;
         }
         va_start(arguments, format);
-        (void)vsnprintf(values[field], FIELD_SIZE, format, arguments);
+        print_line(values[field], FIELD_SIZE, format, arguments);
         va_end(arguments);
 }
 
@@ -119,7 +128,7 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
         va_list arguments;
 
         va_start(arguments, format);
-        (void)vsnprintf(message, sizeof(message), format, arguments);
+        print_line(message, sizeof(message), format, arguments);
         va_end(arguments);
         if (is_mute)
                 return;
@@ -189,7 +198,7 @@ void nb_log_status(const char *format, ...) {
                 return;
         n = snprintf(status, sizeof(status), "STATUS=");
         va_start(arguments, format);
-        (void)vsnprintf(status + n, sizeof(status) - (size_t)n, format, arguments);
+        print_line(status + n, sizeof(status) - (size_t)n, format, arguments);
         va_end(arguments);
         (void)sd_notify(0, status);
 }

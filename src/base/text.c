@@ -33,8 +33,8 @@ size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point) {
 }
 
 bool nb_code_point_is_control(uint32_t code_point) {
-        return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || code_point == 0x2028 ||
-               code_point == 0x2029 || code_point == 0xfeff;
+        return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || (code_point >= 0x2028 && code_point <= 0x202e) ||
+               (code_point >= 0x2066 && code_point <= 0x2069) || code_point == 0xfeff || (code_point & 0xfffe) == 0xfffe;
 }
 
 bool nb_text_is_printable(const char *text, size_t len) {

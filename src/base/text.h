@@ -11,7 +11,8 @@
  * 3-7). */
 size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point);
 
-/* C0, DEL and C1 controls, and what YAML and terminals take for the end of a line: U+2028, U+2029; and U+FEFF. */
+/* C0, DEL and C1 controls; what YAML and terminals take for the end of a line: U+2028, U+2029; U+FEFF; what turns the direction of the text
+ * around, so that a line reads as another one (U+202A to U+202E, U+2066 to U+2069); and U+FFFE, U+FFFF of each plane, which XML refuses. */
 bool nb_code_point_is_control(uint32_t code_point);
 
 /* Well-formed UTF-8 without any of these. */

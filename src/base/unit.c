@@ -173,19 +173,21 @@ static int look_for(sd_journal *journal, const char *message_id) {
         return r;
 }
 
-/* Before the first entry of the run that is matched. */
-static int seek_before(sd_journal *journal, const char *unit) {
-        uint64_t when_usec = 1;
+/* At the first entry of the run that is matched. By its cursor, since the clock may have been behind in that run. */
+static int seek_begin(sd_journal *journal, const char *unit) {
+        _cleanup_(nb_freep) char *cursor = NULL;
         int r;
 
         r = sd_journal_seek_head(journal);
         if (r >= 0)
                 r = sd_journal_next(journal);
         if (r >= 0)
-                r = sd_journal_get_realtime_usec(journal, &when_usec);
+                r = sd_journal_get_cursor(journal, &cursor);
         if (r >= 0)
                 r = match(journal, unit, "");
-        return r < 0 ? r : sd_journal_seek_realtime_usec(journal, when_usec - 1);
+        if (r >= 0)
+                r = sd_journal_seek_cursor(journal, cursor);
+        return r < 0 ? r : sd_journal_previous(journal);
 }
 
 /* From the tail on, run by run. 1: found, and before its first entry; 0: there is none. */
@@ -211,7 +213,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
                         return r < 0 ? r : 1;
                 }
                 if (r > 0)
-                        r = seek_before(journal, unit);
+                        r = seek_begin(journal, unit);
         }
         return r < 0 ? r : 0;
 }

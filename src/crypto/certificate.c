@@ -171,13 +171,7 @@ int nb_certificate_export(const struct nb_certificates *certificates, size_t i, 
 
 /* A name is text from outside, on its way to a terminal or the journal. */
 static void copy_name(int r, const gnutls_datum_t *name, char ret[static NB_SUBJECT_SIZE]) {
-        size_t len = r < 0 ? 0 : name->size;
-
-        if (len >= NB_SUBJECT_SIZE)
-                len = NB_SUBJECT_SIZE - 1;
-        for (size_t i = 0; i < len; i++)
-                ret[i] = name->data[i] < 0x20 || name->data[i] == 0x7f ? '?' : (char)name->data[i];
-        ret[len] = '\0';
+        nb_text_copy_line(r < 0 ? "" : (const char *)name->data, r < 0 ? 0 : name->size, ret, NB_SUBJECT_SIZE);
 }
 
 void nb_certificate_subject(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]) {

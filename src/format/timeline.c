@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "format/timeline.h"
 
@@ -47,11 +48,13 @@ static void take_connections(struct nb_timeline *timeline, const struct nb_timel
 struct nb_timeline_row *nb_timeline_add(struct nb_timeline *timeline, const char *stage, uint64_t begin_usec, uint64_t end_usec) {
         struct nb_timeline_row *row;
 
-        if (timeline->n_rows == NB_TIMELINE_ROWS_MAX)
-                return NULL;
-        row = &timeline->rows[timeline->n_rows++];
+        if (timeline->n_rows == NB_TIMELINE_ROWS_MAX && timeline->rows[timeline->n_rows - 1].begin_usec < begin_usec)
+                begin_usec = timeline->rows[timeline->n_rows - 1].begin_usec;
+        if (timeline->n_rows < NB_TIMELINE_ROWS_MAX)
+                timeline->n_rows++;
+        row = &timeline->rows[timeline->n_rows - 1];
         *row = (struct nb_timeline_row){ .begin_usec = begin_usec, .end_usec = end_usec < begin_usec ? begin_usec : end_usec };
-        (void)snprintf(row->stage, sizeof(row->stage), "%s", stage);
+        nb_text_copy_line(stage, strlen(stage), row->stage, sizeof(row->stage));
         if (timeline->n_rows == 1 || row->begin_usec < timeline->begin_usec)
                 timeline->begin_usec = row->begin_usec;
         if (row->end_usec > timeline->end_usec)

@@ -44,7 +44,7 @@ struct nb_timeline {
         char message[1024]; /* of that failure */
 };
 
-/* Adds a row; what does not fit any more is dropped. Connections that were added since the last row are its own, and are moved into it where
+/* Adds a row; one that does not fit any more takes the place of the last one, and begins where that did. Connections that were added since the last row are its own, and are moved into it where
  * two clocks do not agree. */
 struct nb_timeline_row *nb_timeline_add(struct nb_timeline *timeline, const char *stage, uint64_t begin_usec, uint64_t end_usec);
 

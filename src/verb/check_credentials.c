@@ -99,7 +99,7 @@ static void print_plain(const struct nb_check *check, unsigned credential, const
         r = delivered() ? nb_file_read_secret(fd, name, CREDENTIAL_MAX, &data, &st) : nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
         if (r < 0) {
                 errno = -r;
-                nb_check_row(check, NB_CHECK_BAD, "%s: cannot be read in %s: %m", name, folder);
+                nb_check_row(check, NB_CHECK_DOUBT, "%s: cannot be read in %s: %m", name, folder);
                 return;
         }
         if (!credentials[credential].is_token)
@@ -107,7 +107,7 @@ static void print_plain(const struct nb_check *check, unsigned credential, const
         else if (nb_check_mask_token(data.data, data.len, text) >= 0)
                 nb_check_row(check, NB_CHECK_GOOD, "%s: %s (%s)", name, text, folder);
         else
-                nb_check_row(check, NB_CHECK_BAD, "%s: %zu bytes that are no token (%s)", name, data.len, folder);
+                nb_check_row(check, NB_CHECK_DOUBT, "%s: %zu bytes that are no token (%s)", name, data.len, folder);
         if ((st.st_mode & 0004) && fstat(fd, &st_folder) == 0 && (st_folder.st_mode & 0001))
                 nb_check_row(check, NB_CHECK_DOUBT, "%s: others can read it in %s: mode %04o; expected 0600", name, folder, st.st_mode & 07777);
 }

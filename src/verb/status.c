@@ -216,7 +216,7 @@ static int print_timeline(const struct report *report) {
                 return r;
         (void)fputs(bars.data ? bars.data : "", stdout);
         if (timeline->message[0])
-                (void)printf("%s: %s\n", timeline->code, timeline->message);
+                (void)printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "", timeline->message);
         if (code != NB_NONE && timeline->outcome != NB_TIMELINE_DONE)
                 (void)printf("`node-bootstrap explain %s` tells what to do.\n", timeline->code);
         return 0;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "base/unit.h"
 #include "verb/timeline.h"
 
@@ -29,10 +30,8 @@ static bool is(const struct nb_unit_entry *entry, enum nb_code code) {
 static void add(struct reading *reading, const char *stage, uint64_t begin_usec, uint64_t end_usec, enum nb_timeline_outcome outcome, const char *code) {
         struct nb_timeline_row *row = nb_timeline_add(reading->timeline, stage, begin_usec, end_usec);
 
-        if (row) {
-                row->outcome = outcome;
-                (void)snprintf(row->code, sizeof(row->code), "%s", code);
-        }
+        row->outcome = outcome;
+        nb_text_copy_line(code, strlen(code), row->code, sizeof(row->code));
         reading->mark_usec = end_usec;
         reading->connected_usec = 0;
         reading->waited[0] = '\0';
@@ -41,8 +40,8 @@ static void add(struct reading *reading, const char *stage, uint64_t begin_usec,
 static void end(struct reading *reading, enum nb_timeline_outcome outcome, const char *code, const char *message) {
         reading->is_over = true;
         reading->timeline->outcome = outcome;
-        (void)snprintf(reading->timeline->code, sizeof(reading->timeline->code), "%s", code);
-        (void)snprintf(reading->timeline->message, sizeof(reading->timeline->message), "%s", message);
+        nb_text_copy_line(code, strlen(code), reading->timeline->code, sizeof(reading->timeline->code));
+        nb_text_copy_line(message, strlen(message), reading->timeline->message, sizeof(reading->timeline->message));
 }
 
 static uint64_t read_usec(const struct nb_unit_entry *entry, enum nb_field field) {
@@ -81,7 +80,7 @@ static void take_done(struct reading *reading, const struct nb_unit_entry *entry
 
 static void take_failure(struct reading *reading, const struct nb_unit_entry *entry) {
         if (entry->priority > LOG_ERR) {
-                (void)snprintf(reading->waited, sizeof(reading->waited), "%s", entry->error);
+                nb_text_copy_line(entry->error, strlen(entry->error), reading->waited, sizeof(reading->waited));
                 return;
         }
         add(reading, reading->stage, reading->mark_usec, entry->when_usec, NB_TIMELINE_FAILED, entry->error);
@@ -97,7 +96,7 @@ static void take(struct reading *reading, const struct nb_unit_entry *entry) {
         /* What the installer does before is of no length. */
         if (stage[0] && strcmp(stage, "inspect") != 0 && strcmp(stage, reading->stage) != 0) {
                 leave_stage(reading);
-                (void)snprintf(reading->stage, sizeof(reading->stage), "%.31s", stage);
+                nb_text_copy_line(stage, strlen(stage), reading->stage, sizeof(reading->stage));
         }
         if (is(entry, NB_CONNECTED))
                 take_connection(reading, entry);
@@ -123,6 +122,28 @@ static uint64_t now_usec(void) {
         return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+/* False only where systemd says so. */
+static bool may_go_on(void) {
+        struct nb_unit_state state = { .active = "" };
+        struct nb_failure f = { .code = NB_NONE };
+
+        return nb_unit_show(UNIT, &state, &f) < 0 || strcmp(state.active, "activating") == 0;
+}
+
+/* A run of which no entry tells the end. A journal from elsewhere tells nothing of what came after its last entry. */
+static void end_untold(struct reading *reading, bool is_here) {
+        char waited[sizeof(reading->waited)];
+
+        memcpy(waited, reading->waited, sizeof(waited));
+        if (is_here && !may_go_on()) {
+                add(reading, reading->stage, reading->mark_usec, reading->last_usec, NB_TIMELINE_FAILED, waited);
+                end(reading, NB_TIMELINE_FAILED, "", "it was killed, or the machine went down: the journal has no end of it");
+                return;
+        }
+        add(reading, reading->stage, reading->mark_usec, is_here ? now_usec() : reading->last_usec, NB_TIMELINE_UNDER_WAY, waited);
+        end(reading, NB_TIMELINE_UNDER_WAY, waited, "");
+}
+
 int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline) {
         _cleanup_(nb_unit_journal_freep) struct nb_unit_journal *journal = NULL;
         struct nb_timeline timeline = { .n_rows = 0 };
@@ -137,14 +158,8 @@ int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline) {
                 take(&reading, &entry);
         if (r < 0)
                 return r;
-        /* A journal from elsewhere tells nothing of what came after its last entry. */
-        if (!reading.is_over) {
-                char waited[sizeof(reading.waited)];
-
-                memcpy(waited, reading.waited, sizeof(waited));
-                add(&reading, reading.stage, reading.mark_usec, directory ? reading.last_usec : now_usec(), NB_TIMELINE_UNDER_WAY, waited);
-                end(&reading, NB_TIMELINE_UNDER_WAY, waited, "");
-        }
+        if (!reading.is_over)
+                end_untold(&reading, !directory);
         *ret_timeline = timeline;
         return 1;
 }

@@ -213,7 +213,7 @@ def test_a_damaged_token(place):
     place.settings()
     place.token(TOKEN[:-1])
     found = place.bad("token-malformed", "22 bytes", section="Credentials and tokens")
-    assert "✗ node-bootstrap.token: 22 bytes that are no token (/etc/credstore)" in found["Credentials and tokens"]
+    assert found["Credentials and tokens"][0] == "! node-bootstrap.token: 22 bytes that are no token (/etc/credstore)"
     assert found["Join"] == ["- not looked at: see above"]
 
 
@@ -223,6 +223,14 @@ def test_damaged_settings_do_not_hide_the_credentials(place):
     found = place.bad("settings-invalid", "discovery.endpoint", section="Settings")
     assert found["Credentials and tokens"] == [f"✓ node-bootstrap.token: bootstrap token {MASKED} (/etc/credstore)"]
     assert found["Join"] == ["- not looked at: see above"]
+
+
+def test_a_damaged_token_beside_damaged_settings(place):
+    """What is marked as failed has a failure, also for programs: the first one is that of the settings."""
+    place.settings({"discovery": {"endpoint": []}})
+    place.token(TOKEN[:-1])
+    found = place.bad("settings-invalid", "discovery.endpoint", section="Settings")
+    assert found["Credentials and tokens"][0] == "! node-bootstrap.token: 22 bytes that are no token (/etc/credstore)"
 
 
 def test_an_encrypted_token_is_for_the_service(place):

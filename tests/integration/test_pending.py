@@ -49,6 +49,18 @@ def test_nobody_is_bound(world):
     assert len(world.server.seen("review")) == 1
 
 
+def test_a_user_whose_name_is_cut(world):
+    """Between characters: systemd drops a STATUS= that is no UTF-8."""
+    def rename(obj):
+        obj["spec"]["username"] = "x" + "ü" * 60
+    for kind in ("create", "get", "watch"):
+        world.server.on(kind, faults.edited(rename))
+    run = join(world, "20s")
+    assert run.codes[-1].startswith("csr-pending-un")
+    assert any("xüü" in status for status in run.statuses)
+    assert not any("\ufffd" in line for line in [*run.statuses, *run.lines])
+
+
 def test_no_approver(world):
     run = join(world, "20s").failed("csr-pending-unapproved", 75, f"'{USER}' has the right", "csrapproving")
     assert told(run) == ["csr-pending", "csr-pending-unapproved", "csr-pending-unapproved"]

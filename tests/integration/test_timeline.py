@@ -9,7 +9,7 @@ import pytest
 
 import apiserver
 import faults
-from journal import Journal, LoggingMachine
+from journal import SECOND, Journal, LoggingMachine
 from machine import SECRET, TOKEN_ID, World
 
 NAME = "cp.example.org"
@@ -237,6 +237,34 @@ def test_a_connection_that_is_used_again_is_told_of_once(logging_world, journal)
     discover = found["stages"][0]
     assert discover["error"] == "signature-missing" and len(discover["connections"]) == 1
     assert discover["connections"][0]["offsetUsec"] < discover["durationUsec"] / 2, "it was made at the beginning"
+
+
+@pytest.mark.parametrize("word", ["a\ufffeb", "a\uffffb", "a<script>b", "a\u0085b", "\u202eabc", "ü" * 40],
+                         ids=["no character", "another one", "markup", "a C1 control", "text turned around", "cut within a character"])
+def test_odd_words(machine, journal, word):
+    """Of a journal from elsewhere: no picture is broken by them, and no terminal obeys them."""
+    journal.entry(0, "stage-done", STAGE=word, DURATION_USEC=1000)
+    journal.entry(1, "token-rejected", STAGE=word, ERROR=word, PRIORITY=3, MESSAGE=word * 50)
+    picture = journal.status(machine, "--plot")
+    assert picture.stderr == "" and ElementTree.fromstring(picture.stdout) is not None
+    assert last_join(journal, machine)["outcome"] == "failed"
+    assert not any(sign in journal.status(machine).stdout for sign in ("\u202e", "\u0085", "\ufffd"))
+
+
+def test_many_stages(machine, journal):
+    """A request that was made again and again: what ended it is there."""
+    for i in range(40):
+        journal.done(i, "request", 0.5)
+    found = last_join(journal.failure(100, "token-rejected", "request"), machine)
+    assert (found["stages"][-1]["outcome"], found["stages"][-1]["error"]) == ("failed", "token-rejected")
+    assert found["durationUsec"] >= 99 * SECOND
+
+
+def test_a_clock_that_was_behind_at_a_later_boot(machine, journal):
+    joined(journal, at=100000)
+    journal.text = journal.text.replace("_BOOT_ID=" + "b" * 32, "_BOOT_ID=" + "a" * 32)
+    journal.entry(0, "already-joined", run="2").entry(1, "already-joined", run="2")
+    assert last_join(journal, machine)["outcome"] == "done"
 
 
 def test_an_empty_journal(machine, journal):

@@ -193,10 +193,16 @@ static void escapes_what_stands_in_a_picture(void **state) {
 static void keeps_to_its_ceiling(void **state) {
         struct nb_timeline timeline = { .n_rows = 0 };
 
+        const struct nb_timeline_row *row;
+
         for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
-                assert_non_null(nb_timeline_add(&timeline, "await", MS(i), MS(i + 1)));
-        assert_null(nb_timeline_add(&timeline, "await", MS(99), MS(100)));
-        assert_int_equal(timeline.end_usec, MS(NB_TIMELINE_ROWS_MAX));
+                nb_timeline_add(&timeline, "await", MS(i), MS(i + 1));
+        row = nb_timeline_add(&timeline, "hand-over", MS(99), MS(100));
+        assert_int_equal(timeline.n_rows, NB_TIMELINE_ROWS_MAX);
+        assert_ptr_equal(row, &timeline.rows[NB_TIMELINE_ROWS_MAX - 1]);
+        assert_string_equal(row->stage, "hand-over");
+        assert_int_equal(row->begin_usec, MS(NB_TIMELINE_ROWS_MAX - 1));
+        assert_int_equal(timeline.end_usec, MS(100));
 }
 
 /* The clock was set back in the middle. */
