@@ -55,12 +55,14 @@ static const char *judge_drop_in(const struct nb_check *check, const char *folde
 
 static const char *judge_credential(const struct nb_check *check, const char *folder, const char *name) {
         static const char *const prefixes[] = { "node-bootstrap", "node_bootstrap", "nodebootstrap" };
+        char path[PATH_SIZE];
         bool is_near = false;
 
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
         for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
                 is_near = is_near || strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0;
         for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
-                if (strcmp(name, nb_check_credential_name((enum nb_check_credential)c)) == 0 || strstr(check->unit.sources[c], name))
+                if (strcmp(name, nb_check_credential_name((enum nb_check_credential)c)) == 0 || strstr(check->unit.sources[c], path))
                         return NULL;
         return is_near ? "node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, .cluster-info or .config" : NULL;
 }
