@@ -13,6 +13,7 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
+#include "base/console.h"
 #include "base/journal.h"
 #include "base/log.h"
 #include "base/macro.h"
@@ -43,7 +44,10 @@ static const char *const field_names[_NB_FIELD_N] = {
 
 static char values[_NB_FIELD_N][FIELD_SIZE];
 static const char *program = "node-bootstrap";
-static bool is_journal, is_mute;
+static bool is_journal; /* entries go there by its own protocol */
+static bool is_printed; /* lines go to stderr */
+static bool is_console; /* which is a terminal that systemd has opened beside the journal */
+static bool is_mute;
 
 const char *nb_field_name(enum nb_field field) {
         return field_names[field];
@@ -53,15 +57,20 @@ static void drain(void) {
         nb_journal_drain(NB_JOURNAL_SOCKET);
 }
 
-/* systemd.exec(5): $JOURNAL_STREAM holds device and inode of the stream, to be compared with those of stderr. */
-void nb_log_init(const char *identifier) {
+/* systemd.exec(5): $JOURNAL_STREAM holds device and inode of the stream: that of stderr, or of stdout where stderr goes elsewhere. */
+static bool is_stream(int fd) {
         const char *stream = getenv("JOURNAL_STREAM");
         unsigned long long device, inode;
         struct stat st;
 
+        return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 && device == st.st_dev && inode == st.st_ino;
+}
+
+void nb_log_init(const char *identifier) {
         program = identifier;
-        is_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-                     device == st.st_dev && inode == st.st_ino;
+        is_printed = !is_stream(STDERR_FILENO);
+        is_journal = !is_printed || is_stream(STDOUT_FILENO);
+        is_console = is_journal && is_printed && isatty(STDERR_FILENO) && nb_console_init(STDERR_FILENO) >= 0;
         if (is_journal)
                 (void)atexit(drain);
 }
@@ -122,8 +131,18 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         (void)sd_journal_sendv(entry->vectors, entry->n + 1);
 }
 
+/* A console that was stuck gets another chance with each line, and no more time. */
+static void print(const char *text, size_t len) {
+        static int wait_ms = NB_CONSOLE_WAIT_MS;
+
+        if (is_console)
+                wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0 ? 0 : NB_CONSOLE_WAIT_MS;
+        else
+                (void)fwrite(text, 1, len, stderr);
+}
+
 void nb_log(int priority, enum nb_code code, const char *format, ...) {
-        char message[MESSAGE_SIZE];
+        char message[MESSAGE_SIZE], line[MESSAGE_SIZE + 64];
         struct entry entry = { 0 };
         va_list arguments;
 
@@ -134,8 +153,10 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
                 return;
         if (is_journal)
                 entry_send(&entry, priority, code, message);
-        else if (priority < LOG_DEBUG)
-                (void)fprintf(stderr, "%s: %s\n", program, message);
+        if (is_printed && priority < LOG_DEBUG) {
+                (void)snprintf(line, sizeof(line), "%s: %s\n", program, message);
+                print(line, strlen(line));
+        }
 }
 
 /* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value; one without stays a word. */
@@ -160,25 +181,38 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code) {
         (void)fprintf(stream, "%s\n", remedy);
 }
 
-static void log_failure(int priority, const struct nb_failure *f, bool has_remedy) {
-        const struct nb_failure_info *info = nb_failure_info(f->code);
+static void send_failure(int priority, const struct nb_failure *f) {
         struct entry entry = { 0 };
 
-        if (is_mute)
-                return;
-        if (!is_journal) {
-                (void)fprintf(stderr, "%s: %s: %s\n%s", program, info->slug, f->detail, has_remedy ? "  " : "");
-                if (has_remedy)
-                        nb_log_print_remedy(stderr, f->code);
-                return;
-        }
         if (f->http_status > 0)
                 nb_log_field(NB_FIELD_HTTP_STATUS, "%ld", f->http_status);
-        entry_add(&entry, PREFIX "ERROR=%s", info->slug);
+        entry_add(&entry, PREFIX "ERROR=%s", nb_failure_info(f->code)->slug);
         if (f->errnum > 0)
                 entry_add(&entry, "ERRNO=%d", f->errnum);
         entry_send(&entry, priority, f->code, f->detail);
         nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
+}
+
+/* In one piece, between the lines of others that have the same console. */
+static void print_failure(const struct nb_failure *f, bool has_remedy) {
+        _cleanup_(nb_freep) char *text = NULL;
+        size_t len = 0;
+        FILE *stream = open_memstream(&text, &len);
+
+        (void)fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program, nb_failure_info(f->code)->slug, f->detail, has_remedy ? "  " : "");
+        if (has_remedy)
+                nb_log_print_remedy(stream ? stream : stderr, f->code);
+        if (stream && fclose(stream) == 0)
+                print(text, len);
+}
+
+static void log_failure(int priority, const struct nb_failure *f, bool has_remedy) {
+        if (is_mute)
+                return;
+        if (is_journal)
+                send_failure(priority, f);
+        if (is_printed)
+                print_failure(f, has_remedy);
 }
 
 void nb_log_failure(int priority, const struct nb_failure *f) {

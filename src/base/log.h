@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What the journal gets. When stderr is the journal's stream, entries go there by its native protocol with MESSAGE_ID
- * and the fields set so far; otherwise one line on stderr. No secret is ever passed in here.
+ * What the journal gets. When stderr or stdout is the journal's stream, entries go there by its native protocol with MESSAGE_ID
+ * and the fields set so far; when stderr is not, one line goes there: so a unit with StandardError=tty has both, and each once. No
+ * secret is ever passed in here.
  */
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ enum nb_field {
         _NB_FIELD_N,
 };
 
-/* Looks at $JOURNAL_STREAM once. Where that is the journal, exit() waits until it has what was logged. `identifier` is
+/* Looks at $JOURNAL_STREAM. Where that is the journal, exit() waits until it has what was logged; a terminal beside it never holds us up. `identifier` is
  * the SYSLOG_IDENTIFIER of all entries, and stands before each line on stderr. */
 void nb_log_init(const char *identifier);
 
