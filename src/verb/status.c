@@ -39,6 +39,7 @@ struct report {
         struct certificate certificate;
         int timeline_r; /* as nb_timeline_read() returned */
         struct nb_timeline timeline;
+        struct nb_unit_entry last_failure; /* of that join */
 };
 
 static int unreadable(const struct nb_settings *settings, const char *name, int r, struct nb_failure *f) {
@@ -110,7 +111,7 @@ static int read_report(const char *config_directory, const char *journal_directo
         if (r < 0)
                 return r;
         memcpy(folder, settings.certificate_directory, sizeof(settings.certificate_directory));
-        report->timeline_r = nb_timeline_read(journal_directory, &report->timeline);
+        report->timeline_r = nb_timeline_read(journal_directory, &report->timeline, &report->last_failure);
         r = nb_folder_open(settings.certificate_directory, &folder_fd);
         if (r < 0 && r != -ENOENT)
                 return unreadable(&settings, "", r, f);
@@ -191,6 +192,15 @@ static const char *describe_outcome(const struct nb_timeline *timeline) {
         return words[timeline->outcome];
 }
 
+/* With the values that its entry in the journal has. */
+static void print_remedy(const struct nb_unit_entry *failure, enum nb_code code) {
+        for (int i = 0; i < _NB_FIELD_N && strcmp(failure->error, nb_failure_info(code)->slug) == 0; i++)
+                nb_log_field((enum nb_field)i, "%s", failure->fields[i]);
+        (void)printf("  ");
+        nb_log_print_remedy(stdout, code);
+        (void)printf("`node-bootstrap explain %s` tells more.\n", nb_failure_info(code)->slug);
+}
+
 static int print_timeline(const struct report *report) {
         _cleanup_(nb_buffer_done) struct nb_buffer bars = NB_BUFFER_INIT(OUTPUT_MAX);
         const struct nb_timeline *timeline = &report->timeline;
@@ -218,7 +228,7 @@ static int print_timeline(const struct report *report) {
         if (timeline->message[0])
                 (void)printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "", timeline->message);
         if (code != NB_NONE && timeline->outcome != NB_TIMELINE_DONE)
-                (void)printf("`node-bootstrap explain %s` tells what to do.\n", timeline->code);
+                print_remedy(&report->last_failure, code);
         return 0;
 }
 

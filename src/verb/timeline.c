@@ -144,22 +144,26 @@ static void end_untold(struct reading *reading, bool is_here) {
         end(reading, NB_TIMELINE_UNDER_WAY, waited, "");
 }
 
-int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline) {
+int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last) {
         _cleanup_(nb_unit_journal_freep) struct nb_unit_journal *journal = NULL;
         struct nb_timeline timeline = { .n_rows = 0 };
         struct reading reading = { .timeline = &timeline, .stage = BEFORE_STAGES };
-        struct nb_unit_entry entry;
+        struct nb_unit_entry entry, last = { 0 };
         int r;
 
         r = nb_unit_journal_open_run(directory, UNIT, nb_failure_info(NB_ALREADY_JOINED)->message_id, &journal);
         if (r <= 0)
                 return r;
-        while ((r = nb_unit_journal_next(journal, &entry)) > 0)
+        while ((r = nb_unit_journal_next(journal, &entry)) > 0) {
                 take(&reading, &entry);
+                if (entry.error[0])
+                        last = entry;
+        }
         if (r < 0)
                 return r;
         if (!reading.is_over)
                 end_untold(&reading, !directory);
         *ret_timeline = timeline;
+        *ret_last = last;
         return 1;
 }

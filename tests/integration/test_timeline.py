@@ -72,7 +72,18 @@ def test_a_failure(machine, journal):
     assert (found["outcome"], found["error"], found["message"]) == ("failed", "token-rejected", "it is token-rejected")
     text = journal.status(machine).stdout
     assert "failed: token-rejected\n" in text and "token-rejected: it is token-rejected\n" in text
-    assert "`node-bootstrap explain token-rejected` tells what to do.\n" in text
+    assert "  For a bootstrap token, `kubeadm token list`" in text and text.endswith("`node-bootstrap explain token-rejected` tells more.\n")
+
+
+def test_the_remedy_has_the_values_of_its_failure(machine, journal):
+    """Also of one that is waited for; not those of one before."""
+    journal.failure(1, "token-unknown", "discover", priority=4, TOKEN_ID="aaaaaa").failure(2, "token-unknown", "discover", TOKEN_ID="bbbbbb")
+    text = journal.status(machine).stdout
+    assert "this one has the ID bbbbbb." in text and "aaaaaa" not in text
+    journal.failure(3600, "token-unknown", "discover", priority=4, run="2", TOKEN_ID="cccccc")
+    assert "this one has the ID cccccc." in journal.status(machine).stdout
+    journal.entry(7200, "stopped", run="3", STAGE="await")
+    assert "`systemctl start node-bootstrap.service` goes on.\n" in journal.status(machine).stdout
 
 
 def test_a_failure_before_any_stage(machine, journal):
