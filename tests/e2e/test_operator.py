@@ -115,12 +115,3 @@ WantedBy=node-joined.target
     assert not manual.is_active("after-join.service")
     cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
     until(lambda: manual.is_active("after-join.service"), "it starts")
-
-
-def test_failure_handler_runs(new_node):
-    """OnFailure= of an operator's drop-in sees a join that failed for good."""
-    node = new_node().prepare(pins=["sha256:" + 64 * "0"]).enable(UNIT)
-    node.write("/etc/systemd/system/emergency-mail.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")
-    node.drop_in(UNIT, "[Unit]\nOnFailure=emergency-mail.service\n")
-    node.boot()
-    until(lambda: node.is_active("emergency-mail.service"), "the handler runs")

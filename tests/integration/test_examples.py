@@ -3,8 +3,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -16,6 +18,7 @@ sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
+BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 TOKEN = "abcdef.0123456789abcdef"
 
 
@@ -106,7 +109,23 @@ def test_command_lines_hold_no_token(tmp_path, script, program):
     assert all(len(name) <= 55 for name in names), "QEMU refuses a longer name"
 
 
-def test_drop_in_is_the_documented_one():
-    lines = (EXAMPLES / "multi-user.conf").read_text().splitlines(keepends=True)
+@pytest.mark.parametrize("name, unit", [
+    ("multi-user.conf", "kubelet.service"), ("console.conf", "node-bootstrap.service"), ("summary.conf", "node-bootstrap.service"),
+])
+def test_drop_in_is_the_documented_one(name, unit):
+    lines = (EXAMPLES / name).read_text().splitlines(keepends=True)
     text = "".join(line for line in lines if not line.startswith("#"))
-    assert text in [example.text for example in documentation.examples("unit") if example.argument == "kubelet.service"]
+    assert text in [example.text for example in documentation.examples("unit") if example.argument == unit]
+
+
+def test_systemd_accepts_the_summary(tmp_path):
+    """With the drop-in that starts it; and its sandbox is as tight as that of our own services."""
+    drop_in = tmp_path / "node-bootstrap.service.d/summary.conf"
+    drop_in.parent.mkdir()
+    shutil.copy(EXAMPLES / "summary.conf", drop_in)
+    shutil.copy(EXAMPLES / "node-bootstrap-summary.service", tmp_path)
+    run = {"check": False, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run([SOURCE / "tests/lint/units", BUILD / "units/node-bootstrap.service", SOURCE / "units", tmp_path], **run)
+    assert done.returncode == 0, done.stdout
+    done = subprocess.run(["systemd-analyze", "security", "--no-pager", "--offline=yes", "--threshold=12", tmp_path / "node-bootstrap-summary.service"], **run)
+    assert done.returncode == 0, done.stdout

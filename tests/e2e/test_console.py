@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is on the machine's console: nothing without more, a join's lines with one drop-in, and why it failed with another."""
+
+import re
+from collections import Counter
+
+import pytest
+from harness.node import PROGRAM, SOURCE, UNIT, read_failures
+from harness.wait import until
+
+EXAMPLES = SOURCE / "packaging/examples"
+SUMMARY = "node-bootstrap-summary.service"
+WRONG_PIN = "sha256:" + 64 * "0"
+FAILED = "ca-pin-mismatch"
+
+
+@pytest.fixture(scope="module")
+def machine(new_shared_node):
+    """With a console, which is a terminal, and its service not enabled."""
+    node = new_shared_node("console")
+    node.write(f"/etc/systemd/system/{SUMMARY}", (EXAMPLES / SUMMARY).read_text())
+    node.boot(options=["--console=read-only"], wait="multi-user.target")
+    return node
+
+
+class Run:
+    """One start of the service, and what came of it."""
+
+    def __init__(self, node, *drop_ins, more=""):
+        node.run("sh", "-c", f"rm -rf /etc/systemd/system/{UNIT}.d")
+        for name in drop_ins:
+            node.write(f"/etc/systemd/system/{UNIT}.d/{name}", (EXAMPLES / name).read_text())
+        node.drop_in(UNIT, more)
+        self.node, self.before = node, len(node.console())
+        node.join(check=False)
+        self.state, self.status = node.await_end()
+        self.invocation = node.show(UNIT, "InvocationID")
+
+    def console(self):
+        return self.node.console()[self.before:].replace("\r", "")
+
+    def ours(self):
+        """The lines of it that are no words of systemd's about its units."""
+        return re.findall(r"^(?:\[[\d. ]+\] )?(node-bootstrap.*\n(?:  .*\n)*)", self.console(), re.M)
+
+    def entries(self):
+        """What the commands of the service have logged, as anybody can see without debugging."""
+        return [e for e in self.node.journal(f"_SYSTEMD_INVOCATION_ID={self.invocation}") if e.get("SYSLOG_IDENTIFIER", "").startswith("node-bootstrap") and int(e["PRIORITY"]) < 7]
+
+    def assert_entries(self):
+        """Each once, with its fields, and none as a mere line of a stream."""
+        entries = self.entries()
+        assert entries and not [e["MESSAGE"] for e in entries if e["_TRANSPORT"] != "journal" or "MESSAGE_ID" not in e]
+        assert [m for m, n in Counter((e["MESSAGE"]) for e in entries).items() if n > 1] == []
+        return entries
+
+
+def test_a_console_is_quiet_without_more(machine):
+    run = Run(machine.prepare(pins=[WRONG_PIN]))
+    assert (run.state, run.status) == ("failed", int(read_failures()[FAILED]["exit"]))
+    assert [e["NODE_BOOTSTRAP_ERROR"] for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e] == [FAILED]
+    assert run.ours() == []
+
+
+def test_the_summary_of_a_failure(machine):
+    """How it ended, code, what happened, and the remedy; on the console and in the journal."""
+    run = Run(machine.prepare(pins=[WRONG_PIN]), "summary.conf")
+    row = read_failures()[FAILED]
+    until(lambda: "tells more" in run.console(), "the summary is on the console")
+    until(lambda: machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
+    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
+    of_summary = [e["MESSAGE"] for e in machine.journal(f"_SYSTEMD_UNIT={SUMMARY}")]
+    for line in (
+        f"{UNIT}: Control process exited, code=exited, status={row['exit']}/PROTOCOL", f"{FAILED}: {failure['MESSAGE']}", f"  {row['remedy']}",
+        f"`node-bootstrap explain {FAILED}` tells more.",
+    ):
+        assert run.console().count(line) == 1, f"{line}\n{run.console()}"
+        assert of_summary.count(line) == 1, of_summary
+
+
+def test_the_summary_of_settings_that_cannot_be_read(machine):
+    """What it cannot do itself is what it tells."""
+    machine.prepare()
+    machine.write("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nnonsense: 1\n")
+    run = Run(machine, "summary.conf")
+    until(lambda: run.console().count("\n  ") and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
+    machine.path("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml").unlink()
+    [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
+    row = read_failures()[failure["NODE_BOOTSTRAP_ERROR"]]
+    [told] = [text for text in run.ours() if text.startswith(f"node-bootstrap: {row['code']}: ")]
+    assert told == f"node-bootstrap: {row['code']}: {failure['MESSAGE']}\n  {row['remedy']}\n"
+
+
+def test_the_summary_of_a_service_that_never_ran(machine):
+    """systemd ends it before its first command, and says so."""
+    run = Run(machine.prepare(), "summary.conf", more="[Service]\nLoadCredential=node-bootstrap.token:/nonexistent/token\n")
+    until(lambda: "The last join" in run.console() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
+    assert (run.state, run.status) == ("failed", 243)
+    assert [text for text in run.ours() if "Failed at step CREDENTIALS" in text], run.console()
+
+
+def test_lines_on_the_console(machine):
+    """Of a failure and of a join, of the network side and of the installer: the same as in the journal, and the remedy."""
+    failed = Run(machine.prepare(pins=[WRONG_PIN]), "console.conf")
+    row = read_failures()[FAILED]
+    entries = failed.assert_entries()
+    [failure] = [e for e in entries if "NODE_BOOTSTRAP_ERROR" in e]
+    expected = [f"{e['SYSLOG_IDENTIFIER']}: {e['MESSAGE']}\n" for e in entries if e is not failure]
+    assert failed.ours() == [*expected, f"node-bootstrap: {FAILED}: {failure['MESSAGE']}\n  {row['remedy']}\n"]
+
+    joined = Run(machine.prepare(), "console.conf")
+    assert joined.state == "active"
+    entries = joined.assert_entries()
+    assert {e["SYSLOG_IDENTIFIER"] for e in entries} == {"node-bootstrap", "node-bootstrap-install"}
+    assert joined.ours() == [f"{e['SYSLOG_IDENTIFIER']}: {e['MESSAGE']}\n" for e in entries]
+    token = machine.read("/etc/credstore/node-bootstrap.token").decode().strip()
+    assert token.split(".")[1] not in machine.console() and "PRIVATE KEY" not in machine.console()
+
+
+def test_by_hand_the_lines_are_on_the_terminal(machine):
+    """Of whoever types it, and nowhere else."""
+    before, n_entries = len(machine.console()), len(machine.journal("SYSLOG_IDENTIFIER=node-bootstrap"))
+    said = machine.run("script", "-qec", f"{PROGRAM} join", "/dev/null", check=False).stdout
+    assert "node-bootstrap: " in said
+    assert len(machine.console()) == before and len(machine.journal("SYSLOG_IDENTIFIER=node-bootstrap")) == n_entries
