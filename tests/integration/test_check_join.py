@@ -2,7 +2,10 @@
 """node-bootstrap check asks what a join would ask, up to the request, which it does not make."""
 
 import json
+import os
+import shutil
 import socket
+import time
 
 import pytest
 
@@ -12,7 +15,7 @@ import faults
 import pki
 import ways
 from k3s import K3sWorld
-from machine import FAILURES, NODE, SECRET, TOKEN_ID
+from machine import FAILURES, NODE, SECRET, TOKEN_ID, find_program
 from test_node import node_object
 from test_pending import MACHINE_CONFIG, USER
 
@@ -129,12 +132,32 @@ def test_no_tls(world):
     fails(world, "tls", "endpoint-reset", world.server.endpoint)
 
 
+def without_a_date(request):
+    return apiserver.Reply(200, b"{}", {"Date": None})
+
+
 def test_the_clock(world):
-    fails(world, "clock", "clock-wrong", "this program's file is of", faketime="-3y")
+    fails(world, "clock", "clock-wrong", f"behind that of {world.server.endpoint}", faketime="-3y")
 
 
-def test_a_clock_ahead(world):
-    fails(world, "clock", "clock-wrong", f"ahead of that of {world.server.endpoint}", faketime="+9y")
+def test_a_clock_of_before_this_program(world):
+    world.server.on("other", without_a_date)
+    fails(world, "clock", "clock-wrong", "before this program was built", faketime="-3y")
+
+
+def test_nobody_says_what_time_it_is(world):
+    world.server.on("other", without_a_date)
+    assert "no answer said" in texts(report(world), "clock")
+
+
+def test_a_program_of_tomorrow(world, tmp_path):
+    """Where it was copied, the clock was ahead."""
+    world.server.on("other", without_a_date)
+    copy = tmp_path / "node-bootstrap"
+    shutil.copy(find_program("node-bootstrap"), copy)
+    os.utime(copy, (time.time() + pki.DAY,) * 2)
+    run = world.machine.start(str(copy), "check", f"--config-directory={world.machine.etc}").wait()
+    assert run.exit == 0, run.stdout
 
 
 def test_another_ca_and_a_clock_that_is_off(world):
