@@ -256,6 +256,12 @@ bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t
         return gnutls_x509_crt_check_key_purpose(certificates->entries[i].crt, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
 }
 
+bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i, const struct nb_certificates *issuers, size_t j) {
+        assert(i < certificates->n);
+        assert(j < issuers->n);
+        return nb_crt_is_issued_by(certificates->entries[i].crt, issuers->entries[j].crt);
+}
+
 bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
         unsigned status = 0;
 

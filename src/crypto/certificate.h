@@ -52,6 +52,9 @@ void nb_certificate_names(const struct nb_certificates *certificates, size_t i, 
 /* basicConstraints with cA TRUE. */
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i);
 
+/* Whether a certificate was signed by one of another list: names and signature, whatever the time. */
+bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i, const struct nb_certificates *issuers, size_t j);
+
 /* Whether TLS servers may use it: extended key usage is absent, or has serverAuth or any (RFC 5280 section 4.2.1.12). */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i);
 

@@ -19,10 +19,46 @@ static bool is_server(const char *pem, size_t len) {
         return nb_certificates_parse(pem, len, false, &chain) >= 0 && nb_certificate_may_serve(chain, 0);
 }
 
-static enum nb_code explain(const char *pem, size_t len, const char *host, char *ret_reason, size_t size) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-        char names[160], issuer[NB_SUBJECT_SIZE], when[NB_RFC3339_SIZE];
+/* NB_NONE when it is valid now. */
+static enum nb_code explain_time(const struct nb_certificates *certificates, size_t i, const char *what, char *ret_reason, size_t size) {
         time_t now = time(NULL);
+        char when[NB_RFC3339_SIZE];
+
+        if (now > nb_certificate_not_after(certificates, i)) {
+                nb_time_format(nb_certificate_not_after(certificates, i), when);
+                (void)snprintf(ret_reason, size, "%s expired on %s", what, when);
+                return NB_TLS_EXPIRED;
+        }
+        if (now < nb_certificate_not_before(certificates, i)) {
+                nb_time_format(nb_certificate_not_before(certificates, i), when);
+                (void)snprintf(ret_reason, size, "%s is valid from %s on, and not yet", what, when);
+                return NB_TLS_EXPIRED;
+        }
+        return NB_NONE;
+}
+
+/* By the signature: the CAs of all clusters that kubeadm makes have the same name. */
+static enum nb_code explain_issuer(const struct nb_certificates *leaf, const char *ca, size_t ca_len, char *ret_reason, size_t size) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *bundle = NULL;
+        char subject[NB_SUBJECT_SIZE], what[192];
+        enum nb_code code = NB_NONE;
+
+        if (!ca || nb_certificates_parse(ca, ca_len, false, &bundle) < 0)
+                return NB_NONE;
+        for (size_t i = 0; code == NB_NONE && i < nb_certificates_count(bundle); i++) {
+                if (!nb_certificate_is_issued_by(leaf, 0, bundle, i))
+                        continue;
+                nb_certificate_subject(bundle, i, subject);
+                (void)snprintf(what, sizeof(what), "the CA that issued the server's certificate, '%.100s',", subject);
+                code = explain_time(bundle, i, what, ret_reason, size);
+        }
+        return code;
+}
+
+static enum nb_code explain(const char *pem, size_t len, const char *ca, size_t ca_len, const char *host, char *ret_reason, size_t size) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        char names[160], issuer[NB_SUBJECT_SIZE];
+        enum nb_code code;
 
         if (nb_certificates_parse(pem, len, false, &chain) < 0)
                 return NB_TLS_UNTRUSTED;
@@ -31,16 +67,11 @@ static enum nb_code explain(const char *pem, size_t len, const char *host, char 
                 (void)snprintf(ret_reason, size, "the server's certificate is for %s, and not for '%.64s'", names[0] ? names : "no name", host);
                 return NB_TLS_NAME_MISMATCH;
         }
-        if (now > nb_certificate_not_after(chain, 0)) {
-                nb_time_format(nb_certificate_not_after(chain, 0), when);
-                (void)snprintf(ret_reason, size, "the server's certificate expired on %s", when);
-                return NB_TLS_EXPIRED;
-        }
-        if (now < nb_certificate_not_before(chain, 0)) {
-                nb_time_format(nb_certificate_not_before(chain, 0), when);
-                (void)snprintf(ret_reason, size, "the server's certificate is valid from %s on, and not yet", when);
-                return NB_TLS_EXPIRED;
-        }
+        code = explain_time(chain, 0, "the server's certificate", ret_reason, size);
+        if (code == NB_NONE)
+                code = explain_issuer(chain, ca, ca_len, ret_reason, size);
+        if (code != NB_NONE)
+                return code;
         nb_certificate_issuer(chain, 0, issuer);
         (void)snprintf(ret_reason, size, "the server's certificate was issued by '%.120s', and not by the proven CA", issuer);
         return NB_TLS_UNTRUSTED;

@@ -44,10 +44,10 @@ struct nb_http_trust {
         const char *client_certificate; /* PEM chain; copied. NULL for none */
         size_t client_certificate_len;
         const struct nb_secret *client_key; /* PEM; copied into a sealed memory file */
-        /* Asked why the server's own certificate does not verify; `host` is the name or address in the URL where that alone is
+        /* Asked why the server's own certificate does not verify; `ca` is the one above, NULL for those of the system; `host` is the name or address in the URL where that alone is
          * wrong with it, else NULL. Returns one of NB_TLS_UNTRUSTED, NB_TLS_NAME_MISMATCH and NB_TLS_EXPIRED, and the reason for
          * people. NULL: nobody knows. */
-        enum nb_code (*explain)(const char *pem, size_t len, const char *host, char *ret_reason, size_t size);
+        enum nb_code (*explain)(const char *pem, size_t len, const char *ca, size_t ca_len, const char *host, char *ret_reason, size_t size);
         bool (*is_server)(const char *pem, size_t len); /* asked of the server's own certificate before anything is sent:
                                                          * libcurl's GnuTLS build does not look at its extended key usage */
         const char *tls_server_name;                    /* "" for the name in the URL */

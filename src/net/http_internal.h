@@ -24,7 +24,7 @@ struct nb_http {
         char key_path[32];
         char tls_server_name[256];
         char proxy_url[256];
-        enum nb_code (*explain)(const char *pem, size_t len, const char *host, char *ret_reason, size_t size);
+        enum nb_code (*explain)(const char *pem, size_t len, const char *ca, size_t ca_len, const char *host, char *ret_reason, size_t size);
         bool (*is_server)(const char *pem, size_t len);
         struct nb_http_transfer *first;
 };

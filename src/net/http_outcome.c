@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "net/http_internal.h"
 
@@ -16,6 +18,16 @@ bool nb_http_is_unanswered(enum nb_code code) {
 
 bool nb_http_is_untrusted(enum nb_code code) {
         return code == NB_TLS_UNTRUSTED || code == NB_TLS_NAME_MISMATCH || code == NB_TLS_EXPIRED;
+}
+
+static enum nb_code explain(const struct nb_http *http, const char *pem, const char *host, char *ret_reason, size_t size) {
+        struct stat st = { 0 };
+        void *ca = http->ca_fd >= 0 && fstat(http->ca_fd, &st) >= 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, http->ca_fd, 0) : MAP_FAILED;
+        enum nb_code code = http->explain(pem, strlen(pem), ca != MAP_FAILED ? ca : NULL, (size_t)st.st_size, host, ret_reason, size);
+
+        if (ca != MAP_FAILED)
+                (void)munmap(ca, (size_t)st.st_size);
+        return code;
 }
 
 /* libcurl's GnuTLS build says of a chain that does not verify only which file it looked at, here one in memory; it looks at the name
@@ -34,7 +46,7 @@ static int outcome_untrusted(const struct nb_http_transfer *transfer, struct nb_
             curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK)
                 (void)curl_url_get(parts, CURLUPART_HOST, &host, 0);
         if (pem && transfer->http->explain && (host || is_chain))
-                code = transfer->http->explain(pem, strlen(pem), host, reason, sizeof(reason));
+                code = explain(transfer->http, pem, host, reason, sizeof(reason));
         curl_free(host);
         curl_url_cleanup(parts);
         return nb_failure_set(f, code, EKEYREJECTED, "%s: %s", transfer->what, reason[0] ? reason : text);

@@ -92,10 +92,24 @@ def identity(make):
     return prepare
 
 
+def expired_ca(world):
+    """The certificate of the API server itself is in time."""
+    world.cluster.ca = world.cluster.signer = pki.CA(start=-400 * pki.DAY, end=-pki.DAY)
+    world.cluster.bundle = [world.cluster.ca.pem]
+    world.server.identity = world.cluster.ca.serving()
+
+
+def another_beside_expired_ca(world):
+    expired_ca(world)
+    world.server.identity = pki.CA().serving()
+
+
 UNTRUSTED = ("tls-untrusted", 76)
 EXPIRED = ("tls-expired", 76)
 OTHER_NAME = ("tls-name-mismatch", 76)
 TLS = [
+    Case("the proven CA has expired", expired_ca, *EXPIRED, "the CA that issued the server's certificate, 'CN=kubernetes', expired on "),
+    Case("another CA of the name of the proven one, which has expired", another_beside_expired_ca, *UNTRUSTED, "not by the proven CA"),
     Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "issued by 'CN=", "not by the proven CA"),
     Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *EXPIRED, "expired on"),
     Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *EXPIRED, "not yet"),
