@@ -17,6 +17,7 @@
 #include "base/journal.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 #define FIELD_SIZE 256
@@ -135,10 +136,12 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
 static void print(const char *text, size_t len) {
         static int wait_ms = NB_CONSOLE_WAIT_MS;
 
+        nb_terminal_line_hide();
         if (is_console)
                 wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0 ? 0 : NB_CONSOLE_WAIT_MS;
         else
                 (void)fwrite(text, 1, len, stderr);
+        nb_terminal_line_show();
 }
 
 void nb_log(int priority, enum nb_code code, const char *format, ...) {
@@ -234,5 +237,6 @@ void nb_log_status(const char *format, ...) {
         va_start(arguments, format);
         print_line(status + n, sizeof(status) - (size_t)n, format, arguments);
         va_end(arguments);
+        nb_terminal_line_set(status + n);
         (void)sd_notify(0, status);
 }

@@ -59,5 +59,5 @@ void nb_log_failure_alone(int priority, const struct nb_failure *f);
 /* What to look at next: one line, with the values of fields in it. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
-/* sd_notify STATUS=; nothing outside a unit. */
+/* sd_notify STATUS=, and the line of base/terminal.h where there is one. */
 void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));

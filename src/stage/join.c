@@ -15,33 +15,35 @@
 #define SUBMIT_AGAIN_CAP_MS 60000
 
 #define STAGES_MAX 8
+#define LOOKING "Looking for the cluster"
 
 struct stage {
         const char *name;
-        const char *done; /* for the entry when it is done */
+        const char *begun; /* for STATUS=; NULL: it takes no time that is worth it */
+        const char *done;  /* for the entry when it is done */
         int (*run)(struct nb_join *join, struct nb_failure *f);
         bool has_retried; /* it tries again by itself: its failure is the last word */
 };
 
 /* The ways to discover a cluster. */
 static const struct stage discoveries[_NB_DISCOVERY_N] = {
-        [NB_DISCOVERY_TOKEN] = { "discover", "the cluster is proven", nb_stage_discover_token, true },
-        [NB_DISCOVERY_DOCUMENT] = { "discover", "the cluster is known by its document", nb_stage_discover_document, false },
-        [NB_DISCOVERY_URL] = { "discover", "the cluster is known by the document of the URL", nb_stage_discover_url, false },
-        [NB_DISCOVERY_CACERTS] = { "discover", "the cluster is proven by the hash in the token", nb_stage_discover_cacerts, true },
+        [NB_DISCOVERY_TOKEN] = { "discover", LOOKING, "the cluster is proven", nb_stage_discover_token, true },
+        [NB_DISCOVERY_DOCUMENT] = { "discover", LOOKING, "the cluster is known by its document", nb_stage_discover_document, false },
+        [NB_DISCOVERY_URL] = { "discover", LOOKING, "the cluster is known by the document of the URL", nb_stage_discover_url, false },
+        [NB_DISCOVERY_CACERTS] = { "discover", LOOKING, "the cluster is proven by the hash in the token", nb_stage_discover_cacerts, true },
 };
 
 static int connect_api(struct nb_join *join, struct nb_failure *f);
-static const struct stage connect_stage = { "connect", NULL, connect_api, false };
+static const struct stage connect_stage = { "connect", NULL, NULL, connect_api, false };
 
 /* The issuers: each a list of stages, of which the first one makes the request. */
-static const struct stage node_stage = { "node", NULL, nb_stage_node, false };
+static const struct stage node_stage = { "node", "Looking whether there is a node of this name", NULL, nb_stage_node, false };
 static const struct stage csr_stages[] = {
-        { "request", "the certificate signing request is there", nb_stage_request, false },
-        { "await", "the certificate is issued and good", nb_stage_await, false },
+        { "request", "Requesting a certificate", "the certificate signing request is there", nb_stage_request, false },
+        { "await", "Waiting for the certificate", "the certificate is issued and good", nb_stage_await, false },
 };
 static const struct stage supervisor_stages[] = {
-        { "request", "the supervisor has issued the certificate, and it is good", nb_stage_request_supervisor, false },
+        { "request", "Requesting a certificate of the supervisor", "the supervisor has issued the certificate, and it is good", nb_stage_request_supervisor, false },
 };
 static const struct {
         const struct stage *stages;
@@ -51,8 +53,8 @@ static const struct {
         [NB_ISSUER_SUPERVISOR] = { supervisor_stages, N_ELEMENTS(supervisor_stages) },
 };
 
-static const struct stage configure_stage = { "configure", "kubelet's configuration is there", nb_stage_configure, false };
-static const struct stage hand_over_stage = { "hand-over", "the installer can take over", nb_stage_hand_over, false };
+static const struct stage configure_stage = { "configure", "Reading kubelet's configuration in the cluster", "kubelet's configuration is there", nb_stage_configure, false };
+static const struct stage hand_over_stage = { "hand-over", NULL, "the installer can take over", nb_stage_hand_over, false };
 
 /* The stages of this join, in order. */
 struct plan {
@@ -94,6 +96,12 @@ static int connect_api(struct nb_join *join, struct nb_failure *f) {
         /* What fails from here on, fails there. */
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
         return 0;
+}
+
+static void begin(const struct stage *stage) {
+        nb_log_field(NB_FIELD_STAGE, "%s", stage->name);
+        if (stage->begun)
+                nb_log_status("%s", stage->begun);
 }
 
 static void log_done(const struct stage *stage, uint64_t duration_usec, struct nb_join *join) {
@@ -142,13 +150,16 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
         struct nb_failure before = { 0 };
         unsigned n_again = 0;
         struct plan plan = make_plan(join);
+        const struct stage *begun = NULL;
         size_t i = 0;
 
         while (i < plan.n) {
                 const struct stage *stage = plan.stages[i];
                 int r;
 
-                nb_log_field(NB_FIELD_STAGE, "%s", stage->name);
+                if (stage != begun)
+                        begin(stage);
+                begun = stage;
                 r = stage->run(join, f);
                 nb_retry_last_word(&before, f);
                 before = *f;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "stage/internal.h"
 #include "stage/wall_clock.h"
 
@@ -24,7 +25,7 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
         char since[SINCE_SIZE];
 
         since_text(waiting_since, since);
-        nb_log_status("Waiting since %s UTC: %s", since, f->detail);
+        nb_log_status(NB_TERMINAL_WAITING "%s UTC: %s", since, f->detail);
         if (is_new)
                 nb_log_failure(LOG_WARNING, f);
 }
@@ -39,10 +40,10 @@ void nb_join_report_approval(struct nb_join *join, const struct nb_failure *f, b
         since_text(&join->waiting_since, since);
         nb_pending_explain(&join->csr, join->node_name, join->pending.reason, why);
         if (join->csr.state == NB_CSR_STATE_PENDING)
-                nb_log_status("Waiting since %s UTC for approval: kubectl certificate approve %s%s%s%s", since, join->csr_name, why[0] ? " (" : "", why,
+                nb_log_status(NB_TERMINAL_WAITING "%s UTC for approval: kubectl certificate approve %s%s%s%s", since, join->csr_name, why[0] ? " (" : "", why,
                               why[0] ? ")" : "");
         else
-                nb_log_status("Waiting since %s UTC: %s", since, f->detail);
+                nb_log_status(NB_TERMINAL_WAITING "%s UTC: %s", since, f->detail);
         if (is_new)
                 nb_log_failure(LOG_WARNING, f);
 }

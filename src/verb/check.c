@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "verb/check_internal.h"
 #include "verb/options.h"
 #include "verb/verb.h"
@@ -62,12 +62,6 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
                         *ret_first = f;
         }
         return 0;
-}
-
-static bool is_coloured(void) {
-        const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-
-        return isatty(STDOUT_FILENO) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
 }
 
 enum { OPTION_ALL,
@@ -154,7 +148,7 @@ int nb_verb_check(int argc, char **argv) {
         if (prctl(PR_SET_DUMPABLE, 0) < 0 || nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         nb_log_mute();
-        output.is_coloured = !output.is_json && is_coloured();
+        output.is_coloured = !output.is_json && nb_terminal_takes_escapes(STDOUT_FILENO);
         if (nb_check_is_here(&check))
                 nb_check_find_stores(&check);
         if (run_steps(&check, &first) < 0)

@@ -11,6 +11,7 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "format/handoff.h"
 #include "format/settings_text.h"
 #include "stage/access.h"
@@ -179,7 +180,6 @@ static int join_cluster(const struct given *given, const char *node_name, bool i
                 return r;
         nb_log_field(NB_FIELD_TOKEN_ID, "%s", identity->token_id[0] ? identity->token_id : bootstrap->token.id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
-        nb_log_status("Looking for the cluster");
         return run_stages(given, node_name, is_name_own, f);
 }
 
@@ -319,7 +319,9 @@ int nb_verb_join(int argc, char **argv) {
         /* The token and the key must not be read out of a core dump or by a debugger of the same user. */
         if (prctl(PR_SET_DUMPABLE, 0) < 0 || nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
+        (void)nb_terminal_line_begin(STDERR_FILENO);
         r = join(options.config_directory, &inspection, &f);
+        nb_terminal_line_end();
         if (r >= 0)
                 return 0;
         if (r == -ECANCELED && f.code == NB_NONE) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/stop.h"
+#include "base/terminal.h"
 #include "base/unit.h"
 #include "verb/setup_internal.h"
 
@@ -18,7 +20,15 @@ struct watch {
         struct nb_unit_entry failure; /* the last one; .error is "" while there is none */
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
         uint64_t looked_ms;
+        bool has_line; /* on a terminal: the status is redrawn in place */
 };
+
+static void print(const char *sign, const char *text) {
+        nb_terminal_line_hide();
+        (void)printf("%s %s\n", sign, text);
+        (void)fflush(stdout);
+        nb_terminal_line_show();
+}
 
 static void print_entries(struct watch *watch) {
         struct nb_unit_entry entry;
@@ -30,15 +40,18 @@ static void print_entries(struct watch *watch) {
                 if (entry.error[0] && entry.priority <= LOG_ERR)
                         watch->failure = entry;
                 else
-                        (void)printf("  %s\n", entry.message);
+                        print(" ", entry.message);
         }
 }
 
 static void print_status(struct watch *watch) {
-        if (strcmp(watch->status, watch->state.status) != 0 && watch->state.status[0] && strcmp(watch->state.active, "failed") != 0)
-                (void)printf("* %s\n", watch->state.status);
+        bool is_failed = !strcmp(watch->state.active, "failed");
+
+        if (watch->has_line && !nb_unit_is_at_rest(&watch->state))
+                nb_terminal_line_set(watch->state.status);
+        else if (strcmp(watch->status, watch->state.status) != 0 && watch->state.status[0] && !is_failed)
+                print("*", watch->state.status);
         memcpy(watch->status, watch->state.status, sizeof(watch->status));
-        (void)fflush(stdout);
 }
 
 /* -ECANCELED when the person has seen enough. */
@@ -116,8 +129,11 @@ static void hint_at_kubelet(const struct watch *watch) {
 
 static int watch_to_end(struct watch *watch) {
         struct nb_failure f = { 0 };
-        int r = watch_job(watch, &f);
+        int r = nb_terminal_line_begin(STDOUT_FILENO);
 
+        watch->has_line = r > 0;
+        r = watch_job(watch, &f);
+        nb_terminal_line_end();
         if (r < 0 && f.code == NB_NONE) {
                 (void)printf("no longer watching; the join goes on: `systemctl status " NB_SETUP_UNIT "` shows it, `systemctl stop` ends it\n");
                 return NB_EXIT_STOPPED;

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A join that a person types into a terminal shows the stage and what is waited for, in one line that is redrawn; nobody else gets any of it."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+import time
+
+import pytest
+
+import csrs
+from machine import PATIENCE, find_program
+from test_pending import wait_until
+
+COLUMNS = 100
+WAITS = re.compile(r"Waiting (?:\d+ s|\d+ min \d+ s) for approval: kubectl certificate approve ")
+
+
+class Terminal:
+    """Runs a program with its standard error on a terminal, and shows what a person sees there."""
+
+    def __init__(self, argv, environment, *, is_ours=True):
+        self._parent, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+
+        def take():
+            if is_ours:
+                fcntl.ioctl(child, termios.TIOCSCTTY, 0)
+        self.program = subprocess.Popen(argv, env=environment, stdin=child, stdout=subprocess.DEVNULL, stderr=child, start_new_session=True, preexec_fn=take)
+        os.close(child)
+        self.raw = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while True:
+            try:
+                self.raw += os.read(self._parent, 65536)
+            except OSError:             # the other side was closed
+                return
+
+    @property
+    def text(self):
+        return self.raw.decode(errors="replace")
+
+    @property
+    def drawn(self):
+        """Each line that was drawn in place, in order."""
+        return [found[1] for found in re.finditer(r"\r\x1b\[K([^\r\n\x1b]+)(?=\r\x1b|$)", self.text)]
+
+    def screen(self):
+        """What is left when all was written."""
+        lines = [""]
+        for part in re.split(r"(\r\n|\r\x1b\[K)", self.text):
+            if part == "\r\n":
+                lines.append("")
+            elif part == "\r\x1b[K":
+                lines[-1] = ""
+            else:
+                lines[-1] += part
+        return lines
+
+    def type(self, data):
+        os.write(self._parent, data)
+
+    def wait(self):
+        status = self.program.wait(PATIENCE)
+        self._thread.join(PATIENCE)
+        os.close(self._parent)
+        return status
+
+
+@pytest.fixture
+def waiting(world):
+    """Starts a join that nobody approves, on a terminal; approve() lets it go on."""
+    world.cluster.controller = csrs.never
+    started = []
+
+    def start(is_ours=True, **environment):
+        argv = [find_program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}"]
+        terminal = Terminal(argv, {**world.machine.environment, "TERM": "linux", **environment}, is_ours=is_ours)
+        started.append(terminal)
+        terminal.csr = world.cluster.csrs.wait_for(1)[0]
+        terminal.approve = lambda: csrs.approve()(world.cluster, terminal.csr)
+        return terminal
+    yield start
+    for terminal in started:
+        if terminal.program.poll() is None:
+            terminal.program.kill()
+            terminal.wait()
+
+
+def test_the_line_on_a_terminal(waiting):
+    terminal = waiting()
+    wait_until(lambda: len({line for line in terminal.drawn if WAITS.match(line)}) >= 3)
+    terminal.approve()
+    assert terminal.wait() == 0
+    drawn = terminal.drawn
+    assert "Looking for the cluster, 0 s" in drawn and any(line.startswith("Waiting for the certificate, ") for line in drawn), "each stage is named"
+    assert all(len(line) < COLUMNS for line in drawn) and any(f"approve {terminal.csr[:20]}" in line for line in drawn)
+    seconds = [int(re.match(r"Waiting (\d+) s", line)[1]) for line in drawn if WAITS.match(line)]
+    assert seconds == sorted(seconds), "the time goes on while the reason is the same"
+    # What stays is the log, as in a file.
+    screen = terminal.screen()
+    assert screen.pop() == "" and all(line.startswith(("node-bootstrap: ", "  ")) for line in screen), screen
+    assert "node-bootstrap: csr-pending: " in "\n".join(screen) and "has its certificate" in screen[-1]
+    assert not any(WAITS.match(line) for line in screen)
+
+
+def test_it_ends_with_the_failure(waiting):
+    """And with Ctrl-C, which ends a join in order."""
+    terminal = waiting()
+    wait_until(lambda: any(WAITS.match(line) for line in terminal.drawn))
+    terminal.type(b"\x03")
+    assert terminal.wait() == 143
+    screen = terminal.screen()
+    assert screen.pop() == "" and screen[-1] == "node-bootstrap: stopped before this machine had joined"
+    assert all(line.startswith(("node-bootstrap: ", "  ")) for line in screen), screen
+
+
+@pytest.mark.parametrize("how", [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"is_ours": False}], ids=["TERM=dumb", "NO_COLOR", "a unit whose stderr is a terminal"])
+def test_plain_lines(waiting, how):
+    terminal = waiting(**how)
+    wait_until(lambda: "csr-pending: " in terminal.text)
+    time.sleep(1.5)                     # time enough for a line to be redrawn, if there were one
+    terminal.approve()
+    assert terminal.wait() == 0
+    assert "\x1b" not in terminal.text and "\r" not in terminal.text.replace("\r\n", "")
+    assert "Waiting" not in terminal.text and "csr-pending: " in terminal.text
+
+
+def test_nothing_of_it_in_a_pipe(world):
+    world.cluster.controller = csrs.never
+    run = world.machine.start_join(environment={"TERM": "linux"})
+    [name] = world.cluster.csrs.wait_for(1)
+    run.wait_for_status(f"kubectl certificate approve {name}")
+    run.wait_for_line("csr-pending: ")
+    csrs.approve()(world.cluster, name)
+    run.wait().joined()
+    assert all(line.startswith(("node-bootstrap: ", "  ")) and line.isprintable() for line in run.lines), run.lines
+    assert run.statuses[0] == "Looking for the cluster" and "Requesting a certificate" in run.statuses
