@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap setup on real machines: from a pasted `kubeadm join` to a node, and from one set of values to another."""
 
+import re
 import signal
 import stat
 
@@ -207,12 +208,16 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert "the join goes on" in said
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token()
-    watching = fresh.start("node-bootstrap", "setup", *to(cluster, other).split(), "--force")
-    until(lambda: fresh.said("stopped"), "the service is started again")
-    fresh.await_status("certificate approve")
+    shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
+    while not re.search(r"\x1b\[KWaiting \d+ s for approval: kubectl certificate approve ", shown):
+        line = watching.stdout.readline()
+        assert line, shown
+        shown += line
+    assert fresh.said("stopped"), "the service is started again"
     cluster.kubectl("certificate", "approve", cluster.await_csr(fresh.name)["metadata"]["name"])
     assert watching.wait(60) == 0
-    said = watching.stdout.read()
+    said = shown + watching.stdout.read()
+    assert "* Waiting" not in said, "on a terminal it is one line"
     assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
     assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")] == [other.id]
 
