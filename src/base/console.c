@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/console.h"
 
 int nb_console_init(int fd) {
@@ -22,6 +23,8 @@ static int wait_for_room(int fd, int wait_ms) {
 }
 
 int nb_console_write(int fd, const char *text, size_t len, int wait_ms) {
+        uint64_t since_ms = nb_now_ms();
+
         while (len > 0) {
                 ssize_t n = write(fd, text, len);
                 int r = 0;
@@ -29,8 +32,10 @@ int nb_console_write(int fd, const char *text, size_t len, int wait_ms) {
                 if (n >= 0) {
                         text += n;
                         len -= (size_t)n;
+                        since_ms = nb_now_ms();
                 } else if (errno == EAGAIN)
-                        r = wait_for_room(fd, wait_ms);
+                        /* A terminal may have room for less than the next character takes: "\n" as two. */
+                        r = nb_now_ms() - since_ms > (uint64_t)wait_ms ? -ETIMEDOUT : wait_for_room(fd, wait_ms);
                 else
                         r = -errno;
                 if (r < 0 && r != -EINTR)

@@ -81,7 +81,7 @@ void nb_log_mute(void) {
 }
 
 /* One line of UTF-8, whatever was cut to fit: systemd drops a STATUS= that is none, and after a newline it would read another assignment. */
-static void print_line(char *ret, size_t size, const char *format, va_list arguments) {
+__attribute__((format(printf, 3, 0))) static void print_line(char *ret, size_t size, const char *format, va_list arguments) {
         char text[MESSAGE_SIZE];
 
         (void)vsnprintf(text, sizeof(text), format, arguments);

@@ -193,6 +193,8 @@ void nb_terminal_line_set(const char *text) {
         if (!is_same_wait(line.text, text))
                 line.since_ms = nb_now_ms() - waited_ms(text);
         (void)snprintf(line.text, sizeof(line.text), "%s", text);
+        if (!text[0])
+                clear();
         draw();
         (void)pthread_mutex_unlock(&line.lock);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,10 +72,32 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {
 
 #define QUOTED_HEAD 56 /* bytes of what is cut */
 #define QUOTED_TAIL 32
+#define QUOTED_LINE_MAX 64
+
+static size_t count_first_word(const char *text, size_t len) {
+        size_t n = 0;
+
+        while (n < len && text[n] && !strchr(" \t\r\n", text[n]))
+                n++;
+        return n < len ? n : 0;
+}
+
+bool nb_text_has_letters(const char *text, size_t len) {
+        for (size_t i = 0; i < len; i++)
+                if (isalnum((unsigned char)text[i]) || (unsigned char)text[i] >= 0x80)
+                        return true;
+        return false;
+}
 
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
-        size_t head = QUOTED_HEAD, tail = QUOTED_TAIL;
+        size_t head = QUOTED_HEAD, tail = QUOTED_TAIL, word;
 
+        /* A long line of several words may be a pasted command, with a secret that has no form of its own. */
+        word = count_first_word(text, len);
+        if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX && nb_text_has_letters(text + word, len - word)) {
+                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word, text, len);
+                return ret;
+        }
         if (len <= NB_TEXT_QUOTED_MAX) {
                 (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s'", (int)len, text);
                 return ret;

@@ -22,8 +22,13 @@ bool nb_text_is_printable(const char *text, size_t len);
  * UTF-8. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
 
-/* In quotes, for a message; of what is longer than NB_TEXT_QUOTED_MAX bytes beginning, end and length: "'sha256:0123… 4567' (180
- * bytes)". What is at the end often is what is wrong with it. Returns `ret`. Not for a secret. */
+/* ASCII letters or digits, or anything beyond ASCII. */
+bool nb_text_has_letters(const char *text, size_t len);
+
+/*
+ * In quotes, for a message. Of several words on a long line the first alone; of what is longer than NB_TEXT_QUOTED_MAX bytes beginning, end
+ * and length: "'sha256:0123… 4567' (180 bytes)". What is at the end often is what is wrong with it. Returns `ret`. Not for a secret.
+ */
 #define NB_TEXT_QUOTED_MAX 96
 #define NB_TEXT_QUOTED_SIZE (NB_TEXT_QUOTED_MAX + 48)
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]);

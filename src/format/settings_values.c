@@ -435,7 +435,7 @@ void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_
         n_rest = len - PIN_TYPE_LEN - n;
         if (n != PIN_DIGITS)
                 (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it has %zu such digits%s", n, n_rest > 0 ? " up to the first other character" : "");
-        else if (n_rest > PIN_REST_QUOTED_MAX)
+        else if (n_rest > PIN_REST_QUOTED_MAX || nb_text_has_letters(rest, n_rest)) /* which may be a password */
                 (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it is %zu bytes long, %zu more than a pin, which stand behind the last digit", len, n_rest);
         else if (n_rest > 0)
                 (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it is %zu bytes long, and not %zu: behind the last digit stands '%.*s'", len, PIN_TYPE_LEN + PIN_DIGITS,

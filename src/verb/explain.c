@@ -12,7 +12,15 @@
 #define FIELD_PREFIX "@NODE_BOOTSTRAP_"
 
 /* By its name, or by the MESSAGE_ID that an entry of the journal has. */
-static enum nb_code find_code(const char *word) {
+/* As it is typed, or taken out of a line of the log or of a search in the journal. */
+static enum nb_code find_code(const char *text) {
+        static const char *const prefixes[] = { "NODE_BOOTSTRAP_ERROR=", "MESSAGE_ID=" };
+        char word[64];
+
+        for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
+                if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+                        text += strlen(prefixes[i]);
+        (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ":"), text);
         for (unsigned i = NB_NONE + 1; i < _NB_CODE_N; i++)
                 if (strcasecmp(nb_failure_info((enum nb_code)i)->message_id, word) == 0)
                         return (enum nb_code)i;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -214,7 +215,7 @@ static int print_timeline(const struct report *report) {
                 return 0;
         }
         if (report->timeline_r == 0) {
-                (void)printf("\nThe journal has no entry of a join.\n");
+                (void)printf("\nThe journal has no entry of a join%s.\n", geteuid() == 0 ? "" : " that this user can read: run as root");
                 return 0;
         }
         nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);

@@ -122,26 +122,24 @@ static uint64_t now_usec(void) {
         return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* False only where systemd says so. */
-static bool may_go_on(void) {
+/* A run of which no entry tells the end. A journal from elsewhere tells nothing of what came after its last entry; here systemd knows more. */
+static void end_untold(struct reading *reading, const struct nb_unit_entry *last, bool is_here) {
         struct nb_unit_state state = { .active = "" };
         struct nb_failure f = { .code = NB_NONE };
-
-        return nb_unit_show(UNIT, &state, &f) < 0 || strcmp(state.active, "activating") == 0;
-}
-
-/* A run of which no entry tells the end. A journal from elsewhere tells nothing of what came after its last entry. */
-static void end_untold(struct reading *reading, bool is_here) {
         char waited[sizeof(reading->waited)];
+        bool is_known = is_here && nb_unit_show(UNIT, &state, &f) >= 0 && strcmp(state.active, "activating") != 0;
 
         memcpy(waited, reading->waited, sizeof(waited));
-        if (is_here && !may_go_on()) {
+        if (is_known && strcmp(state.active, "active") == 0) {
+                add(reading, reading->stage, reading->mark_usec, reading->last_usec, NB_TIMELINE_DONE, waited);
+                end(reading, NB_TIMELINE_DONE, "", "the journal has no end of it");
+        } else if (is_known) {
                 add(reading, reading->stage, reading->mark_usec, reading->last_usec, NB_TIMELINE_FAILED, waited);
                 end(reading, NB_TIMELINE_FAILED, "", "it was killed, or the machine went down: the journal has no end of it");
-                return;
+        } else {
+                add(reading, reading->stage, reading->mark_usec, is_here ? now_usec() : reading->last_usec, NB_TIMELINE_UNDER_WAY, waited);
+                end(reading, NB_TIMELINE_UNDER_WAY, waited, waited[0] ? last->message : "");
         }
-        add(reading, reading->stage, reading->mark_usec, is_here ? now_usec() : reading->last_usec, NB_TIMELINE_UNDER_WAY, waited);
-        end(reading, NB_TIMELINE_UNDER_WAY, waited, "");
 }
 
 int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last) {
@@ -162,7 +160,7 @@ int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline, st
         if (r < 0)
                 return r;
         if (!reading.is_over)
-                end_untold(&reading, !directory);
+                end_untold(&reading, &last, !directory);
         *ret_timeline = timeline;
         *ret_last = last;
         return 1;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Killed at any moment, the process or the whole machine: the next start finishes the join, with exactly one request."""
 
+import json
 import shutil
 
 import pytest
@@ -189,3 +190,20 @@ def test_dies_at_every_step_of_a_join_anew(fragile):
     fragile.join()
     die_at_every_step(fragile, "install", begin)
     assert fragile.exists(f"{KUBECONFIG}.old")
+
+
+def status(node):
+    return json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["lastJoin"]
+
+
+def test_status_of_a_join_that_was_killed(manual):
+    """It does not go on for ever: no entry tells its end, but systemd knows."""
+    manual.drop_in(UNIT, "[Service]\nRestart=no\n")
+    manual.enable(UNIT).boot("--unit=basic.target")
+    manual.begin()
+    manual.await_status("certificate approve")
+    assert status(manual)["outcome"] == "under-way"
+    manual.run("systemctl", "kill", "--signal=KILL", UNIT)
+    manual.await_end()
+    found = status(manual)
+    assert (found["outcome"], found["error"]) == ("failed", None) and "it was killed" in found["message"]

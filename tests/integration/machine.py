@@ -192,8 +192,8 @@ class Run:
 def assert_remedy(code, lines):
     """Below the last line of a failure stands what to do, with a value in the place of each field: journalctl shows the same."""
     at = max(number for number, line in enumerate(lines) if f": {code}: " in line)
-    if code == "usage":
-        assert "--help" in lines[at] and at == len(lines) - 1, "in one line, of which the end says where help is"
+    if code == "usage" and at == len(lines) - 1:
+        assert "--help" in lines[at], "wrong words are told of in one line, of which the end says where help is"
         return
     told, names = lines[at + 1].strip(), re.findall(r"@NODE_BOOTSTRAP_([A-Z0-9_]+)@", FAILURES[code]["remedy"])
     values = re.fullmatch(re.sub(r"\\?@NODE_BOOTSTRAP_[A-Z0-9_]+\\?@", "(.+)", re.escape(FAILURES[code]["remedy"])), told)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -66,6 +67,17 @@ def test_a_file(tmp_path):
 def test_standard_input(encode):
     status, output = check("-", input=encode(DOCUMENT.encode()))
     assert status == 0 and "- the identity: standard input\n" in output and ": a NodeBootstrap document" in output
+
+
+def test_standard_input_that_does_not_end():
+    """Ctrl-C, and what a manager of services sends, end it."""
+    with subprocess.Popen([find_program("node-bootstrap"), "check", "--user-data=-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        mask = pathlib.Path(f"/proc/{run.pid}/status")
+        end = time.monotonic() + 30
+        while "SigBlk:\t0000000000004002" not in mask.read_text() and time.monotonic() < end:
+            time.sleep(0.01)
+        run.terminate()
+        assert run.wait(30) == 143
 
 
 def test_json(tmp_path):

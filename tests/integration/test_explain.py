@@ -40,6 +40,12 @@ def test_code_by_its_message_id():
     assert explain(*ids).stdout == explain(*FAILURES).stdout == explain(*(i.upper() for i in ids)).stdout
 
 
+@pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_ERROR={}", "MESSAGE_ID={id}"])
+def test_code_as_it_stands_in_a_log_or_a_search(form):
+    said = form.format("token-unknown", id=FAILURES["token-unknown"]["message-id"])
+    assert explain(said).stdout == explain("token-unknown").stdout != ""
+
+
 def test_lists_all_codes():
     lines = explain().stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(FAILURES)

@@ -96,7 +96,7 @@ def test_a_join_under_way(machine, journal):
     journal.done(0.02, "discover", 0.02).failure(5, "csr-pending", "await", priority=4)
     found = last_join(journal, machine)
     assert stages(found)[-1] == ("await", 20000, 4980000, "under-way", "csr-pending")
-    assert (found["outcome"], found["error"]) == ("under-way", "csr-pending")
+    assert (found["outcome"], found["error"], found["message"]) == ("under-way", "csr-pending", "it is csr-pending")
 
 
 def test_a_join_that_was_stopped(machine, journal):

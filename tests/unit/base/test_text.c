@@ -119,6 +119,8 @@ struct quote_case {
 static struct quote_case quotes[] = {
         { "quoted as it is", "a b", "'a b'" },
         { "nothing is quoted", "", "''" },
+        { "of a long line of several words the first",
+          "curl -sfL https://get.k3s.io | K3S_URL=https://10.0.0.1:6443 K3S_TOKEN=d41d8cd98f00b204e9800998ecf8427e sh -s - agent", "'curl\u2026' (117 bytes)" },
         { "the longest that is quoted whole", NINETY_SIX, "'" NINETY_SIX "'" },
         { "the middle is left out", NINETY_SIX "  -", "'" TEN TEN TEN TEN TEN "012345\u2026789" TEN TEN "012345  -' (99 bytes)" },
         { "cut between characters", TEN TEN TEN TEN TEN "01234\u00e9\u00e9\u00e9" TEN TEN TEN "012345678901\u00e9",
