@@ -54,6 +54,15 @@ def entries(vm, unit):
     return [json.loads(line)["MESSAGE"] for line in vm.run(f"journalctl --output=json --unit={unit}").splitlines()]
 
 
+def logs_on_the_console(vm):
+    """By the example's drop-in, inside the sandbox, on a real /dev/console: that of a container is a pseudo-terminal."""
+    folder = f"/etc/systemd/system/{UNIT}.d"
+    text = (SOURCE / "packaging/examples/console.conf").read_text()
+    vm.run(f"systemctl stop kubelet.service\nmkdir -p {folder}\ncat >{folder}/console.conf <<'END'\n{text}END\n"
+           f"systemctl daemon-reload\nsystemctl restart {UNIT}", timeout=180)
+    assert "node-bootstrap: node 'hypervisor' had joined before" in vm.console()
+
+
 def test_credentials_of_the_hypervisor(new_vm, cluster):
     """Three credentials by three ways, none of which joins without the others. Secrets are not in QEMU's command line.
 
@@ -71,6 +80,7 @@ def test_credentials_of_the_hypervisor(new_vm, cluster):
     joined_by(vm, cluster, asking, vm.name)
     assert f"volume 'cidata': {len(other)} bytes of user data, 22 bytes of metadata" in entries(vm, PLATFORM)
     assert not any("metadata" in line for line in entries(vm, UNIT))
+    logs_on_the_console(vm)
 
 
 def test_config_drive(new_vm, cluster):
