@@ -202,12 +202,15 @@ int nb_sources_read_stored(const char *folder, const char *name, size_t max, str
 
 /* What a store holds is delivered for the service alone, whatever its mode is there. */
 static int read_stored(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+        struct stat st = { 0 };
         int r = -ENOENT;
 
         for (size_t i = 0; r == -ENOENT && store_folders && store_folders[i]; i++)
-                r = nb_sources_read_stored(store_folders[i], name, max, ret, ret_stat);
-        if (r >= 0)
-                ret_stat->st_mode &= ~(mode_t)0007;
+                r = nb_sources_read_stored(store_folders[i], name, max, ret, &st);
+        if (r < 0)
+                return r;
+        st.st_mode &= ~(mode_t)0007;
+        *ret_stat = st;
         return r;
 }
 

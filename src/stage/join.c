@@ -150,16 +150,15 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
         struct nb_failure before = { 0 };
         unsigned n_again = 0;
         struct plan plan = make_plan(join);
-        const struct stage *begun = NULL;
-        size_t i = 0;
+        size_t i = 0, begun = plan.n;
 
         while (i < plan.n) {
                 const struct stage *stage = plan.stages[i];
                 int r;
 
-                if (stage != begun)
+                if (i != begun)
                         begin(stage);
-                begun = stage;
+                begun = i;
                 r = stage->run(join, f);
                 nb_retry_last_word(&before, f);
                 before = *f;
