@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # aws.sh AMI [OPTION...]: starts an EC2 instance from the image with the ID AMI, in which node-bootstrap.service is enabled. Its user
-# data is the file "user-data" in the working directory; in the console the same text goes into "User data" under "Advanced details". Everything on the
-# machine that reaches the metadata service reads it: with a hop limit of 1 that is no pod with a network of its own. Make the token short-lived.
+# data is the file "user-data" in the working directory; in the console, put the same text into "User data" under "Advanced details".
+# Every process that reaches the metadata service can read it. A hop limit of 1 excludes pods with their own network. Make the token short-lived.
 set -eu
 
 image=${1:?expected the ID of an AMI}

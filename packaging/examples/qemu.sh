@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # qemu.sh DISK [OPTION...]: boots a virtual machine from the image DISK, in which node-bootstrap.service is enabled. Token and
-# settings are files in this folder, "token" (mode 0600) and "config.yaml": neither is on a command line.
+# settings are files in the working directory, "token" (mode 0600) and "config.yaml": neither is on a command line.
 set -eu
 
 disk=$1

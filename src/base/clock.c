@@ -23,21 +23,26 @@ time_t nb_build_time(void) {
 void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]) {
         struct tm utc;
 
-        if (!gmtime_r(&when, &utc) || strftime(ret, NB_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        if (!gmtime_r(&when, &utc) ||
+            strftime(ret, NB_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
                 ret[0] = '\0';
 }
 
 void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]) {
-        uint64_t seconds = ms / 1000, minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
+        uint64_t seconds = ms / 1000, minutes = seconds / 60, hours = minutes / 60,
+                 days = hours / 24;
 
         if (seconds < 60)
                 (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " s", seconds);
         else if (minutes < 60)
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " min %" PRIu64 " s", minutes, seconds % 60);
+                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " min %" PRIu64 " s", minutes,
+                               seconds % 60);
         else if (hours < 48)
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " h %" PRIu64 " min", hours, minutes % 60);
+                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " h %" PRIu64 " min", hours,
+                               minutes % 60);
         else
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
+                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " d %" PRIu64 " h", days,
+                               hours % 24);
 }
 
 uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uint32_t random) {
@@ -53,7 +58,8 @@ uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uin
 uint32_t nb_random(void) {
         uint32_t value;
 
-        /* Early at boot the kernel may have no entropy yet; for jitter the clock will do. */
+        /* Early at boot, the kernel may have no entropy yet. The clock is good enough for jitter.
+         */
         if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
                 value = (uint32_t)nb_now_ms();
         return value;

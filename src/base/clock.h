@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Time is a parameter: these give the instants that others take. Deadlines run on CLOCK_BOOTTIME, which no time
- * synchronisation moves and which counts suspend.
- */
+/* Time is a parameter: callers read it here and pass it on. Deadlines use CLOCK_BOOTTIME, which
+ * time synchronisation does not change and which includes suspend. */
 
 #include <stdint.h>
 #include <time.h>
@@ -15,20 +13,19 @@
 uint64_t nb_now_ms(void);
 uint64_t nb_now_usec(void);
 
-/* When this program was made, by its source: a clock that stands before it is wrong. */
+/* The build date of this program. A clock that shows an earlier time is wrong. */
 time_t nb_build_time(void);
 
-/* UTC, whole seconds. An instant that cannot be written gives "". */
+/* UTC, whole seconds; "" if the time cannot be formatted. */
 void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]);
 
 /* "5 s", "3 min 20 s", "2 h 5 min", "3 d 4 h": for people. */
 #define NB_DURATION_SIZE 32
 void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]);
 
-/*
- * Delay before attempt `attempt` + 1 (the first attempt is 0): first_ms doubled for each attempt up to cap_ms, then
- * spread over 50..100 % of that by `random`, so that a fleet that booted together does not ask together.
- */
+/* The delay before attempt `attempt` + 1 (the first attempt is 0): first_ms, doubled for each
+ * attempt up to cap_ms, then 50 to 100 % of it, depending on `random`, so that machines that boot
+ * at the same time do not retry at the same time. */
 uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uint32_t random);
 
 /* From the kernel; for jitter only. */

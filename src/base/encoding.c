@@ -8,7 +8,8 @@
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static int encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded, struct nb_buffer *ret) {
+static int encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
+                  struct nb_buffer *ret) {
         size_t before = ret->len;
         int r = 0;
 
@@ -36,7 +37,8 @@ static int digit_value(char c, const char *alphabet) {
         return p ? (int)(p - alphabet) : -1;
 }
 
-/* One group of 2 to 4 digits into 1 to 3 bytes. Bits that no byte takes must be zero, so that one text is one value. */
+/* Decodes a group of 2 to 4 digits into 1 to 3 bytes. Unused bits must be zero, so that each value
+ * has one encoding. */
 static int decode_group(const char *text, size_t n, const char *alphabet, struct nb_buffer *ret) {
         uint32_t bits = 0;
         uint8_t bytes[3];
@@ -119,6 +121,7 @@ int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len) {
                 if (hex_digit(text[i]) < 0)
                         return -EINVAL;
         for (size_t i = 0; i < len; i++)
-                ret[i] = (uint8_t)((unsigned)hex_digit(text[2 * i]) << 4 | (unsigned)hex_digit(text[2 * i + 1]));
+                ret[i] = (uint8_t)((unsigned)hex_digit(text[2 * i]) << 4 |
+                                   (unsigned)hex_digit(text[2 * i + 1]));
         return 0;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Base64 (RFC 4648 section 4), base64url without padding (section 5, as JWS uses it) and hex. Decoders are strict:
- * no white space, canonical trailing bits, exact padding.
+ * Base64 (RFC 4648 section 4), base64url without padding (section 5, as JWS uses it) and hex.
+ * Decoders are strict: no white space, canonical trailing bits, exact padding.
  */
 
 #include <stddef.h>
@@ -15,7 +15,8 @@
 int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
 int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 
-/* Append the decoded bytes to `ret`; 0, -EINVAL for anything that is not exactly the encoding, -E2BIG, -ENOMEM. */
+/* Append the decoded bytes to `ret`; 0, -EINVAL for anything that is not exactly the encoding,
+ * -E2BIG, -ENOMEM. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
 int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret);
 

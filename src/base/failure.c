@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/failure.h"
@@ -17,6 +18,10 @@ static const struct nb_failure_info table[_NB_CODE_N] = {
 const struct nb_failure_info *nb_failure_info(enum nb_code code) {
         assert((unsigned)code < _NB_CODE_N);
         return &table[code];
+}
+
+enum nb_class nb_failure_class(const struct nb_failure *f) {
+        return f->is_unverified ? NB_CLASS_WAIT : nb_failure_info(f->code)->class;
 }
 
 const char *nb_class_name(enum nb_class class) {
@@ -37,7 +42,8 @@ enum nb_code nb_failure_find(const char *slug) {
         return NB_NONE;
 }
 
-/* Text from outside ends up in a terminal: no control sequences, and no bytes that a reader may refuse. */
+/* Text from another party is shown on terminals, so it must not contain control sequences or
+ * invalid UTF-8. */
 static void make_printable(char *text) {
         size_t len = strlen(text);
 
@@ -51,14 +57,18 @@ static void make_printable(char *text) {
         }
 }
 
-__attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *f, enum nb_code code, int errnum, long http_status, const char *format,
+__attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *f,
+                                                             enum nb_code code, int errnum,
+                                                             long http_status, const char *format,
                                                              va_list arguments) {
         assert(code > NB_NONE && code < _NB_CODE_N);
-        assert(errnum >= 0);
 
+        errnum = abs(errnum);
         if (f->code == NB_NONE) {
                 f->code = code;
                 f->errnum = errnum;
+                if (errnum > 0)
+                        errno = errnum;
                 f->http_status = http_status;
                 (void)vsnprintf(f->detail, sizeof(f->detail), format, arguments);
                 make_printable(f->detail);
@@ -91,7 +101,8 @@ void nb_failure_add(struct nb_failure *f, const char *format, ...) {
         make_printable(f->detail);
 }
 
-int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status, const char *format, ...) {
+int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status,
+                        const char *format, ...) {
         va_list arguments;
         int r;
 

@@ -89,7 +89,7 @@ def catalog(rows):
 
 def roff(text):
     """A paragraph as mdoc: one sentence a line, nothing that begins like a request."""
-    text = re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"\1", text)
+    text = re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", text)
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     for sentence in re.split(r"(?<=[.:;]) ", text):
         yield "\\&" + sentence if sentence.startswith((".", "'")) else sentence

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +17,9 @@
 
 #define READ_SIZE 4096
 #define TRIES_MAX 100
+#define FOLDER_SIZE 1024
+#define TREE_DEPTH_MAX 16
+#define TREE_ENTRIES_MAX 10000
 
 int nb_folder_open(const char *path, int *ret_fd) {
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -24,71 +30,94 @@ int nb_folder_open(const char *path, int *ret_fd) {
         return 0;
 }
 
-int nb_folder_open_below(const char *root, const char *path, int *ret_fd) {
-        struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-        _cleanup_(nb_closep) int root_fd = -1;
-        long fd = -1;
-        int r;
+/* `root_fd` -1: of this machine, `resolve` does not apply. */
+static int open_path(int root_fd, const char *path, int flags, uint64_t resolve) {
+        struct open_how how = { .flags = (unsigned)flags | O_CLOEXEC, .resolve = resolve };
+        long fd;
 
-        if (!root)
-                return nb_folder_open(path, ret_fd);
-        r = nb_folder_open(root, &root_fd);
-        if (r < 0)
-                return r;
+        if (root_fd < 0) {
+                fd = open(path, flags | O_CLOEXEC);
+                return fd < 0 ? -errno : (int)fd;
+        }
         /* EAGAIN: something was renamed on this machine while ".." was looked up. */
-        for (unsigned i = 0; i < TRIES_MAX && fd < 0; i++) {
+        for (unsigned i = 0; i < TRIES_MAX; i++) {
                 fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-                if (fd < 0 && errno != EAGAIN)
+                if (fd >= 0)
+                        return (int)fd;
+                if (errno != EAGAIN)
                         break;
         }
+        return -errno;
+}
+
+static int make_folder(int root_fd, const char *path, mode_t mode, uint64_t resolve, int *ret_fd) {
+        _cleanup_(nb_closep) int fd = open_path(root_fd, path, O_RDONLY | O_DIRECTORY, resolve),
+                                 parent_fd = -1;
+        char parent[FOLDER_SIZE];
+        const char *name;
+        int r;
+
+        if (fd == -ENOENT) {
+                r = nb_path_split(path, parent, sizeof(parent), &name);
+                if (r < 0)
+                        return r;
+                r = make_folder(root_fd, parent, 0755, resolve, &parent_fd);
+                if (r < 0)
+                        return r;
+                if (mkdirat(parent_fd, name, mode) < 0)
+                        return -errno;
+                fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0 || fchmod(fd, mode) < 0 || fsync(parent_fd) < 0)
+                        return -errno;
+        }
         if (fd < 0)
-                return -errno;
-        *ret_fd = (int)fd;
+                return fd;
+        *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-static int make_component(int parent_fd, const char *name, mode_t mode, int flags, int *ret_fd) {
-        _cleanup_(nb_closep) int fd = -1;
+int nb_path_open(int root_fd, const char *path, int flags) {
+        return open_path(root_fd, path, flags, RESOLVE_IN_ROOT);
+}
 
-        flags |= O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-        fd = openat(parent_fd, name, flags);
-        if (fd < 0 && errno == ENOENT) {
-                if (mkdirat(parent_fd, name, mode) < 0)
-                        return -errno;
-                fd = openat(parent_fd, name, flags | O_NOFOLLOW);
-                if (fd >= 0 && (fchmod(fd, mode) < 0 || fsync(parent_fd) < 0))
-                        return -errno;
-        }
-        if (fd < 0)
-                return -errno;
-        *ret_fd = TAKE_FD(fd);
+int nb_path_make_folder(int root_fd, const char *path, mode_t mode, int *ret_fd) {
+        return make_folder(root_fd, path, mode, RESOLVE_IN_ROOT, ret_fd);
+}
+
+int nb_folder_open_below(const char *root, const char *path, int *ret_fd) {
+        _cleanup_(nb_closep) int root_fd = -1;
+        int r = root ? nb_folder_open(root, &root_fd) : 0;
+
+        if (r < 0)
+                return r;
+        r = nb_path_open(root_fd, path, O_RDONLY | O_DIRECTORY);
+        if (r < 0)
+                return r;
+        *ret_fd = r;
         return 0;
 }
 
 int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd) {
-        _cleanup_(nb_closep) int fd = -1;
-        char name[NAME_MAX + 1];
-        int r;
+        _cleanup_(nb_closep) int root_fd = -1;
+        int r = root ? nb_folder_open(root, &root_fd) : 0;
 
-        r = nb_folder_open(root ? root : "/", &fd);
-        for (size_t len; r >= 0 && *(path += strspn(path, "/")); path += len) {
-                int parent_fd = fd, child_fd = -1;
-
-                len = strcspn(path, "/");
-                if (len > NAME_MAX)
-                        return -ENAMETOOLONG;
-                memcpy(name, path, len);
-                name[len] = '\0';
-                r = make_component(parent_fd, name, path[len + strspn(path + len, "/")] ? 0755 : mode, root ? O_NOFOLLOW : 0, &child_fd);
-                if (r < 0)
-                        return r;
-                (void)close(parent_fd);
-                fd = child_fd;
-        }
         if (r < 0)
                 return r;
-        *ret_fd = TAKE_FD(fd);
-        return 0;
+        return make_folder(root_fd, path, mode, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, ret_fd);
+}
+
+DIR *nb_folder_list(int folder_fd) {
+        _cleanup_(nb_closep) int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+        if (folder)
+                (void)TAKE_FD(fd);
+        return folder;
+}
+
+void nb_folder_closep(DIR **folder) {
+        if (*folder)
+                (void)closedir(*folder);
 }
 
 /* O_NONBLOCK: opening a FIFO that somebody put there must not wait for a writer. */
@@ -146,33 +175,53 @@ int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct 
         return 0;
 }
 
-int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
-        _cleanup_(nb_closep) int fd = -1;
+int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
         struct stat st;
         size_t n = 0;
         int r;
 
-        r = open_regular(folder_fd, name, &fd, &st);
-        if (r < 0)
-                return r;
-        /* One byte more than is allowed tells a file at the ceiling from one above it. */
-        r = nb_secret_init(&secret, max + 1);
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -EBADF;
+        if ((uint64_t)st.st_size > max)
+                return -EFBIG;
+        /* One byte more, to notice a file that grows. */
+        r = nb_secret_init(&secret, (size_t)st.st_size + 1);
         if (r < 0)
                 return r;
         do {
-                if (secret.len > max)
-                        return -EFBIG;
-                r = read_some(fd, secret.data + secret.len, max + 1 - secret.len, &n);
+                if (secret.len > (size_t)st.st_size)
+                        return -EAGAIN;
+                r = read_some(fd, secret.data + secret.len, (size_t)st.st_size + 1 - secret.len,
+                              &n);
                 if (r < 0)
                         return r;
                 secret.len += n;
         } while (n > 0);
+        secret.data[secret.len] = '\0';
         *ret = secret;
         secret = (struct nb_secret)NB_SECRET_INIT;
         if (ret_stat)
                 *ret_stat = st;
         return 0;
+}
+
+int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_secret *ret,
+                        struct stat *ret_stat) {
+        _cleanup_(nb_closep) int fd = -1;
+        struct stat st;
+        int r = open_regular(folder_fd, name, &fd, &st);
+
+        return r < 0 ? r : nb_file_read_open(fd, max, ret, ret_stat);
+}
+
+int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret) {
+        /* O_NONBLOCK: a FIFO must not wait for a writer. */
+        _cleanup_(nb_closep) int fd = nb_path_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+        return fd < 0 ? fd : nb_file_read_open(fd, max, ret, NULL);
 }
 
 static int temporary_name(const char *name, char ret[static NAME_MAX + 1]) {
@@ -197,14 +246,17 @@ static int write_all(int fd, const void *data, size_t len) {
         return 0;
 }
 
-/* The umask can only take away what fchmod() gives back, so the file is never wider than `mode`. */
-static int write_temporary(int folder_fd, const char *temporary, mode_t mode, const void *data, size_t len) {
+/* The umask can only remove permissions, and fchmod() restores them, so the file never has more
+ * permissions than `mode`. */
+static int write_temporary(int folder_fd, const char *temporary, mode_t mode, const void *data,
+                           size_t len) {
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
         if (unlinkat(folder_fd, temporary, 0) < 0 && errno != ENOENT)
                 return -errno;
-        fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    mode);
         if (fd < 0)
                 return -errno;
         r = write_all(fd, data, len);
@@ -228,13 +280,21 @@ static int publish_replace(int folder_fd, const char *temporary, const char *nam
         return renameat(folder_fd, temporary, folder_fd, name) < 0 ? -errno : 0;
 }
 
-static int publish_new(int folder_fd, const char *temporary, const char *name) {
-        return renameat2(folder_fd, temporary, folder_fd, name, RENAME_NOREPLACE) < 0 ? -errno : 0;
+int nb_file_rename_new(int folder_fd, const char *from, const char *to) {
+        if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0)
+                return 0;
+        if (errno != EINVAL)
+                return -errno;
+        if (linkat(folder_fd, from, folder_fd, to, 0) < 0)
+                return -errno;
+        return unlinkat(folder_fd, from, 0) < 0 ? -errno : 0;
 }
 
-/* `publish` puts the finished temporary file in place; what is left of it on failure is removed. */
-static int write_and_publish(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
-                             int (*publish)(int folder_fd, const char *temporary, const char *name)) {
+/* `publish` renames the finished temporary file. On failure, the temporary file is removed. */
+static int write_and_publish(int folder_fd, const char *name, mode_t mode, const void *data,
+                             size_t len,
+                             int (*publish)(int folder_fd, const char *temporary,
+                                            const char *name)) {
         char temporary[NAME_MAX + 1];
         int r;
 
@@ -248,7 +308,7 @@ static int write_and_publish(int folder_fd, const char *name, mode_t mode, const
         }
         if (fsync(folder_fd) < 0) {
                 r = -errno;
-                if (publish == publish_new)
+                if (publish == nb_file_rename_new)
                         (void)unlinkat(folder_fd, name, 0);
         }
         return r;
@@ -259,12 +319,79 @@ int nb_file_write(int folder_fd, const char *name, mode_t mode, const void *data
 }
 
 int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *data, size_t len) {
-        return write_and_publish(folder_fd, name, mode, data, len, publish_new);
+        return write_and_publish(folder_fd, name, mode, data, len, nb_file_rename_new);
 }
 
 int nb_file_remove(int folder_fd, const char *name) {
         if (unlinkat(folder_fd, name, 0) < 0)
                 return errno == ENOENT ? 0 : -errno;
+        return fsync(folder_fd) < 0 ? -errno : 0;
+}
+
+static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left);
+
+static int remove_entries(DIR *folder, unsigned depth, unsigned *entries_left) {
+        struct dirent *entry;
+        int r = 0;
+
+        while (r >= 0 && (errno = 0, entry = readdir(folder))) {
+                if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+                        continue;
+                if (*entries_left == 0)
+                        return -E2BIG;
+                (*entries_left)--;
+                r = remove_tree(dirfd(folder), entry->d_name, depth - 1, entries_left);
+        }
+        return r < 0 ? r : -errno;
+}
+
+static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left) {
+        _cleanup_(nb_closep) int fd = -1;
+        DIR *folder;
+        int r;
+
+        if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
+                return 0;
+        if (errno != EISDIR)
+                return -errno;
+        if (depth == 0)
+                return -ELOOP;
+        fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        folder = fd < 0 ? NULL : fdopendir(fd);
+        if (!folder)
+                return -errno;
+        (void)TAKE_FD(fd);
+        r = remove_entries(folder, depth, entries_left);
+        (void)closedir(folder);
+        if (r < 0)
+                return r;
+        return unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+/* The new name is random, so that nobody can have created a file of that name. */
+static int move_away(int folder_fd, const char *name) {
+        char away[NAME_MAX + 1];
+        uint64_t number;
+
+        if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+                return -EAGAIN;
+        if (snprintf(away, sizeof(away), "%s.%016" PRIx64, name, number) > NAME_MAX)
+                return -ENAMETOOLONG;
+        return renameat(folder_fd, name, folder_fd, away) < 0 ? -errno : 0;
+}
+
+int nb_file_clear(int folder_fd, const char *name) {
+        unsigned entries_left = TREE_ENTRIES_MAX;
+        struct stat st;
+        int r;
+
+        if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        r = remove_tree(folder_fd, name, TREE_DEPTH_MAX, &entries_left);
+        if (r < 0)
+                r = move_away(folder_fd, name);
+        if (r < 0)
+                return r;
         return fsync(folder_fd) < 0 ? -errno : 0;
 }
 

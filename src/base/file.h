@@ -2,12 +2,15 @@
 #pragma once
 
 /*
- * Files that are either the old one or the new one, never wider than they should be, and durable before we say so.
+ * Reads and replaces files. After a crash, a file has either its old or its new contents. It never
+ * has more permissions than intended, and is synced before a function returns.
  *
- * Names are single path components below a folder descriptor; nothing here follows a link in the last component.
- * Reading opens once, checks what was opened (a regular file, within the ceiling) and reads that.
+ * Names are single path components below a directory descriptor; a symbolic link in the last
+ * component is never followed. Reading opens the file once, checks what was opened (a regular file
+ * within the size limit), and reads that.
  */
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,43 +20,72 @@
 #include "base/buffer.h"
 #include "base/secret.h"
 
-/* Opens a folder by an absolute path, links followed: for folders that root or systemd names. 0, -errno. */
+/* Opens a directory by an absolute path and follows symbolic links; only for paths from root or
+ * systemd. 0, -errno. */
 int nb_folder_open(const char *path, int *ret_fd);
 
-/* The same by a path below `root` (NULL: of this machine), as if that were the root of the file system, links included. */
+/* Opens a path below `root_fd` as if that were the root of the file system, also for symbolic
+ * links; `root_fd` -1: of this machine. A descriptor with O_CLOEXEC, or -errno. */
+int nb_path_open(int root_fd, const char *path, int flags);
+
+/* Reads the file that the path leads to, following symbolic links. 0; -EBADF if it is not a regular
+ * file; -EFBIG if it is larger than `max`; -errno. */
+int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret);
+
+/* Opens a directory; creates a missing one with exactly `mode`, and missing parents with 0755, and
+ * syncs them. 0, -errno. */
+int nb_path_make_folder(int root_fd, const char *path, mode_t mode, int *ret_fd);
+
+/* nb_path_open() for a directory below `root` (NULL: of this machine). 0, -errno. */
 int nb_folder_open_below(const char *root, const char *path, int *ret_fd);
 
-/*
- * The same, made with exactly `mode` where it is not there, and missing parents with 0755; what was made is durable. With
- * `root` the path is looked up below that folder, and no link on the way is followed: in an image one leads out of it.
- */
+/* nb_path_make_folder() below `root` (NULL: of this machine), where it follows no symbolic link:
+ * the administrator of an image may be another one. -ELOOP for a link. */
 int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd);
 
-/*
- * Reads a whole file. 0; -ENOENT; -ELOOP for a link; -EBADF for anything that is no regular file; -EFBIG above
- * `ret->max`; another -errno. ret_stat may be NULL.
- */
+/* A stream over the entries of an open directory, with a descriptor of its own; NULL with errno. */
+DIR *nb_folder_list(int folder_fd);
+void nb_folder_closep(DIR **folder);
+
+/* Reads a whole file. 0; -ENOENT; -ELOOP for a symbolic link; -EBADF if it is not a regular file;
+ * -EFBIG if it is larger than `ret->max`; another -errno. ret_stat may be NULL. */
 int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct stat *ret_stat);
 
-/* The same into a secret made here with room for `max` bytes. */
-int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat);
+/* The same into a secret, which is as large as the file: -EFBIG above `max`, -EAGAIN if the file
+ * grows meanwhile. */
+int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_secret *ret,
+                        struct stat *ret_stat);
+int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat);
 
-/*
- * Replaces or makes `name` with exactly `mode`: temporary name `.<name>.tmp` with O_EXCL|O_NOFOLLOW, fsync, rename,
- * fsync of the folder. 0, -errno; on failure the old file is untouched and no temporary one is left.
- */
+/* Replaces or creates `name` with exactly `mode`: writes `.<name>.tmp` (O_EXCL|O_NOFOLLOW), fsync,
+ * rename, fsync of the directory. 0, -errno. On failure, the old file is unchanged and no temporary
+ * file is left. */
 int nb_file_write(int folder_fd, const char *name, mode_t mode, const void *data, size_t len);
 
-/* Makes `name`, which must not be there (-EEXIST), durable and whole at once (a finished temporary file, renamed without
- * replacing). On failure it is not there. */
+/* Creates `name` in the same way, but fails with -EEXIST if it exists. On failure, no file is left.
+ */
 int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *data, size_t len);
 
-/* The first half of nb_file_write(): the finished temporary file, synced. 0, -errno with none left. */
+/* The first half of nb_file_write(): writes and syncs the temporary file. 0; -errno, and no file is
+ * left. */
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
                   char ret_temporary[static NAME_MAX + 1]);
 
-/* Removes a file or link and syncs the folder; not there is fine. A folder is not removed (-EISDIR). */
+/* Removes a file or symbolic link and syncs the directory. 0 if it does not exist. -EISDIR for a
+ * directory. */
 int nb_file_remove(int folder_fd, const char *name);
 
-/* Splits an absolute path into its folder (as a copy in `ret_folder`, size bytes) and a pointer to its last component. */
+/* Removes a file of any type, or a directory with its contents, and syncs the parent directory.
+ * Other parties may write to the parent directory: symbolic links are not followed. A directory
+ * that is nested too deeply or has too many entries is renamed instead, so that the name is always
+ * free afterwards. */
+int nb_file_clear(int folder_fd, const char *name);
+
+/* Renames a file, unless the new name exists (-EEXIST). On file systems without RENAME_NOREPLACE,
+ * such as NFS, the file has both names for a moment, and keeps both if the machine crashes at that
+ * moment. */
+int nb_file_rename_new(int folder_fd, const char *from, const char *to);
+
+/* Splits an absolute path into its directory, which is copied to `ret_folder` (`size` bytes), and a
+ * pointer to its last component. */
 int nb_path_split(const char *path, char *ret_folder, size_t size, const char **ret_name);

@@ -10,10 +10,8 @@
 #include "base/journal.h"
 #include "base/macro.h"
 
-/*
- * The socket is a queue that is read in order, one datagram after the other has been handled. An empty datagram is
- * ignored; once it has been read, so has everything before it.
- */
+/* The socket is a queue, and journald handles its datagrams in order. It ignores an empty datagram;
+ * once it has read that, it has read everything before it. */
 void nb_journal_drain(const char *path) {
         const struct timespec pause = { .tv_nsec = 1000000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -22,7 +20,8 @@ void nb_journal_drain(const char *path) {
 
         (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
         fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || sendto(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address, sizeof(address)) < 0)
+        if (fd < 0 || sendto(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address,
+                             sizeof(address)) < 0)
                 return;
         for (int ms = 0; ms < NB_JOURNAL_DRAIN_MAX_MS; ms++) {
                 if (ioctl(fd, SIOCOUTQ, &queued) < 0 || queued == 0)

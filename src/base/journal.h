@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Waits until the journal has taken in what this process sent. journald looks up the sender's unit in /proc when it reads
- * an entry: of a process that has ended by then, `journalctl -u` shows nothing. sd-journal(3) has no call for that.
- */
+/* Waits until journald has read the entries of this process. journald finds the unit of an entry in
+ * /proc when it reads the entry, so `journalctl -u` would not show the entries of a process that
+ * has exited by then. sd-journal(3) has no function for this. */
 
 #define NB_JOURNAL_SOCKET "/run/systemd/journal/socket"
 #define NB_JOURNAL_DRAIN_MAX_MS 1000
 
-/* Returns when everything sent to the socket before has been handled, at the latest after NB_JOURNAL_DRAIN_MAX_MS. */
+/* Returns when everything sent to the socket before has been handled, at the latest after
+ * NB_JOURNAL_DRAIN_MAX_MS. */
 void nb_journal_drain(const char *path);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -13,7 +15,6 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
-#include "base/console.h"
 #include "base/journal.h"
 #include "base/log.h"
 #include "base/macro.h"
@@ -45,10 +46,11 @@ static const char *const field_names[_NB_FIELD_N] = {
 
 static char values[_NB_FIELD_N][FIELD_SIZE];
 static const char *program = "node-bootstrap";
-static bool is_journal; /* entries go there by its own protocol */
-static bool is_printed; /* lines go to stderr */
-static bool is_console; /* which is a terminal that systemd has opened beside the journal */
+static bool is_journal; /* send entries with the native protocol */
+static bool is_printed; /* print lines to stderr */
+static bool is_console; /* stderr is a terminal that systemd opened in addition to the journal */
 static bool is_mute;
+static bool has_channel; /* NB_STATUS_FD */
 
 const char *nb_field_name(enum nb_field field) {
         return field_names[field];
@@ -58,30 +60,38 @@ static void drain(void) {
         nb_journal_drain(NB_JOURNAL_SOCKET);
 }
 
-/* systemd.exec(5): $JOURNAL_STREAM holds device and inode of the stream: that of stderr, or of stdout where stderr goes elsewhere. */
+/* $JOURNAL_STREAM has the device and inode of stderr, or of stdout if only that is connected to the
+ * journal (systemd.exec(5)). */
 static bool is_stream(int fd) {
         const char *stream = getenv("JOURNAL_STREAM");
         unsigned long long device, inode;
         struct stat st;
 
-        return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 && device == st.st_dev && inode == st.st_ino;
+        return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 &&
+               device == st.st_dev && inode == st.st_ino;
 }
 
 void nb_log_init(const char *identifier) {
         program = identifier;
         is_printed = !is_stream(STDERR_FILENO);
         is_journal = !is_printed || is_stream(STDOUT_FILENO);
-        is_console = is_journal && is_printed && isatty(STDERR_FILENO) && nb_console_init(STDERR_FILENO) >= 0;
+        is_console = is_journal && is_printed && isatty(STDERR_FILENO) &&
+                     nb_console_init(STDERR_FILENO) >= 0;
         if (is_journal)
                 (void)atexit(drain);
+        has_channel = getenv(NB_STATUS_VARIABLE) && fcntl(NB_STATUS_FD, F_SETFD, FD_CLOEXEC) >= 0;
+        (void)unsetenv(NB_STATUS_VARIABLE);
 }
 
 void nb_log_mute(void) {
         is_mute = true;
 }
 
-/* One line of UTF-8, whatever was cut to fit: systemd drops a STATUS= that is none, and after a newline it would read another assignment. */
-__attribute__((format(printf, 3, 0))) static void print_line(char *ret, size_t size, const char *format, va_list arguments) {
+/* Produces one line of valid UTF-8, even if the text was cut: systemd ignores an invalid STATUS=,
+ * and a newline would begin another assignment. */
+__attribute__((format(printf, 3, 0))) static void print_line(char *ret, size_t size,
+                                                             const char *format,
+                                                             va_list arguments) {
         char text[MESSAGE_SIZE];
 
         (void)vsnprintf(text, sizeof(text), format, arguments);
@@ -100,7 +110,7 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
         va_end(arguments);
 }
 
-/* The fields of one entry, each "NAME=value", in memory of the caller's stack. */
+/* The fields of an entry, each "NAME=value". */
 struct entry {
         char text[8 + _NB_FIELD_N][FIELD_SIZE + 64];
         char message[MESSAGE_SIZE + 16];
@@ -108,7 +118,8 @@ struct entry {
         int n;
 };
 
-__attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry, const char *format,
+                                                            ...) {
         char *text = entry->text[entry->n];
         va_list arguments;
 
@@ -128,17 +139,20 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
                 if (values[i][0])
                         entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
-        entry->vectors[entry->n] = (struct iovec){ .iov_base = entry->message, .iov_len = strlen(entry->message) };
+        entry->vectors[entry->n] = (struct iovec){ .iov_base = entry->message,
+                                                   .iov_len = strlen(entry->message) };
         (void)sd_journal_sendv(entry->vectors, entry->n + 1);
 }
 
-/* A console that was stuck gets another chance with each line, and no more time. */
+/* A console that was stuck is tried again for each line, but not waited for again. */
 static void print(const char *text, size_t len) {
         static int wait_ms = NB_CONSOLE_WAIT_MS;
 
         nb_terminal_line_hide();
         if (is_console)
-                wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0 ? 0 : NB_CONSOLE_WAIT_MS;
+                wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0
+                                  ? 0
+                                  : NB_CONSOLE_WAIT_MS;
         else
                 (void)fwrite(text, 1, len, stderr);
         nb_terminal_line_show();
@@ -162,7 +176,15 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
         }
 }
 
-/* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value; one without stays a word. */
+/* Root may paste a remedy into a shell, and the value may be from an attacker who controls `join`.
+ */
+static bool is_plain(const char *value) {
+        return value[0] && !value[strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
+                                                "yz0123456789-._:/@%+,=[]")];
+}
+
+/* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value, or <X> if
+ * the field has no usable one. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code) {
         const char *remedy = nb_failure_info(code)->remedy, *at, *end;
 
@@ -173,12 +195,13 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code) {
 
                 (void)fwrite(remedy, 1, (size_t)(at - remedy), stream);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
-                        if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) && values[i][0])
+                        if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) &&
+                            is_plain(values[i]))
                                 value = values[i];
                 if (value)
                         (void)fputs(value, stream);
                 else
-                        (void)fwrite(name, 1, len, stream);
+                        (void)fprintf(stream, "<%.*s>", (int)len, name);
                 remedy = end + 1;
         }
         (void)fprintf(stream, "%s\n", remedy);
@@ -196,13 +219,14 @@ static void send_failure(int priority, const struct nb_failure *f) {
         nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
 }
 
-/* In one piece, between the lines of others that have the same console. */
+/* With one write, so that other output on the console does not split it. */
 static void print_failure(const struct nb_failure *f, bool has_remedy) {
         _cleanup_(nb_freep) char *text = NULL;
         size_t len = 0;
         FILE *stream = open_memstream(&text, &len);
 
-        (void)fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program, nb_failure_info(f->code)->slug, f->detail, has_remedy ? "  " : "");
+        (void)fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program,
+                      nb_failure_info(f->code)->slug, f->detail, has_remedy ? "  " : "");
         if (has_remedy)
                 nb_log_print_remedy(stream ? stream : stderr, f->code);
         if (stream && fclose(stream) == 0)
@@ -238,5 +262,9 @@ void nb_log_status(const char *format, ...) {
         print_line(status + n, sizeof(status) - (size_t)n, format, arguments);
         va_end(arguments);
         nb_terminal_line_set(status + n);
-        (void)sd_notify(0, status);
+        if (has_channel)
+                (void)send(NB_STATUS_FD, status + n, strlen(status + n),
+                           MSG_DONTWAIT | MSG_NOSIGNAL);
+        else
+                (void)sd_notify(0, status);
 }

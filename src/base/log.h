@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * What the journal gets. When stderr or stdout is the journal's stream, entries go there by its native protocol with MESSAGE_ID
- * and the fields set so far; when stderr is not, one line goes there: so a unit with StandardError=tty has both, and each once. No
- * secret is ever passed in here.
- */
+/* Logging. If stderr or stdout is connected to the journal, entries are sent with its native
+ * protocol, with MESSAGE_ID and the current fields. If stderr is not, a line is printed there. So a
+ * unit with StandardError=tty gets both, each once. Never pass a secret to these functions. */
 
 #include <stdio.h>
 #include <syslog.h>
@@ -32,32 +30,43 @@ enum nb_field {
         _NB_FIELD_N,
 };
 
-/* Looks at $JOURNAL_STREAM. Where that is the journal, exit() waits until it has what was logged; a terminal beside it never holds us up. `identifier` is
- * the SYSLOG_IDENTIFIER of all entries, and stands before each line on stderr. */
+/* Detects the journal with $JOURNAL_STREAM. With it, exit() waits until journald has read all
+ * entries. `identifier` is the SYSLOG_IDENTIFIER of all entries and the prefix of each line on
+ * stderr. */
 void nb_log_init(const char *identifier);
 
-/* From here on nothing is logged and nobody is told a status: for who says what was found in its own way. Fields are still set. */
+/* Disables log entries and status messages from now on, for a command that has its own output.
+ * Fields are still set. */
 void nb_log_mute(void);
 
-/* Sets a NODE_BOOTSTRAP_ field for all entries that follow; an empty or NULL value takes it away. Longer than 255
- * bytes: cut. */
-void nb_log_field(enum nb_field field, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets a NODE_BOOTSTRAP_ field for all later entries; an empty value or NULL removes it. Cut to 255
+ * bytes. */
+void nb_log_field(enum nb_field field, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
-/* What stands behind NODE_BOOTSTRAP_ in the journal: "STAGE". */
+/* The name of the field in the journal without NODE_BOOTSTRAP_, such as "STAGE". */
 const char *nb_field_name(enum nb_field field);
 
-/* An entry with the MESSAGE_ID of `code`; NB_NONE for one without. LOG_DEBUG entries go to the journal only. */
-void nb_log(int priority, enum nb_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Logs an entry with the MESSAGE_ID of `code`, or without one for NB_NONE. LOG_DEBUG entries are
+ * sent to the journal only. */
+void nb_log(int priority, enum nb_code code, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
-/* An entry for a failure: "<detail>", NODE_BOOTSTRAP_ERROR, ERRNO and NODE_BOOTSTRAP_HTTP_STATUS beside the fields.
- * On stderr the slug stands before it and the remedy on a line below. */
+/* Logs an entry for a failure: its detail, NODE_BOOTSTRAP_ERROR, ERRNO and
+ * NODE_BOOTSTRAP_HTTP_STATUS in addition to the fields. On stderr, the line begins with the slug,
+ * and the next line has the remedy. */
 void nb_log_failure(int priority, const struct nb_failure *f);
 
-/* The same without the remedy: for a sentence that has all of it. */
+/* The same without the remedy, for a failure whose detail already says what to do. */
 void nb_log_failure_alone(int priority, const struct nb_failure *f);
 
-/* What to look at next: one line, with the values of fields in it. */
+/* Prints the remedy as one line, with the values of the fields. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
-/* sd_notify STATUS=, and the line of base/terminal.h where there is one. */
+/* Set if install runs this program: status texts are sent to this descriptor, one datagram each,
+ * instead of to systemd. */
+#define NB_STATUS_FD 3
+#define NB_STATUS_VARIABLE "NODE_BOOTSTRAP_STATUS"
+
+/* Sends STATUS= with sd_notify(3), and updates the status line of base/terminal.h. */
 void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ownership in scopes: `_cleanup_(nb_freep) char *s = NULL;`, and TAKE(s) where it is handed over. */
+/* Ownership by scope: `_cleanup_(nb_freep) char *s = NULL;`, and TAKE(s) to pass it on. */
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,10 +9,11 @@
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _unused_ __attribute__((unused))
 
+/* Of a pointer, or of a struct that is empty when it is zero. */
 #define TAKE(p) \
         ({ \
                 __typeof__(p) _p = (p); \
-                (p) = NULL; \
+                (p) = (__typeof__(p)){ 0 }; \
                 _p; \
         })
 

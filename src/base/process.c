@@ -17,10 +17,7 @@
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define ERROR_TEXT_SIZE 4096
 
-enum { INPUT,
-       OUTPUT,
-       ERROR,
-       _STREAM_N };
+enum { INPUT, OUTPUT, ERROR, _STREAM_N };
 
 struct process {
         pid_t pid;
@@ -28,7 +25,7 @@ struct process {
         const char *input;
         size_t input_len;
         struct nb_secret *output;
-        char error[ERROR_TEXT_SIZE]; /* the end of what it wrote */
+        char error[ERROR_TEXT_SIZE]; /* the end of its error output */
         size_t error_len;
 };
 
@@ -37,7 +34,7 @@ static void close_stream(struct process *process, int stream) {
         process->fds[stream] = -1;
 }
 
-/* All signals as by default and none blocked: this process may wait for some by a descriptor. */
+/* Default handlers and no blocked signals, since this process may have blocked some. */
 static int set_signals(posix_spawnattr_t *attributes) {
         sigset_t none, all;
 
@@ -45,11 +42,13 @@ static int set_signals(posix_spawnattr_t *attributes) {
         (void)sigfillset(&all);
         (void)posix_spawnattr_setsigmask(attributes, &none);
         (void)posix_spawnattr_setsigdefault(attributes, &all);
-        return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+        return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                            POSIX_SPAWN_SETPGROUP);
 }
 
 static int spawn(const char *const argv[], int theirs[static _STREAM_N], pid_t *ret_pid) {
-        static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8", colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
+        static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
+                    colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
         char *environment[] = { path, language, colors, pager, NULL };
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
@@ -67,7 +66,8 @@ static int spawn(const char *const argv[], int theirs[static _STREAM_N], pid_t *
                 for (int i = 0; i < _STREAM_N && r == 0; i++)
                         r = posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
                 if (r == 0)
-                        r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words, environment);
+                        r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words,
+                                         environment);
                 (void)posix_spawnattr_destroy(&attributes);
         }
         (void)posix_spawn_file_actions_destroy(&actions);
@@ -96,7 +96,7 @@ static int start(struct process *process, const char *const argv[]) {
         return r;
 }
 
-/* A program that ends early does not read all: that is no failure of ours. */
+/* A program may exit before it has read all input; that is not an error here. */
 static int feed(struct process *process) {
         ssize_t n = write(process->fds[INPUT], process->input, process->input_len);
 
@@ -119,10 +119,11 @@ static int take_output(struct process *process) {
         if (!output) {
                 n = read(process->fds[OUTPUT], spare, sizeof(spare));
         } else {
-                /* One byte where there is no room tells whether there is more. */
+                /* Reading one more byte shows whether there is more than fits. */
                 bool is_full = output->len == output->size;
 
-                n = read(process->fds[OUTPUT], is_full ? spare : output->data + output->len, is_full ? 1 : output->size - output->len);
+                n = read(process->fds[OUTPUT], is_full ? spare : output->data + output->len,
+                         is_full ? 1 : output->size - output->len);
                 if (n > 0 && is_full)
                         return -E2BIG;
                 if (n > 0)
@@ -138,9 +139,12 @@ static int take_error(struct process *process) {
 
         if (process->error_len == sizeof(process->error)) {
                 process->error_len /= 2;
-                memmove(process->error, process->error + sizeof(process->error) - process->error_len, process->error_len);
+                memmove(process->error,
+                        process->error + sizeof(process->error) - process->error_len,
+                        process->error_len);
         }
-        n = read(process->fds[ERROR], process->error + process->error_len, sizeof(process->error) - process->error_len);
+        n = read(process->fds[ERROR], process->error + process->error_len,
+                 sizeof(process->error) - process->error_len);
         if (n > 0)
                 process->error_len += (size_t)n;
         if (n == 0)
@@ -157,7 +161,8 @@ static int exchange(struct process *process) {
                 if (process->input_len == 0)
                         close_stream(process, INPUT);
                 for (int i = 0; i < _STREAM_N; i++)
-                        polls[i] = (struct pollfd){ .fd = process->fds[i], .events = i == INPUT ? POLLOUT : POLLIN };
+                        polls[i] = (struct pollfd){ .fd = process->fds[i],
+                                                    .events = i == INPUT ? POLLOUT : POLLIN };
                 if (poll(polls, _STREAM_N, -1) < 0 && errno != EINTR)
                         return -errno;
                 for (int i = 0; i < _STREAM_N; i++) {
@@ -189,9 +194,13 @@ static void last_line(const struct process *process, char ret[static NB_PROCESS_
         nb_text_copy_line(process->error + begin, end - begin, ret, NB_PROCESS_ERROR_SIZE);
 }
 
-int nb_process_run(const char *const argv[], const void *input, size_t input_len, struct nb_secret *output,
-                   struct nb_process_result *ret_result) {
-        struct process process = { .pid = -1, .fds = { -1, -1, -1 }, .input = input, .input_len = input_len, .output = output };
+int nb_process_run(const char *const argv[], const void *input, size_t input_len,
+                   struct nb_secret *output, struct nb_process_result *ret_result) {
+        struct process process = { .pid = -1,
+                                   .fds = { -1, -1, -1 },
+                                   .input = input,
+                                   .input_len = input_len,
+                                   .output = output };
         struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
         int r, status = 0;
 
@@ -203,7 +212,7 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         for (int i = 0; i < _STREAM_N; i++)
                 close_stream(&process, i);
         if (process.pid > 0) {
-                /* With its pipes closed it may wait for ever. */
+                /* A program that has closed its pipes may never exit. */
                 if (r < 0)
                         (void)kill(process.pid, SIGKILL);
                 status = reap(process.pid);
@@ -213,7 +222,8 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         (void)sigaction(SIGPIPE, &before, NULL);
         if (r < 0)
                 return r;
-        /* Where posix_spawnp() cannot tell that there is no such program, as under valgrind, its child ends so. */
+        /* If posix_spawnp() cannot report a missing program, for example under valgrind, its child
+         * exits with this status. */
         if (status == 127)
                 return -ENOENT;
         if (output)

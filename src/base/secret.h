@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A secret has one address, one length and one end: mapped pages of its own, locked (best effort), left out of
- * core dumps, wiped in a forked child, zeroed before they are unmapped. There is no way to grow one, since realloc
- * leaves copies behind.
- */
+/* Memory for a secret: mapped pages that hold nothing else, locked (best effort), excluded from
+ * core dumps, wiped in a forked child, and zeroed before they are unmapped. It cannot grow, since
+ * realloc leaves copies behind. */
 
 #include <stddef.h>
 
@@ -24,5 +22,5 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size);
 /* Appends; 0, or -E2BIG with nothing changed. */
 int nb_secret_append(struct nb_secret *secret, const void *data, size_t len);
 
-/* Zeroes, unmaps and empties; also fine on an empty one. */
+/* Zeroes and unmaps it. It may be empty. */
 void nb_secret_done(struct nb_secret *secret);

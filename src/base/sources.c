@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +12,24 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
+#include "base/stop.h"
 
-/* strerror() is not for threads, and curl may run one for name resolution: %m takes errno. */
-static int unreadable(const char *origin, int error, struct nb_failure *f) {
-        errno = error;
-        if (error == EFBIG)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, error, "%s is larger than %d KiB", origin,
-                                      NB_CONFIG_MAX / 1024);
-        if (error == EBADF)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, error, "%s is not a regular file", origin);
-        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, error, "%s cannot be read: %m", origin);
+static int unreadable(const char *origin, int r, struct nb_failure *f) {
+        if (r == -EFBIG)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "%s is larger than %d KiB",
+                                      origin, NB_CONFIG_MAX / 1024);
+        if (r == -EBADF)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "%s is not a regular file",
+                                      origin);
+        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "%s cannot be read: %m", origin);
 }
 
-/* Of the network side; -1 on the root side. */
-static int given_fd = -1;
-
-void nb_sources_use_given(int runtime_fd) {
-        given_fd = runtime_fd;
+void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory) {
+        *ret_sources = (struct nb_sources){
+                .config_directory = config_directory,
+                .credentials_directory = getenv("CREDENTIALS_DIRECTORY"),
+                .runtime_fd = -1,
+        };
 }
 
 int nb_given_name(const char *path, char ret_name[static NAME_MAX + 1]) {
@@ -52,7 +54,8 @@ int nb_given_name(const char *path, char ret_name[static NAME_MAX + 1]) {
 }
 
 static bool is_given(const char *name) {
-        return !strncmp(name, NB_GIVEN_PREFIX, strlen(NB_GIVEN_PREFIX)) || !strcmp(name, NB_GIVEN_TEMPORARY);
+        return !strncmp(name, NB_GIVEN_PREFIX, strlen(NB_GIVEN_PREFIX)) ||
+               !strcmp(name, NB_GIVEN_TEMPORARY);
 }
 
 int nb_sources_forget_given(int runtime_fd) {
@@ -78,201 +81,414 @@ int nb_sources_forget_given(int runtime_fd) {
         return r;
 }
 
-/* The size is that of now; a file that grows meanwhile is read to its end, as far as there is room. */
-static int read_all(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
-        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
-        struct stat st;
-        ssize_t n;
-        int r;
+/* --- What is kept in memory --- */
 
-        if (fstat(fd, &st) < 0)
-                return -errno;
-        if (!S_ISREG(st.st_mode))
-                return -EBADF;
-        if ((uint64_t)st.st_size > max)
-                return -EFBIG;
-        r = nb_secret_init(&secret, (size_t)st.st_size + 1);
+enum kept_kind { KEPT_FILE, KEPT_FOLDER, KEPT_CREDENTIAL };
+
+struct nb_kept {
+        enum kept_kind kind;
+        bool is_put; /* by nb_sources_put*(), not read */
+        char *name;
+        int r; /* of the reading */
+        struct nb_secret data;
+        struct stat st;
+        struct nb_kept *next;
+};
+
+static void kept_free(struct nb_kept *kept) {
+        nb_secret_done(&kept->data);
+        free(kept->name);
+        free(kept);
+}
+
+void nb_sources_done(struct nb_sources *sources) {
+        while (sources->kept) {
+                struct nb_kept *kept = sources->kept;
+
+                sources->kept = kept->next;
+                kept_free(kept);
+        }
+        sources->is_keeping = false;
+}
+
+/* The newest one of that name. */
+static const struct nb_kept *find_kept(const struct nb_sources *sources, enum kept_kind kind,
+                                       const char *name) {
+        const struct nb_kept *kept = sources->kept;
+
+        while (kept && (kept->kind != kind || strcmp(kept->name, name) != 0))
+                kept = kept->next;
+        return kept;
+}
+
+static int copy_secret(const struct nb_secret *data, struct nb_secret *ret) {
+        int r = nb_secret_init(ret, data->len);
+
         if (r < 0)
                 return r;
-        while (secret.len < secret.size && (n = read(fd, secret.data + secret.len, secret.size - secret.len)) != 0) {
-                if (n < 0)
-                        return -errno;
-                secret.len += (size_t)n;
-        }
-        if (secret.len > (size_t)st.st_size)
-                return -EAGAIN;
-        secret.data[secret.len] = '\0';
-        *ret = secret;
-        secret = (struct nb_secret)NB_SECRET_INIT;
+        ret->data[data->len] = '\0';
+        return data->len > 0 ? nb_secret_append(ret, data->data, data->len) : 0;
+}
+
+static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *ret,
+                     struct stat *ret_stat) {
+        if (kept->r < 0)
+                return kept->r;
+        if (kept->data.len > max)
+                return -EFBIG;
         if (ret_stat)
-                *ret_stat = st;
+                *ret_stat = kept->st;
+        return copy_secret(&kept->data, ret);
+}
+
+/* Returns `r`, the result of the reading, or -ENOMEM. `data` and `st` may be NULL. */
+static int keep(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
+                const struct nb_secret *data, const struct stat *st) {
+        struct nb_kept *kept;
+
+        if (!sources->is_keeping || r == -ENOMEM)
+                return r;
+        kept = calloc(1, sizeof(*kept));
+        if (!kept)
+                return -ENOMEM;
+        kept->kind = kind;
+        kept->name = strdup(name);
+        kept->r = r;
+        if (!kept->name || (r >= 0 && data && copy_secret(data, &kept->data) < 0)) {
+                kept_free(kept);
+                return -ENOMEM;
+        }
+        if (r >= 0 && st)
+                kept->st = *st;
+        kept->next = sources->kept;
+        sources->kept = kept;
+        return r;
+}
+
+static int put(struct nb_sources *sources, enum kept_kind kind, const char *name, mode_t mode,
+               const struct nb_secret *value) {
+        const struct stat st = { .st_mode = S_IFREG | mode };
+
+        sources->is_keeping = true;
+        if (keep(sources, kind, name, value || kind == KEPT_FOLDER ? 0 : -ENOENT, value, &st) ==
+            -ENOMEM)
+                return -ENOMEM;
+        sources->kept->is_put = true;
         return 0;
 }
 
-int nb_sources_read(const char *path, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+int nb_sources_put(struct nb_sources *sources, const char *credential,
+                   const struct nb_secret *value) {
+        return put(sources, KEPT_CREDENTIAL, credential, 0400, value);
+}
+
+int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mode,
+                        const struct nb_secret *value) {
+        return put(sources, KEPT_FILE, path, mode, value);
+}
+
+int nb_sources_put_folder(struct nb_sources *sources, const char *path) {
+        return put(sources, KEPT_FOLDER, path, 0, NULL);
+}
+
+/* --- Files --- */
+
+static int read_path(const struct nb_sources *sources, const char *path, size_t max,
+                     struct nb_secret *ret, struct stat *ret_stat) {
         _cleanup_(nb_closep) int fd = -1;
         char name[NAME_MAX + 1];
 
-        if (given_fd >= 0 && nb_given_name(path, name) >= 0)
-                fd = openat(given_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
-        /* Settings may be links (configuration managers make them), so the path is opened with links followed. */
+        if (sources->runtime_fd >= 0 && nb_given_name(path, name) >= 0)
+                fd = openat(sources->runtime_fd, name,
+                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+        /* Links are followed: configuration managers create them. */
         if (fd < 0)
                 fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        return fd < 0 ? -errno : read_all(fd, max, ret, ret_stat);
+        return fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
 }
 
-static int each_file(const char *path, nb_config_each each, void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_config_document document = { .origin = path, .path = path };
+int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
+                    struct stat *ret_stat) {
+        const struct nb_kept *kept = find_kept(sources, KEPT_FILE, path);
         struct stat st = { 0 };
         int r;
 
-        r = nb_sources_read(path, NB_CONFIG_MAX, &text, &st);
-        /* A link that leads nowhere is somebody's setting that would not take effect. */
-        if (r == -ENOENT && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        if (kept)
+                return read_kept(kept, max, ret, ret_stat);
+        r = read_path(sources, path, max, ret, &st);
+        if (r >= 0 && ret_stat)
+                *ret_stat = st;
+        return keep(sources, KEPT_FILE, path, r, ret, &st);
+}
+
+int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
+                           struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        ssize_t n = 1;
+
+        if (nb_secret_init(&text, max + 1) < 0)
+                return nb_failure_set_memory(f);
+        while (n != 0 && text.len <= max) {
+                struct pollfd polls[] = { { .fd = fd, .events = POLLIN },
+                                          { .fd = nb_stop_fd(), .events = POLLIN } };
+
+                if (poll(polls, N_ELEMENTS(polls), -1) > 0 && polls[1].revents)
+                        return -ECANCELED;
+                if (!polls[0].revents)
+                        continue;
+                n = read(fd, text.data + text.len, text.size - text.len);
+                if (n < 0 && errno != EINTR)
+                        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
+                                              "cannot read '%s': %m", name);
+                text.len += n > 0 ? (size_t)n : 0;
+        }
+        if (text.len > max)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EFBIG,
+                                      "'%s' is larger than %zu bytes", name, max);
+        *ret = text;
+        text = (struct nb_secret)NB_SECRET_INIT;
+        return 0;
+}
+
+/* --- Documents --- */
+
+static int each_file(struct nb_sources *sources, const char *path, nb_config_each each,
+                     void *userdata, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_config_document document = { .origin = path, .path = path };
+        const struct nb_kept *kept = find_kept(sources, KEPT_FILE, path);
+        struct stat st = { 0 };
+        int r;
+
+        r = nb_sources_read(sources, path, NB_CONFIG_MAX, &text, &st);
+        /* A dangling link is an error: its settings would not take effect. */
+        if (r == -ENOENT && ((kept && kept->is_put) || lstat(path, &st) < 0))
                 return 0;
         if (r < 0)
-                return unreadable(path, -r, f);
+                return unreadable(path, r, f);
         document.data = text.data;
         document.len = text.len;
         document.is_exposed = st.st_mode & 0007;
         return each(userdata, &document, f);
 }
 
-static int each_named(const char *folder, const char *name, nb_config_each each, void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_freep) char *path = NULL;
+struct names {
+        char names[NB_CONFIG_FILES_MAX][NAME_MAX + 1];
+        size_t n;
+};
 
-        if (asprintf(&path, "%s/%s", folder, name) < 0)
-                return nb_failure_set_memory(f);
-        return each_file(path, each, userdata, f);
+/* Adds the name of a document, once. */
+static int add_name(struct names *names, const char *name) {
+        size_t len = strlen(name);
+
+        if (name[0] == '.' || len <= 5 || len > NAME_MAX || strcmp(name + len - 5, ".yaml") != 0)
+                return 0;
+        for (size_t i = 0; i < names->n; i++)
+                if (!strcmp(names->names[i], name))
+                        return 0;
+        if (names->n == NB_CONFIG_FILES_MAX)
+                return -E2BIG;
+        (void)strcpy(names->names[names->n++], name);
+        return 0;
 }
 
-static int is_yaml(const struct dirent *entry) {
-        size_t len = strlen(entry->d_name);
+static int list_folder(const char *folder, struct names *names) {
+        DIR *stream = opendir(folder);
+        struct dirent *entry;
+        int r = 0;
 
-        return entry->d_name[0] != '.' && len > 5 && !strcmp(entry->d_name + len - 5, ".yaml");
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b) {
-        return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int each_in_folder(const char *folder, nb_config_each each, void *userdata, struct nb_failure *f) {
-        struct dirent **entries = NULL;
-        int n, r = 0;
-
-        n = scandir(folder, &entries, is_yaml, by_name);
-        if (n < 0)
-                return errno == ENOENT ? 0 : unreadable(folder, errno, f);
-        if (n > NB_CONFIG_FILES_MAX)
-                r = nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG, "%s holds %d files; %d at the most are read", folder, n,
-                                   NB_CONFIG_FILES_MAX);
-        for (int i = 0; i < n; i++) {
-                if (r >= 0)
-                        r = each_named(folder, entries[i]->d_name, each, userdata, f);
-                free(entries[i]);
-        }
-        free(entries);
+        if (!stream)
+                return -errno;
+        while (r >= 0 && (errno = 0, entry = readdir(stream)))
+                r = add_name(names, entry->d_name);
+        if (r >= 0)
+                r = -errno;
+        (void)closedir(stream);
         return r;
 }
 
-static const char *const *store_folders;
+/* Adds the files that are in memory: those that were put there, and after the privileges are
+ * dropped all that were read before. */
+static int list_kept(const struct nb_sources *sources, const char *folder, struct names *names) {
+        size_t len = strlen(folder);
 
-void nb_sources_use_stores(const char *const *folders) {
-        store_folders = folders;
+        for (const struct nb_kept *kept = sources->kept; kept; kept = kept->next)
+                if (kept->kind == KEPT_FILE && !strncmp(kept->name, folder, len) &&
+                    kept->name[len] == '/' && !strchr(kept->name + len + 1, '/') &&
+                    add_name(names, kept->name + len + 1) < 0)
+                        return -E2BIG;
+        return 0;
 }
 
-static int read_below(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+static int compare_names(const void *a, const void *b) {
+        return strcmp(a, b);
+}
+
+static int each_in_folder(struct nb_sources *sources, const char *folder, nb_config_each each,
+                          void *userdata, struct nb_failure *f) {
+        const struct nb_kept *kept = find_kept(sources, KEPT_FOLDER, folder);
+        char path[PATH_MAX + NAME_MAX + 2];
+        struct names names = { .n = 0 };
+        int r;
+
+        r = kept ? kept->r
+                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, NULL);
+        if (r >= 0 || r == -ENOENT)
+                r = list_kept(sources, folder, &names);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r == -E2BIG)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
+                                      "%s contains more than %d files", folder,
+                                      NB_CONFIG_FILES_MAX);
+        if (r < 0)
+                return unreadable(folder, r, f);
+        qsort(names.names, names.n, sizeof(names.names[0]), compare_names);
+        /* Each file is kept, even if an earlier one is refused. */
+        for (size_t i = 0; i < names.n && sources->is_keeping; i++) {
+                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+
+                (void)snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
+                (void)nb_sources_read(sources, path, NB_CONFIG_MAX, &ignored, NULL);
+        }
+        for (size_t i = 0; i < names.n; i++) {
+                (void)snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
+                r = each_file(sources, path, each, userdata, f);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- Credentials --- */
+
+static int read_below(const char *folder, const char *name, size_t max, struct nb_secret *ret,
+                      struct stat *ret_stat) {
         _cleanup_(nb_closep) int fd = -1;
         int r = nb_folder_open(folder, &fd);
 
         return r < 0 ? r : nb_file_read_secret(fd, name, max, ret, ret_stat);
 }
 
-int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
+/* The mode is that with which others can reach it: none where they cannot look into the folder. */
+int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
+                           struct stat *ret_stat) {
         _cleanup_(nb_closep) int folder_fd = -1;
         _cleanup_(nb_closep) int fd = -1;
+        struct stat st;
         int r = nb_folder_open(folder, &folder_fd);
 
         if (r < 0)
                 return r;
+        if (fstat(folder_fd, &st) < 0)
+                return -errno;
         fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        return fd < 0 ? -errno : read_all(fd, max, ret, ret_stat);
-}
-
-/* What a store holds is delivered for the service alone, whatever its mode is there. */
-static int read_stored(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
-        struct stat st = { 0 };
-        int r = -ENOENT;
-
-        for (size_t i = 0; r == -ENOENT && store_folders && store_folders[i]; i++)
-                r = nb_sources_read_stored(store_folders[i], name, max, ret, &st);
-        if (r < 0)
-                return r;
-        st.st_mode &= ~(mode_t)0007;
-        *ret_stat = st;
+        r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
+        /* The CA of a cluster is no secret. */
+        if (r >= 0 && (!(st.st_mode & S_IXOTH) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO)))
+                ret_stat->st_mode &= ~(mode_t)0007;
         return r;
 }
 
-static int read_credential(const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
-        const char *folder = getenv("CREDENTIALS_DIRECTORY");
+static int read_stored(const struct nb_sources *sources, const char *name, size_t max,
+                       struct nb_secret *ret, struct stat *ret_stat) {
+        int r = -ENOENT;
 
-        return folder ? read_below(folder, name, max, ret, ret_stat) : read_stored(name, max, ret, ret_stat);
+        for (size_t i = 0; r == -ENOENT && sources->stores && sources->stores[i]; i++)
+                r = nb_sources_read_stored(sources->stores[i], name, max, ret, ret_stat);
+        return r;
 }
 
-static int each_credential(nb_config_each each, void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_config_document document = { .origin = "credential '" NB_CREDENTIAL_CONFIG "'" };
-        struct stat st;
+/* systemd delivers with mode 0400 what others can read in the store that it comes from. */
+static mode_t find_mode(const char *name, const struct nb_secret *delivered) {
+        static const char *const folders[] = { "/etc/credstore", "/run/credstore",
+                                               "/usr/local/lib/credstore", "/usr/lib/credstore" };
+
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
+                struct stat st = { 0 };
+
+                if (nb_sources_read_stored(folders[i], name, delivered->len, &stored, &st) >= 0 &&
+                    stored.len > 0 && stored.len == delivered->len &&
+                    !memcmp(stored.data, delivered->data, stored.len))
+                        return st.st_mode & 0007;
+        }
+        return 0;
+}
+
+static int read_credential(struct nb_sources *sources, const char *name, size_t max,
+                           struct nb_secret *ret, struct stat *ret_stat) {
+        const char *folder = sources->credentials_directory;
+        const struct nb_kept *entry = find_kept(sources, KEPT_CREDENTIAL, name);
         int r;
 
-        r = read_credential(NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
+        if (entry)
+                return read_kept(entry, max, ret, ret_stat);
+        r = folder ? read_below(folder, name, max, ret, ret_stat)
+                   : read_stored(sources, name, max, ret, ret_stat);
+        if (r >= 0 && folder)
+                ret_stat->st_mode |= find_mode(name, ret);
+        return keep(sources, KEPT_CREDENTIAL, name, r, ret, ret_stat);
+}
+
+static int each_credential(struct nb_sources *sources, nb_config_each each, void *userdata,
+                           struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_config_document document = { .origin = "credential '" NB_CREDENTIAL_CONFIG "'" };
+        struct stat st = { 0 };
+        int r;
+
+        r = read_credential(sources, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
-                return unreadable(document.origin, -r, f);
+                return unreadable(document.origin, r, f);
         document.data = text.data;
         document.len = text.len;
         document.is_exposed = st.st_mode & 0007;
         return each(userdata, &document, f);
 }
 
-int nb_sources_config(const char *directory, nb_config_each each, void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_freep) char *folder = NULL;
+int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *userdata,
+                      struct nb_failure *f) {
+        const char *directory = sources->config_directory;
+        char path[PATH_MAX];
         int r;
 
-        if (!directory)
-                return each_credential(each, userdata, f);
-        if (asprintf(&folder, "%s/config.yaml.d", directory) < 0)
-                return nb_failure_set_memory(f);
-        r = each_named(directory, "config.yaml", each, userdata, f);
-        if (r < 0)
-                return r;
-        r = each_in_folder(folder, each, userdata, f);
-        if (r < 0)
-                return r;
-        return each_credential(each, userdata, f);
+        if (directory) {
+                if (snprintf(path, sizeof(path), "%s/config.yaml", directory) >= (int)sizeof(path))
+                        return unreadable(directory, -ENAMETOOLONG, f);
+                r = each_file(sources, path, each, userdata, f);
+                if (r < 0)
+                        return r;
+                (void)snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
+                r = each_in_folder(sources, path, each, userdata, f);
+                if (r < 0)
+                        return r;
+        }
+        return each_credential(sources, each, userdata, f);
 }
 
-int nb_sources_credential(const char *name, size_t max, struct nb_secret *ret, struct nb_failure *f) {
+int nb_sources_credential(struct nb_sources *sources, const char *name, size_t max,
+                          struct nb_secret *ret, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
-        struct stat st;
+        struct stat st = { 0 };
         int r;
 
-        r = read_credential(name, max, &secret, &st);
+        r = read_credential(sources, name, max, &secret, &st);
         if (r == -ENOENT)
                 return r;
         if (r == -EBADF || r == -ELOOP)
-                return nb_failure_set(f, NB_TOKEN_MALFORMED, -r, "credential '%s' is not a regular file", name);
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, r == -EFBIG ? NB_TOKEN_MALFORMED : NB_TOKEN_MISSING, -r,
+                return nb_failure_set(f, NB_TOKEN_MALFORMED, r,
+                                      "credential '%s' is not a regular file", name);
+        if (r < 0)
+                return nb_failure_set(f, r == -EFBIG ? NB_TOKEN_MALFORMED : NB_TOKEN_MISSING, r,
                                       "credential '%s' cannot be read: %m", name);
-        }
         if (st.st_mode & 0007)
                 return nb_failure_set(f, NB_TOKEN_EXPOSED, EPERM,
-                                      "credential '%s' has mode %04o; expected no access for others", name,
-                                      st.st_mode & 07777);
+                                      "credential '%s' has mode %04o, here or in its credential "
+                                      "store; expected no access for others",
+                                      name, st.st_mode & 07777);
         *ret = secret;
         secret = (struct nb_secret)NB_SECRET_INIT;
         return 0;
@@ -283,13 +499,14 @@ int nb_sources_folder(const char *variable, int *ret_fd, struct nb_failure *f) {
         int r;
 
         if (!path || path[0] != '/')
-                return nb_failure_set(f, NB_USAGE, EINVAL, "$%s is not set to an absolute path; systemd sets it for the unit",
-                                      variable);
+                return nb_failure_set(
+                        f, NB_USAGE, EINVAL,
+                        "$%s is not set to an absolute path; systemd sets it for the unit",
+                        variable);
         r = nb_folder_open(path, ret_fd);
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_USAGE, -r, "$%s: '%s' cannot be opened: %m", variable, path);
-        }
+        if (r < 0)
+                return nb_failure_set(f, NB_USAGE, r, "$%s: '%s' cannot be opened: %m", variable,
+                                      path);
         return 0;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Where settings and credentials are found: the folder of configuration files and $CREDENTIALS_DIRECTORY. Bytes only;
- * what they mean is for format/.
+ * Reads the files that settings, credentials and state come from, as bytes. Every function takes a
+ * `struct nb_sources`, which says where they are; the main function of each program fills it in.
  */
 
 #include <limits.h>
@@ -21,10 +21,27 @@
 #define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN "node-bootstrap.tls-bootstrap-token"
 #define NB_CREDENTIAL_KUBECONFIG "node-bootstrap.kubeconfig"
 #define NB_CREDENTIAL_CLUSTER_INFO "node-bootstrap.cluster-info"
-#define NB_NODE_PASSWORD_FILE "/etc/rancher/node/password" /* where k3s and RKE2 have it */
-#define NB_GIVEN_PREFIX "given-"                           /* of the copies in the runtime directory */
-#define NB_GIVEN_TEMPORARY ".given.tmp"                    /* of one in the making */
-#define NB_GIVEN_PATH_MAX 200                              /* bytes of a path that can be handed over as such a copy */
+#define NB_NODE_PASSWORD_FILE "/etc/rancher/node/password" /* of k3s and RKE2 */
+#define NB_GIVEN_PREFIX "given-"        /* of the copies in the runtime directory */
+#define NB_GIVEN_TEMPORARY ".given.tmp" /* of an unfinished one */
+#define NB_GIVEN_PATH_MAX 200           /* bytes of a path that can be copied */
+
+struct nb_sources {
+        const char *config_directory;      /* NULL: read no configuration files */
+        const char *credentials_directory; /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
+        const char *const *stores; /* credential stores to read instead, in order of precedence,
+                                      up to a NULL; NULL: none */
+        int runtime_fd;  /* folder of the copies that the installer made; -1: none. Never set on the
+                            root side: the network side can replace those copies. */
+        bool is_keeping; /* keep in memory what is read, for reads after privileges are dropped */
+        struct nb_kept *kept;
+};
+
+/* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
+void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
+
+/* Wipes what was kept in memory. */
+void nb_sources_done(struct nb_sources *sources);
 
 /* `origin` names the document for people: a path, or "credential 'node-bootstrap.config'". */
 struct nb_config_document {
@@ -34,50 +51,64 @@ struct nb_config_document {
         size_t len;
         bool is_exposed; /* others can read it */
 };
-typedef int (*nb_config_each)(void *userdata, const struct nb_config_document *document, struct nb_failure *f);
+typedef int (*nb_config_each)(void *userdata, const struct nb_config_document *document,
+                              struct nb_failure *f);
 
 /*
- * Calls `each` for config.yaml, then the *.yaml of config.yaml.d sorted by name (C locale), then the credential: weakest
- * first. What is not there is passed over; `directory` NULL: the credential alone. Fails with NB_SETTINGS_UNREADABLE, or with what `each` said.
+ * Calls `each` for config.yaml, then the *.yaml of config.yaml.d sorted by name (C locale), then
+ * the credential: later ones take precedence. Missing files are skipped. NB_SETTINGS_UNREADABLE, or
+ * the failure of `each`.
  */
-int nb_sources_config(const char *directory, nb_config_each each, void *userdata, struct nb_failure *f);
+int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *userdata,
+                      struct nb_failure *f);
 
 /*
- * Reads a credential into a secret. -ENOENT (and no failure set) when there is none; NB_TOKEN_EXPOSED when others may
- * read it: systemd delivers 0400, or from 257 on 0440 with an ACL, so only the bits for others count.
+ * Reads a credential. -ENOENT without a failure if there is none. NB_TOKEN_EXPOSED if others can
+ * read it, here or in the credential store it comes from: systemd delivers it with mode 0400, or
+ * from 257 on with 0440 and an ACL, so only the bits for others matter.
  */
-int nb_sources_credential(const char *name, size_t max, struct nb_secret *ret, struct nb_failure *f);
+int nb_sources_credential(struct nb_sources *sources, const char *name, size_t max,
+                          struct nb_secret *ret, struct nb_failure *f);
+
+/* Reads a credential from a store as systemd does, which follows links there. -ENOENT; -EBADF if it
+ * is not a regular file; -EFBIG above `max`; -errno. ret_stat->st_mode has the access of others. */
+int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
+                           struct stat *ret_stat);
 
 /*
- * For who asks outside of the service what it would get: where there is no $CREDENTIALS_DIRECTORY, credentials are taken from these
- * folders, strongest first, up to NULL. Borrowed; NULL: no longer.
- */
-void nb_sources_use_stores(const char *const *folders);
-
-/*
- * Reads one as systemd would deliver it from such a folder: links followed, whoever made them there is root or the administrator's tool.
- * -ENOENT; -EBADF when it is no regular file; -EFBIG above `max`; -errno.
- */
-int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret, struct stat *ret_stat);
-
-/*
- * Reads a file that settings name, links followed. 0; -EBADF when it is no regular file; -EFBIG above `max`; -errno.
- * ret_stat may be NULL.
+ * Reads a file that settings name; links are followed. 0; -EBADF if it is not a regular file;
+ * -EFBIG above `max`; -errno. ret_stat may be NULL.
  *
- * The network side cannot read what only root may. So the installer leaves copies of such files in the runtime
- * directory before (install/give.h), and nb_sources_use_given() makes this function look there first. The root side
- * never calls that: it would read what the network side can replace.
+ * The network side cannot read files that only root may read. So the installer copies them to the
+ * runtime directory first (install/give.h); such a copy is preferred where `runtime_fd` is set.
  */
-int nb_sources_read(const char *path, size_t max, struct nb_secret *ret, struct stat *ret_stat);
-void nb_sources_use_given(int runtime_fd); /* borrowed; -1: no longer */
+int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
+                    struct stat *ret_stat);
 
-/* Removes all copies; the network side does so as soon as it has read them. */
+/* Reads a descriptor to its end, "standard input" for messages. -ECANCELED without a failure if
+ * stopping was requested. NB_SETTINGS_UNREADABLE. */
+int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
+                           struct nb_failure *f);
+
+/* Adds a credential to what is kept in memory; NULL marks it as missing. 0 or -ENOMEM. */
+int nb_sources_put(struct nb_sources *sources, const char *credential,
+                   const struct nb_secret *value);
+
+/* The same for a file, which its folder then also lists, and for a folder, whose files on disk are
+ * ignored. */
+int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mode,
+                        const struct nb_secret *value);
+int nb_sources_put_folder(struct nb_sources *sources, const char *path);
+
+/* Removes all copies. The network side does so as soon as it has read them. */
 int nb_sources_forget_given(int runtime_fd);
 
-/* The name of the copy of a path: NB_GIVEN_PREFIX and the path, escaped as systemd-escape(1) does. -ENAMETOOLONG. */
+/* The name of the copy of a path: NB_GIVEN_PREFIX, and the path as systemd-escape(1) escapes it.
+ * -ENAMETOOLONG. */
 int nb_given_name(const char *path, char ret_name[static NAME_MAX + 1]);
 
-/* Opens the folder that an environment variable of systemd names ($STATE_DIRECTORY, ...). NB_USAGE when it is not set. */
+/* Opens the folder in an environment variable that systemd sets, such as $STATE_DIRECTORY. NB_USAGE
+ * if it is not set. */
 int nb_sources_folder(const char *variable, int *ret_fd, struct nb_failure *f);
 
 /* The host name as the kernel has it. */

@@ -39,6 +39,13 @@ bool nb_stop_is_requested(void) {
         return wait_ms(0);
 }
 
+int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms) {
+        polls[0] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+        if (poll(polls, n, ms > INT_MAX ? INT_MAX : (int)ms) < 0)
+                return errno == EINTR ? 0 : -errno;
+        return polls[0].revents ? -ECANCELED : 0;
+}
+
 int nb_stop_wait(uint64_t ms) {
         uint64_t end = nb_now_ms() + ms;
 

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The wish to stop: SIGTERM or SIGINT, turned into a descriptor that everything that waits also waits for.
- * `systemctl stop` during a wait so ends at once and in order.
+ * The wish to stop: SIGTERM or SIGINT, turned into a descriptor that everything that waits also
+ * waits for. `systemctl stop` during a wait so ends at once and in order.
  */
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,5 +20,9 @@ int nb_stop_fd(void);
 
 bool nb_stop_is_requested(void);
 
-/* Waits; 0 when the time is over, -ECANCELED when stopping was asked for. The one place where the program sleeps. */
+/* poll(2) for up to `ms`. polls[0] is reserved for the stop request, and is filled in. 0,
+ * -ECANCELED, -errno. */
+int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms);
+
+/* Waits; 0 when the time is over, -ECANCELED when stopping was asked for. */
 int nb_stop_wait(uint64_t ms);

@@ -2,32 +2,42 @@
 #pragma once
 
 /*
- * One line at the foot of a terminal, redrawn in place each second: what is waited for, and for how long. It is for who has typed the command. Where
- * the descriptor is no terminal, or one that another job has (as a unit's StandardError=tty), or where escape sequences are unwanted, nothing
- * of it is written. log.c keeps its lines and this one apart.
+ * One line at the foot of a terminal that is rewritten in place: what a command is waiting for.
+ * Nothing is drawn if the descriptor is no terminal, if escape sequences are unwanted, or while
+ * another job is in the foreground. log.c removes the line before it prints and draws it again.
  */
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
-#define NB_TERMINAL_LINE_SIZE 1024
-#define NB_TERMINAL_WAITING "Waiting since " /* so begins what STATUS= says of a wait, with date, time and " UTC" after it */
-
-/* It is a terminal, and neither TERM=dumb nor NO_COLOR says that it takes no escape sequences. */
+/* True on a terminal, unless TERM=dumb or NO_COLOR is set. */
 bool nb_terminal_takes_escapes(int fd);
 
-/* The line for a terminal of so many columns; pure. "Waiting since DATE UTC for X" becomes "Waiting 12 s for X", any other text "X, 12 s". */
-void nb_terminal_line_format(const char *text, uint64_t elapsed_ms, unsigned columns, char ret[static NB_TERMINAL_LINE_SIZE]);
+/* How many bytes of a UTF-8 text fit into so many columns. */
+size_t nb_terminal_cut(const char *text, size_t columns);
 
-/* Draws it from now on. 1; 0 when there is to be none; -errno. */
-int nb_terminal_line_begin(int fd);
+/* False if no line will be drawn. */
+bool nb_terminal_line_begin(int fd);
 
-/* What is waited for. The time begins anew, unless it is the same wait by its date. */
+/* One line of printable text; "" removes it. */
 void nb_terminal_line_set(const char *text);
 
-/* Around whatever else is written to the terminal. */
+/* Call them around any other output to the terminal. */
 void nb_terminal_line_hide(void);
 void nb_terminal_line_show(void);
 
-/* Takes it away. */
 void nb_terminal_line_end(void);
+
+/*
+ * The console of a machine may stop taking output: flow control at its other end, a full buffer, or
+ * nobody who reads. Whatever is written there is written elsewhere, too, so it must not hold up a
+ * join for longer than a moment.
+ */
+#define NB_CONSOLE_WAIT_MS 1000
+
+/* Makes writes to the open file `fd` non-blocking, for every process that shares it. 0, -errno. */
+int nb_console_init(int fd);
+
+/* Writes all of it; gives up when nothing has been accepted for `wait_ms`: -ETIMEDOUT. 0, -errno.
+ */
+int nb_console_write(int fd, const char *text, size_t len, int wait_ms);

@@ -17,8 +17,7 @@ size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point) {
                 *ret_code_point = s[0];
                 return 1;
         }
-        n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3
-                                            : 2;
+        n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
         if (s[0] < 0xc2 || s[0] > 0xf4 || n > len)
                 return 0;
         code_point = s[0] & (0x7fU >> n);
@@ -27,15 +26,18 @@ size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point) {
                         return 0;
                 code_point = code_point << 6 | (s[i] & 0x3f);
         }
-        if (code_point < least[n] || code_point > 0x10ffff || (code_point >= 0xd800 && code_point <= 0xdfff))
+        if (code_point < least[n] || code_point > 0x10ffff ||
+            (code_point >= 0xd800 && code_point <= 0xdfff))
                 return 0;
         *ret_code_point = code_point;
         return n;
 }
 
 bool nb_code_point_is_control(uint32_t code_point) {
-        return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || (code_point >= 0x2028 && code_point <= 0x202e) ||
-               (code_point >= 0x2066 && code_point <= 0x2069) || code_point == 0xfeff || (code_point & 0xfffe) == 0xfffe;
+        return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+               (code_point >= 0x2028 && code_point <= 0x202e) ||
+               (code_point >= 0x2066 && code_point <= 0x2069) || code_point == 0xfeff ||
+               (code_point & 0xfffe) == 0xfffe;
 }
 
 bool nb_text_is_printable(const char *text, size_t len) {
@@ -70,6 +72,25 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {
         ret[used] = '\0';
 }
 
+void nb_text_list_add(char *list, size_t size, const char *name) {
+        static const char separator[] = ", ", more[] = "...";
+        size_t len = strlen(list), name_len = strlen(name);
+        const char *before = len > 0 ? separator : "";
+
+        for (const char *p = list; *p; p += strspn(p, separator)) {
+                size_t n = strcspn(p, ",");
+
+                if ((n == name_len && memcmp(p, name, n) == 0) || strcmp(p, more) == 0)
+                        return;
+                p += n;
+        }
+        /* So that "..." fits as well. */
+        if (len + strlen(separator) + name_len + strlen(separator) + sizeof(more) > size)
+                name = more;
+        len += (size_t)snprintf(list + len, size - len, "%s", before);
+        nb_text_copy_line(name, strlen(name), list + len, size - len);
+}
+
 #define QUOTED_HEAD 56 /* bytes of what is cut */
 #define QUOTED_TAIL 32
 #define QUOTED_LINE_MAX 64
@@ -92,10 +113,13 @@ bool nb_text_has_letters(const char *text, size_t len) {
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
         size_t head = QUOTED_HEAD, tail = QUOTED_TAIL, word;
 
-        /* A long line of several words may be a pasted command, with a secret that has no form of its own. */
+        /* A long line of several words may be a pasted command that contains a secret without a
+         * recognizable form. */
         word = count_first_word(text, len);
-        if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX && nb_text_has_letters(text + word, len - word)) {
-                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word, text, len);
+        if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX &&
+            nb_text_has_letters(text + word, len - word)) {
+                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word,
+                               text, len);
                 return ret;
         }
         if (len <= NB_TEXT_QUOTED_MAX) {
@@ -106,6 +130,39 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
                 head--;
         while (tail > 0 && ((unsigned char)text[len - tail] & 0xc0) == 0x80)
                 tail--;
-        (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text, (int)tail, text + len - tail, len);
+        (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text,
+                       (int)tail, text + len - tail, len);
         return ret;
+}
+
+/* [a-z0-9]{6}\.[a-z0-9]{16} (Kubernetes cluster-bootstrap/token/api/types.go) */
+#define BOOTSTRAP_TOKEN_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"
+#define BOOTSTRAP_TOKEN_ID_LEN 6
+#define BOOTSTRAP_TOKEN_SECRET_LEN 16
+
+static bool has_bootstrap_token(const char *text) {
+        for (const char *dot = strchr(text, '.'); dot; dot = strchr(dot + 1, '.')) {
+                const char *id = dot - BOOTSTRAP_TOKEN_ID_LEN;
+
+                if (dot - text >= BOOTSTRAP_TOKEN_ID_LEN &&
+                    strspn(id, BOOTSTRAP_TOKEN_CHARACTERS) == BOOTSTRAP_TOKEN_ID_LEN &&
+                    strspn(dot + 1, BOOTSTRAP_TOKEN_CHARACTERS) >= BOOTSTRAP_TOKEN_SECRET_LEN)
+                        return true;
+        }
+        return false;
+}
+
+/* K10, hex digits, and :: (k3s pkg/clientaccess/token.go) */
+static bool has_k3s_token(const char *text) {
+        for (const char *p = strstr(text, "K10"); p; p = strstr(p + 1, "K10")) {
+                const char *hash = p + strlen("K10");
+
+                if (strncmp(hash + strspn(hash, "0123456789abcdefABCDEF"), "::", 2) == 0)
+                        return true;
+        }
+        return false;
+}
+
+bool nb_text_contains_token(const char *text) {
+        return has_bootstrap_token(text) || has_k3s_token(text);
 }

@@ -1,34 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Text from outside, made fit for one line on a terminal or in a journal field. */
+/* Makes text from other parties safe for a line on a terminal or a journal field. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the UTF-8 sequence at the beginning and its code point; 0 when it is not well-formed (Unicode 15, table
- * 3-7). */
+/* Length of the UTF-8 sequence at the beginning and its code point; 0 when it is not well-formed
+ * (Unicode 15, table 3-7). */
 size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point);
 
-/* C0, DEL and C1 controls; what YAML and terminals take for the end of a line: U+2028, U+2029; U+FEFF; what turns the direction of the text
- * around, so that a line reads as another one (U+202A to U+202E, U+2066 to U+2069); and U+FFFE, U+FFFF of each plane, which XML refuses. */
+/* C0, DEL and C1 controls; the line separators of YAML and terminals, U+2028 and U+2029; U+FEFF;
+ * the characters that change the direction of text, with which a line can be made to look like
+ * another one (U+202A to U+202E, U+2066 to U+2069); and U+FFFE and U+FFFF of each plane, which XML
+ * does not allow. */
 bool nb_code_point_is_control(uint32_t code_point);
 
 /* Well-formed UTF-8 without any of these. */
 bool nb_text_is_printable(const char *text, size_t len);
 
-/* Copies as much as fits, cut between characters; what is not printable becomes a space, or '?' where it is not
- * UTF-8. */
+/* Copies as much as fits, in whole characters. Characters that are not printable are replaced by a
+ * space, and invalid UTF-8 by '?'. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
+
+/* Adds a name to "a, b", once, as a line; "..." if it does not fit. `size`: of the whole list. */
+void nb_text_list_add(char *list, size_t size, const char *name);
 
 /* ASCII letters or digits, or anything beyond ASCII. */
 bool nb_text_has_letters(const char *text, size_t len);
 
-/*
- * In quotes, for a message. Of several words on a long line the first alone; of what is longer than NB_TEXT_QUOTED_MAX bytes beginning, end
- * and length: "'sha256:0123… 4567' (180 bytes)". What is at the end often is what is wrong with it. Returns `ret`. Not for a secret.
- */
+/* Quotes text for a message: only the first word of a long line; the beginning, the end and the
+ * length of a word above NB_TEXT_QUOTED_MAX bytes: "'sha256:0123… 4567' (180 bytes)", since the
+ * error is often at the end. Returns `ret`. Not for secrets. */
 #define NB_TEXT_QUOTED_MAX 96
 #define NB_TEXT_QUOTED_SIZE (NB_TEXT_QUOTED_MAX + 48)
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]);
+
+/* Whether it contains the form of a bootstrap token or of a k3s token, a damaged one included. Text
+ * that was refused is quoted in a message only if not. */
+bool nb_text_contains_token(const char *text);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A unit of systemd, asked of and told by systemctl(1), and what it writes to the journal, as it comes. Nothing here waits for
- * a job: whoever watches may go away, the job goes on.
+ * The state and properties of a systemd unit, by systemctl(1), and its journal entries. Nothing
+ * here waits for a job: if the caller is killed, the job goes on.
  */
 
 #include <stdbool.h>
@@ -11,54 +11,75 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/secret.h"
 
 struct nb_unit_state {
         char load[32];         /* LoadState: "loaded", "not-found", ... */
         char active[32];       /* ActiveState: "active", "activating", "failed", ... */
         char sub[32];          /* SubState */
-        char status[512];      /* StatusText, fit for one line */
-        bool has_job;          /* something was asked of it that is not done yet */
+        char status[512];      /* StatusText, control characters replaced */
+        int exit_status;       /* ExecMainStatus */
+        bool has_job;          /* a job is queued or running */
         uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
 };
 
-/* Whether systemd runs here at all: sd_booted(3). */
+/* sd_booted(3) */
 bool nb_systemd_is_running(void);
 
-/* Runs systemctl with these words, up to NULL; NB_SETUP_COMMAND_FAILED with what it said. */
+/* Runs systemctl with these words, up to NULL. NB_SETUP_COMMAND_FAILED with its error message. */
 int nb_systemctl(const char *const words[], struct nb_failure *f);
 
 /* NB_SETUP_COMMAND_FAILED. */
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
 
-/* It neither does anything nor is about to. */
+/*
+ * The output of `systemctl show`, one "Name=value" per line, for the functions below. `properties`
+ * is its whole option: "--property=LoadState,After". NB_SETUP_COMMAND_FAILED.
+ */
+int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret_text,
+                 struct nb_failure *f);
+
+/* The value of the first property of this name; NULL if there is none. `text` may be NULL. */
+const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len);
+
+/* The word after `word` in the value of a property (NULL: the first one); NULL at its end. `len` is
+ * the length of both. */
+const char *nb_unit_next_word(const char *text, const char *property, const char *word,
+                              size_t *len);
+bool nb_unit_has_word(const char *text, const char *property, const char *expected);
+
+/* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 
 struct nb_unit_entry {
-        uint64_t when_usec; /* CLOCK_REALTIME, when it was written */
+        uint64_t when_usec; /* CLOCK_REALTIME */
         char message_id[33];
         int priority;
         char message[1024];
-        char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure; "" where the entry is none */
-        char fields[_NB_FIELD_N][256]; /* as set with nb_log_field() by the unit; "" where not */
+        char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure, or "" */
+        char fields[_NB_FIELD_N][256]; /* as set with nb_log_field() by the unit, or "" */
 };
 
-struct nb_unit_journal;
+/* Copies the entry's fields to this process, for nb_log_print_remedy() and nb_log_failure(). */
+void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
-/* What the unit's processes log from now on. 0, -errno. */
-int nb_unit_journal_open(const char *unit, struct nb_unit_journal **ret_journal);
+struct sd_journal; /* of libsystemd */
+
+/* Entries of the unit's processes from now on. 0, -errno. */
+int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
 /*
- * What the unit logged in one run (one invocation ID): the newest one without an entry that has `pass_over` for its MESSAGE_ID (NULL: the
- * newest), from its first entry on. `directory` holds the journal's files, as for journalctl --directory; NULL: those of this
- * machine. 1; 0 when there is none; -errno.
+ * Entries of one run of the unit (one invocation ID): the newest run that has no entry with the
+ * MESSAGE_ID `pass_over` (NULL: the newest). `directory` holds journal files, as for journalctl
+ * --directory; NULL: those of this machine. 1; 0 if there is none; -errno.
  */
-int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over, struct nb_unit_journal **ret_journal);
+int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
+                             struct sd_journal **ret_journal);
 
-/* 1 and the next entry; 0 when there is none yet; -errno. */
-int nb_unit_journal_next(struct nb_unit_journal *journal, struct nb_unit_entry *ret_entry);
+/* 1 and the next entry; 0 if there is none yet; -errno. */
+int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry);
 
-/* Until the journal has grown or the time is over: 0; -ECANCELED when stopping was asked for (base/stop.h). */
-int nb_unit_journal_wait(struct nb_unit_journal *journal, unsigned ms);
+/* Waits until the journal has grown or the time is over. 0; -ECANCELED (base/stop.h). */
+int nb_unit_journal_wait(struct sd_journal *journal, unsigned ms);
 
-void nb_unit_journal_free(struct nb_unit_journal *journal);
-void nb_unit_journal_freep(struct nb_unit_journal **journal);
+void nb_unit_journal_freep(struct sd_journal **journal);

@@ -9,8 +9,8 @@
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 
-#define KEY_ID_MAX 64            /* bytes; SHA-1 has 20, SHA-256 32. One that is longer counts as none */
-#define SIGNATURE_CHECKS_MAX 100 /* that of Go's crypto/x509, with which k3s builds its chains */
+#define KEY_ID_MAX 64            /* bytes; SHA-1 has 20, SHA-256 32. A longer one is ignored */
+#define SIGNATURE_CHECKS_MAX 100 /* the limit of Go's crypto/x509, which k3s uses */
 
 struct key_id {
         uint8_t bytes[KEY_ID_MAX];
@@ -38,14 +38,17 @@ static void read_key_ids(struct search *s) {
                 gnutls_x509_crt_t crt = s->bundle->entries[i].crt;
 
                 s->authority[i].len = s->subject[i].len = KEY_ID_MAX;
-                if (gnutls_x509_crt_get_authority_key_id(crt, s->authority[i].bytes, &s->authority[i].len, NULL) < 0)
+                if (gnutls_x509_crt_get_authority_key_id(crt, s->authority[i].bytes,
+                                                         &s->authority[i].len, NULL) < 0)
                         s->authority[i].len = 0;
-                if (gnutls_x509_crt_get_subject_key_id(crt, s->subject[i].bytes, &s->subject[i].len, NULL) < 0)
+                if (gnutls_x509_crt_get_subject_key_id(crt, s->subject[i].bytes, &s->subject[i].len,
+                                                       NULL) < 0)
                         s->subject[i].len = 0;
         }
 }
 
-/* k3s sorts by key identifiers, not by signatures: one that says nothing of its issuer counts as a root. */
+/* k3s uses key identifiers, not signatures: a certificate without an authority key identifier is a
+ * root to it. */
 static bool is_root(const struct search *s, size_t i) {
         return s->authority[i].len == 0 || is_same_id(&s->authority[i], &s->subject[i]);
 }
@@ -53,18 +56,19 @@ static bool is_root(const struct search *s, size_t i) {
 static bool has_same_name(gnutls_x509_crt_t a, gnutls_x509_crt_t b) {
         _cleanup_(nb_datum_done) gnutls_datum_t name_a = { 0 }, name_b = { 0 };
 
-        return gnutls_x509_crt_get_raw_dn(a, &name_a) >= 0 && gnutls_x509_crt_get_raw_dn(b, &name_b) >= 0 &&
-               is_same_datum(&name_a, &name_b);
+        return gnutls_x509_crt_get_raw_dn(a, &name_a) >= 0 &&
+               gnutls_x509_crt_get_raw_dn(b, &name_b) >= 0 && is_same_datum(&name_a, &name_b);
 }
 
-/* The same CA again, under another certificate, leads nowhere. */
+/* Another certificate of a CA that is already on the path is skipped. */
 static bool is_on_path(const struct search *s, size_t i) {
         const struct nb_certificate_entry *entry = &s->bundle->entries[i];
 
         for (size_t k = 0; k < s->n_path; k++) {
                 const struct nb_certificate_entry *other = &s->bundle->entries[s->path[k]];
 
-                if (nb_digest_is_equal(entry->pin, other->pin) && has_same_name(entry->crt, other->crt))
+                if (nb_digest_is_equal(entry->pin, other->pin) &&
+                    has_same_name(entry->crt, other->crt))
                         return true;
         }
         return false;
@@ -74,24 +78,28 @@ static bool is_path_short_enough(const struct search *s, size_t i) {
         unsigned critical, is_ca;
         int max = -1;
 
-        if (gnutls_x509_crt_get_basic_constraints(s->bundle->entries[i].crt, &critical, &is_ca, &max) < 0 || max < 0)
+        if (gnutls_x509_crt_get_basic_constraints(s->bundle->entries[i].crt, &critical, &is_ca,
+                                                  &max) < 0 ||
+            max < 0)
                 return true;
         return s->n_path - 1 <= (size_t)max;
 }
 
 static bool is_issuer_of_last(struct search *s, size_t i) {
-        gnutls_x509_crt_t last = s->bundle->entries[s->path[s->n_path - 1]].crt, crt = s->bundle->entries[i].crt;
+        gnutls_x509_crt_t last = s->bundle->entries[s->path[s->n_path - 1]].crt,
+                          crt = s->bundle->entries[i].crt;
 
         if (!gnutls_x509_crt_check_issuer(last, crt) || is_on_path(s, i))
                 return false;
         if (++s->n_checks > SIGNATURE_CHECKS_MAX)
                 return false;
-        return nb_crt_is_issued_by(last, crt) && is_path_short_enough(s, i) && nb_certificate_may_serve(s->bundle, i);
+        return nb_crt_is_issued_by(last, crt) && is_path_short_enough(s, i) &&
+               nb_certificate_may_serve(s->bundle, i);
 }
 
 static bool find_root(struct search *s, size_t *ret_root);
 
-/* Issuers of one kind, those whose key identifier fits before the others. */
+/* Searches roots or intermediates, those with a matching key identifier first. */
 static bool find_among(struct search *s, bool wants_root, size_t *ret_root) {
         const struct key_id *wanted = &s->authority[s->path[s->n_path - 1]];
 
@@ -99,7 +107,8 @@ static bool find_among(struct search *s, bool wants_root, size_t *ret_root) {
                 for (size_t i = 1; i < s->bundle->n; i++) {
                         bool is_found;
 
-                        if (is_root(s, i) != wants_root || is_same_id(&s->subject[i], wanted) != fits || !is_issuer_of_last(s, i))
+                        if (is_root(s, i) != wants_root ||
+                            is_same_id(&s->subject[i], wanted) != fits || !is_issuer_of_last(s, i))
                                 continue;
                         if (wants_root) {
                                 *ret_root = i;
@@ -114,14 +123,16 @@ static bool find_among(struct search *s, bool wants_root, size_t *ret_root) {
         return false;
 }
 
-/* Go's crypto/x509 tries all roots before any intermediate, at each step; the first chain is the one that k3s takes. */
+/* At each step, Go's crypto/x509 tries all roots before any intermediate; k3s uses the first chain.
+ */
 static bool find_root(struct search *s, size_t *ret_root) {
         return find_among(s, true, ret_root) || find_among(s, false, ret_root);
 }
 
 static bool is_among_roots(const struct search *s, size_t *ret_root) {
         for (size_t i = 1; i < s->bundle->n; i++)
-                if (is_root(s, i) && is_same_datum(&s->bundle->entries[0].der, &s->bundle->entries[i].der)) {
+                if (is_root(s, i) &&
+                    is_same_datum(&s->bundle->entries[0].der, &s->bundle->entries[i].der)) {
                         *ret_root = i;
                         return true;
                 }
@@ -146,6 +157,7 @@ int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZ
         if (r < 0)
                 return r;
         if (bundle->n > 1 && find_root_of_first(bundle, &root))
-                return nb_sha256(bundle->entries[root].der.data, bundle->entries[root].der.size, ret);
+                return nb_sha256(bundle->entries[root].der.data, bundle->entries[root].der.size,
+                                 ret);
         return nb_sha256(pem, len, ret);
 }

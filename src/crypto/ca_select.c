@@ -13,12 +13,12 @@ enum state {
         STATE_DUPLICATE,
 };
 
-/* What vouches for a CA: pins, or the hash of a k3s token. */
+/* What a CA must match: the pins, or the hash of a k3s token. */
 struct criterion {
         const uint8_t (*pins)[NB_SHA256_SIZE];
         unsigned n_pins;
-        const uint8_t *hash; /* NULL: the pins count */
-        bool is_of_bytes;    /* the hash is that of the bundle as it stands */
+        const uint8_t *hash; /* NULL: use the pins */
+        bool is_of_bytes;    /* the hash is that of the whole bundle */
 };
 
 static bool is_pinned(const uint8_t pin[static NB_SHA256_SIZE], const struct criterion *criterion) {
@@ -29,26 +29,29 @@ static bool is_pinned(const uint8_t pin[static NB_SHA256_SIZE], const struct cri
         return is_found;
 }
 
-static bool is_vouched_for(const struct nb_certificate_entry *entry, const struct criterion *criterion) {
+static bool is_vouched_for(const struct nb_certificate_entry *entry,
+                           const struct criterion *criterion) {
         uint8_t digest[NB_SHA256_SIZE];
 
         if (!criterion->hash)
                 return is_pinned(entry->pin, criterion);
-        return nb_sha256(entry->der.data, entry->der.size, digest) >= 0 && nb_digest_is_equal(digest, criterion->hash);
+        return nb_sha256(entry->der.data, entry->der.size, digest) >= 0 &&
+               nb_digest_is_equal(digest, criterion->hash);
 }
 
 static void mark_duplicates(const struct nb_certificates *bundle, enum state *states) {
         for (size_t i = 0; i < bundle->n; i++)
                 for (size_t k = 0; k < i; k++) {
-                        const gnutls_datum_t *a = &bundle->entries[i].der, *b = &bundle->entries[k].der;
+                        const gnutls_datum_t *a = &bundle->entries[i].der,
+                                             *b = &bundle->entries[k].der;
 
                         if (a->size == b->size && memcmp(a->data, b->data, a->size) == 0)
                                 states[i] = STATE_DUPLICATE;
                 }
 }
 
-static unsigned take_vouched_for(const struct nb_certificates *bundle, const struct criterion *criterion,
-                                 enum state *states) {
+static unsigned take_vouched_for(const struct nb_certificates *bundle,
+                                 const struct criterion *criterion, enum state *states) {
         unsigned n = 0;
 
         for (size_t i = 0; i < bundle->n; i++)
@@ -71,7 +74,8 @@ static unsigned take_all(const struct nb_certificates *bundle, enum state *state
         return n;
 }
 
-/* CAs that one already taken has issued. Each issuer is tried once: a hostile bundle costs n² signatures, not n³. */
+/* Selects CAs that a selected CA has issued. Each issuer is tried once, so that a hostile bundle
+ * costs n² signature checks, not n³. */
 static void take_issued(const struct nb_certificates *bundle, enum state *states) {
         size_t queue[NB_CERTIFICATES_MAX], n_queued = 0;
 
@@ -81,16 +85,18 @@ static void take_issued(const struct nb_certificates *bundle, enum state *states
         for (size_t at = 0; at < n_queued; at++)
                 for (size_t i = 0; i < bundle->n; i++)
                         if (states[i] == STATE_LEFT_OUT && nb_certificate_is_ca(bundle, i) &&
-                            nb_crt_is_issued_by(bundle->entries[i].crt, bundle->entries[queue[at]].crt)) {
+                            nb_crt_is_issued_by(bundle->entries[i].crt,
+                                                bundle->entries[queue[at]].crt)) {
                                 states[i] = STATE_TAKEN;
                                 queue[n_queued++] = i;
                         }
 }
 
-/* One detail has room for so many hashes. */
+/* The detail of a failure has room for this many hashes. */
 #define HASHES_NAMED 2
 
-static int name_found(const struct nb_certificates *bundle, const enum state *states, struct nb_buffer *ret_names) {
+static int name_found(const struct nb_certificates *bundle, const enum state *states,
+                      struct nb_buffer *ret_names) {
         unsigned n_named = 0, n_more = 0;
 
         for (size_t i = 0; i < bundle->n; i++) {
@@ -110,42 +116,48 @@ static int name_found(const struct nb_certificates *bundle, const enum state *st
 }
 
 static int fail_mismatch(const struct nb_certificates *bundle, const enum state *states,
-                         const struct criterion *criterion, enum nb_code code, struct nb_failure *f) {
+                         const struct criterion *criterion, enum nb_code code,
+                         struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer found = NB_BUFFER_INIT(1024);
         char expected[2 * NB_SHA256_SIZE + 1] = "";
 
         if (name_found(bundle, states, &found) < 0)
                 return nb_failure_set_memory(f);
         if (found.len == 0)
-                return nb_failure_set(f, code, EKEYREJECTED, "the CA bundle holds no CA certificate");
+                return nb_failure_set(f, code, EKEYREJECTED,
+                                      "the CA bundle holds no CA certificate");
         if (criterion->hash) {
                 nb_hex_encode(criterion->hash, NB_SHA256_SIZE, expected);
                 return nb_failure_set(f, code, EKEYREJECTED,
-                                      "the hash %s of the token is not that of the CA bundle, nor that of a CA certificate in it", expected);
+                                      "the hash %s of the token is not that of the CA bundle, nor "
+                                      "that of a CA certificate in it",
+                                      expected);
         }
         if (criterion->n_pins > 0)
                 nb_hex_encode(criterion->pins[0], NB_SHA256_SIZE, expected);
         if (criterion->n_pins > 1)
-                return nb_failure_set(
-                        f, code, EKEYREJECTED,
-                        "the CA certificates found have the hashes %s; expected sha256:%s or one of %u others",
-                        found.data, expected, criterion->n_pins - 1);
-        return nb_failure_set(f, code, EKEYREJECTED, "the CA certificates found have the hashes %s; expected sha256:%s",
+                return nb_failure_set(f, code, EKEYREJECTED,
+                                      "the CA certificates found have the hashes %s; expected "
+                                      "sha256:%s or one of %u others",
+                                      found.data, expected, criterion->n_pins - 1);
+        return nb_failure_set(f, code, EKEYREJECTED,
+                              "the CA certificates found have the hashes %s; expected sha256:%s",
                               found.data, expected);
 }
 
-static int append_taken(const struct nb_certificates *bundle, const enum state *states, struct nb_buffer *ret_pem,
-                        struct nb_ca_selection *ret_selection) {
+static int append_taken(const struct nb_certificates *bundle, const enum state *states,
+                        struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection) {
         for (size_t i = 0; i < bundle->n; i++) {
                 if (states[i] == STATE_TAKEN) {
                         int r = nb_certificate_export(bundle, i, ret_pem);
 
                         if (r < 0)
                                 return r;
-                        memcpy(ret_selection->taken[ret_selection->n_taken++], bundle->entries[i].pin, NB_SHA256_SIZE);
+                        memcpy(ret_selection->taken[ret_selection->n_taken++],
+                               bundle->entries[i].pin, NB_SHA256_SIZE);
                 } else if (states[i] == STATE_LEFT_OUT)
-                        memcpy(ret_selection->left_out[ret_selection->n_left_out++], bundle->entries[i].pin,
-                               NB_SHA256_SIZE);
+                        memcpy(ret_selection->left_out[ret_selection->n_left_out++],
+                               bundle->entries[i].pin, NB_SHA256_SIZE);
         }
         return 0;
 }
@@ -165,21 +177,21 @@ static unsigned choose(const struct nb_certificates *bundle, const struct criter
         return n;
 }
 
-static int parse_bundle(const char *pem, size_t len, enum nb_code code_malformed, struct nb_certificates **ret,
-                        struct nb_failure *f) {
+static int parse_bundle(const char *pem, size_t len, enum nb_code code_malformed,
+                        struct nb_certificates **ret, struct nb_failure *f) {
         int r;
 
         r = nb_certificates_parse(pem, len, false, ret);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
-        if (r == -E2BIG)
-                return nb_failure_set(f, code_malformed, E2BIG, "the CA bundle holds more than %d certificates",
-                                      NB_CERTIFICATES_MAX);
-        return r < 0 ? nb_failure_set(f, code_malformed, -r, "the CA bundle is not a list of certificates in PEM") : 0;
+        return r < 0 ? nb_failure_set(f, code_malformed, -r, "the CA bundle holds %s",
+                                      nb_certificates_reason(r))
+                     : 0;
 }
 
-static int select_by(const char *pem, size_t len, const struct criterion *criterion, enum nb_ca_choice choice,
-                     enum nb_code code_malformed, enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+static int select_by(const char *pem, size_t len, const struct criterion *criterion,
+                     enum nb_ca_choice choice, enum nb_code code_malformed,
+                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
                      struct nb_ca_selection *ret_selection, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *bundle = NULL;
         enum state states[NB_CERTIFICATES_MAX] = { STATE_LEFT_OUT };
@@ -196,7 +208,8 @@ static int select_by(const char *pem, size_t len, const struct criterion *criter
         r = append_taken(bundle, states, ret_pem, &selection);
         if (r < 0) {
                 ret_pem->len = before;
-                return r == -E2BIG ? nb_failure_set(f, code_malformed, E2BIG, "the CA bundle is larger than %zu bytes",
+                return r == -E2BIG ? nb_failure_set(f, code_malformed, E2BIG,
+                                                    "the CA bundle is larger than %zu bytes",
                                                     ret_pem->max)
                                    : nb_failure_set_memory(f);
         }
@@ -205,16 +218,19 @@ static int select_by(const char *pem, size_t len, const struct criterion *criter
         return 0;
 }
 
-int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE], unsigned n_pins,
-                 enum nb_ca_choice choice, enum nb_code code_malformed, enum nb_code code_mismatch,
-                 struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection, struct nb_failure *f) {
+int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
+                 unsigned n_pins, enum nb_ca_choice choice, enum nb_code code_malformed,
+                 enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+                 struct nb_ca_selection *ret_selection, struct nb_failure *f) {
         struct criterion criterion = { .pins = pins, .n_pins = n_pins };
 
-        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem, ret_selection, f);
+        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem,
+                         ret_selection, f);
 }
 
-int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE], enum nb_ca_choice choice,
-                     enum nb_code code_malformed, enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE],
+                     enum nb_ca_choice choice, enum nb_code code_malformed,
+                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
                      struct nb_ca_selection *ret_selection, struct nb_failure *f) {
         struct criterion criterion = { .hash = hash };
         uint8_t digest[NB_SHA256_SIZE];
@@ -222,5 +238,6 @@ int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_S
         if (nb_sha256(pem, len, digest) < 0)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
         criterion.is_of_bytes = nb_digest_is_equal(digest, hash);
-        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem, ret_selection, f);
+        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem,
+                         ret_selection, f);
 }

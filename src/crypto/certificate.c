@@ -48,7 +48,7 @@ static int der_length(struct der *in, size_t *ret_len) {
         return 0;
 }
 
-/* Takes the element that `in` begins with: all of it, and what is in it. */
+/* Splits the first element from `in`: returns the whole element and its content. */
 static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct der *ret_content) {
         struct der rest = *in;
         size_t len;
@@ -66,8 +66,10 @@ static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct d
 }
 
 /*
- * SubjectPublicKeyInfo as it stands in the certificate: GnuTLS would give it written anew, and for no algorithm that it
- * does not know; pins are over these bytes (Go's RawSubjectPublicKeyInfo). RFC 5280, section 4.1.
+ * The bytes of SubjectPublicKeyInfo (RFC 5280, section 4.1), which a pin is the hash of (Go's
+ * RawSubjectPublicKeyInfo). gnutls_x509_crt_get_key_id() hashes what GnuTLS would write instead:
+ * with 3.7.9 another value than `openssl pkey -pubin | sha256sum` for an RSA-PSS key with
+ * parameters and for an RSA key without the NULL, and an error for explicit curve parameters.
  */
 static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         struct der in = { certificate->data, certificate->size }, tbs, whole, content;
@@ -84,7 +86,8 @@ static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         in = content;
         if (der_take(&in, DER_SEQUENCE, &whole, &tbs) < 0)
                 return -EINVAL;
-        if (tbs.len > 0 && tbs.data[0] == DER_VERSION && der_take(&tbs, DER_VERSION, &whole, &content) < 0)
+        if (tbs.len > 0 && tbs.data[0] == DER_VERSION &&
+            der_take(&tbs, DER_VERSION, &whole, &content) < 0)
                 return -EINVAL;
         for (size_t i = 0; i < N_ELEMENTS(before); i++)
                 if (der_take(&tbs, before[i], &whole, &content) < 0)
@@ -92,12 +95,40 @@ static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         return der_take(&tbs, DER_SEQUENCE, ret_spki, &content);
 }
 
-/* What was begun stays in the entry for nb_certificates_free(). */
+/* Significant bits of a big-endian number. */
+static size_t count_bits(const gnutls_datum_t *number) {
+        const uint8_t *data = number->data;
+        size_t len = number->size;
+
+        for (; len > 0 && data[0] == 0; len--)
+                data++;
+        return len == 0 ? 0 : 8 * len - (size_t)(__builtin_clz(data[0]) - 24);
+}
+
+/* This is the only check, since every foreign key that verifies a signature is from a certificate.
+ */
+static int verify_key_size(gnutls_x509_crt_t crt) {
+        _cleanup_(nb_datum_done) gnutls_datum_t modulus = { 0 }, exponent = { 0 };
+        unsigned bits = 0;
+
+        if (gnutls_x509_crt_get_pk_algorithm(crt, &bits) >= 0 && bits > NB_KEY_BITS_MAX)
+                return -EFBIG;
+        if (gnutls_x509_crt_get_pk_rsa_raw(crt, &modulus, &exponent) < 0)
+                return 0;
+        return count_bits(&modulus) > NB_KEY_BITS_MAX ||
+                               count_bits(&exponent) > NB_RSA_EXPONENT_BITS_MAX
+                       ? -EFBIG
+                       : 0;
+}
+
+/* On failure, nb_certificates_free() releases what the entry holds. */
 static int entry_init(struct nb_certificate_entry *entry, const struct nb_pem_block *block) {
         gnutls_datum_t pem = nb_datum_const(block->text, block->len);
         struct der spki;
         int r;
 
+        if (block->len > NB_PEM_BLOCK_MAX)
+                return -EFBIG;
         if (gnutls_x509_crt_init(&entry->crt) < 0)
                 return -ENOMEM;
         r = gnutls_x509_crt_import(entry->crt, &pem, GNUTLS_X509_FMT_PEM);
@@ -105,14 +136,19 @@ static int entry_init(struct nb_certificate_entry *entry, const struct nb_pem_bl
                 r = gnutls_x509_crt_export2(entry->crt, GNUTLS_X509_FMT_DER, &entry->der);
         if (r < 0)
                 return r == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -EINVAL;
+        r = verify_key_size(entry->crt);
+        if (r < 0)
+                return r;
         r = find_spki(&entry->der, &spki);
         if (r < 0)
                 return r;
         return nb_sha256(spki.data, spki.len, entry->pin);
 }
 
-int nb_certificates_parse(const char *pem, size_t len, bool is_mixed, struct nb_certificates **ret) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = calloc(1, sizeof(*certificates));
+int nb_certificates_parse(const char *pem, size_t len, bool is_mixed,
+                          struct nb_certificates **ret) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = calloc(
+                1, sizeof(*certificates));
         struct nb_pem_block block;
         size_t offset = 0;
         int r;
@@ -139,6 +175,16 @@ int nb_certificates_parse(const char *pem, size_t len, bool is_mixed, struct nb_
         return 0;
 }
 
+const char *nb_certificates_reason(int r) {
+        _Static_assert(NB_CERTIFICATES_MAX == 32, "text below");
+        if (r == -E2BIG)
+                return "more than 32 certificates";
+        if (r == -EFBIG)
+                return "a certificate larger than 16 KiB, or with a key above 8192 bits or an RSA "
+                       "exponent above 32 bits";
+        return "text that is not a list of certificates in PEM";
+}
+
 void nb_certificates_free(struct nb_certificates *certificates) {
         if (!certificates)
                 return;
@@ -158,7 +204,8 @@ size_t nb_certificates_count(const struct nb_certificates *certificates) {
         return certificates->n;
 }
 
-int nb_certificate_export(const struct nb_certificates *certificates, size_t i, struct nb_buffer *ret_pem) {
+int nb_certificate_export(const struct nb_certificates *certificates, size_t i,
+                          struct nb_buffer *ret_pem) {
         _cleanup_(nb_datum_done) gnutls_datum_t pem = { 0 };
         int r;
 
@@ -169,23 +216,27 @@ int nb_certificate_export(const struct nb_certificates *certificates, size_t i, 
         return nb_buffer_append(ret_pem, pem.data, pem.size);
 }
 
-/* A name is text from outside, on its way to a terminal or the journal. */
+/* The name is text from another party, and is printed to terminals and the journal. */
 static void copy_name(int r, const gnutls_datum_t *name, char ret[static NB_SUBJECT_SIZE]) {
-        nb_text_copy_line(r < 0 ? "" : (const char *)name->data, r < 0 ? 0 : name->size, ret, NB_SUBJECT_SIZE);
+        nb_text_copy_line(r < 0 ? "" : (const char *)name->data, r < 0 ? 0 : name->size, ret,
+                          NB_SUBJECT_SIZE);
 }
 
-void nb_certificate_subject(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]) {
+void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,
+                            char ret[static NB_SUBJECT_SIZE]) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
 
         assert(i < certificates->n);
         copy_name(gnutls_x509_crt_get_dn3(certificates->entries[i].crt, &name, 0), &name, ret);
 }
 
-void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]) {
+void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
+                           char ret[static NB_SUBJECT_SIZE]) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
 
         assert(i < certificates->n);
-        copy_name(gnutls_x509_crt_get_issuer_dn3(certificates->entries[i].crt, &name, 0), &name, ret);
+        copy_name(gnutls_x509_crt_get_issuer_dn3(certificates->entries[i].crt, &name, 0), &name,
+                  ret);
 }
 
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i) {
@@ -198,7 +249,8 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
         return gnutls_x509_crt_get_expiration_time(certificates->entries[i].crt);
 }
 
-int nb_certificate_pin(const struct nb_certificates *certificates, size_t i, uint8_t ret[static NB_SHA256_SIZE]) {
+int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
+                       uint8_t ret[static NB_SHA256_SIZE]) {
         assert(i < certificates->n);
         memcpy(ret, certificates->entries[i].pin, NB_SHA256_SIZE);
         return 0;
@@ -210,7 +262,7 @@ bool nb_crt_is_ca(gnutls_x509_crt_t crt) {
         return gnutls_x509_crt_get_basic_constraints(crt, &critical, &is_ca, NULL) >= 0 && is_ca;
 }
 
-/* "" for what is no name and no address. */
+/* "" if it is neither a name nor an address. */
 static void format_name(unsigned type, const uint8_t *data, size_t len, char *ret, size_t size) {
         int family = len == 4 ? AF_INET : AF_INET6;
 
@@ -221,14 +273,17 @@ static void format_name(unsigned type, const uint8_t *data, size_t len, char *re
                 (void)inet_ntop(family, data, ret, (socklen_t)size);
 }
 
-void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret, size_t size) {
+void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
+                          size_t size) {
         uint8_t data[256];
         size_t used = 0, len = sizeof(data);
         int r;
 
         assert(i < certificates->n);
         ret[0] = '\0';
-        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(certificates->entries[i].crt, n, data, &len, NULL)) >= 0; n++) {
+        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(certificates->entries[i].crt,
+                                                                       n, data, &len, NULL)) >= 0;
+             n++) {
                 char name[sizeof(data)];
                 int length;
 
@@ -253,10 +308,12 @@ bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) 
 
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i) {
         assert(i < certificates->n);
-        return gnutls_x509_crt_check_key_purpose(certificates->entries[i].crt, GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
+        return gnutls_x509_crt_check_key_purpose(certificates->entries[i].crt,
+                                                 GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
 }
 
-bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i, const struct nb_certificates *issuers, size_t j) {
+bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
+                                 const struct nb_certificates *issuers, size_t j) {
         assert(i < certificates->n);
         assert(j < issuers->n);
         return nb_crt_is_issued_by(certificates->entries[i].crt, issuers->entries[j].crt);
@@ -265,11 +322,12 @@ bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, siz
 bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
         unsigned status = 0;
 
-        /* Names first: a signature costs far more, and a bundle has many pairs. */
+        /* Compare names first, since a signature check is expensive and a bundle has many pairs. */
         if (!gnutls_x509_crt_check_issuer(crt, issuer) || !nb_crt_is_ca(issuer))
                 return false;
         if (gnutls_x509_crt_verify(crt, &issuer, 1,
-                                   GNUTLS_VERIFY_DISABLE_TIME_CHECKS | GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
+                                   GNUTLS_VERIFY_DISABLE_TIME_CHECKS |
+                                           GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
                                    &status) < 0)
                 return false;
         return status == 0;

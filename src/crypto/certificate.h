@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * X.509 certificates (RFC 5280): lists out of PEM, what the leaf of a node must be, and which CA certificates a pin
- * covers. TLS itself is not here (net/). Nothing here asks for the time; `now` is passed in.
- */
+/* X.509 certificates (RFC 5280): parses PEM bundles, verifies the certificate of a node, and
+ * selects the CA certificates that pins cover. TLS is in net/. The current time is a parameter. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,79 +19,96 @@
 
 struct nb_certificates;
 
-/*
- * Every CERTIFICATE block of a PEM text, in order; other blocks (kubelet's file ends with the key) are passed over when
- * `is_mixed`, and refused otherwise. Text outside of blocks is passed over (RFC 7468 section 5.2; Kubernetes allows it
- * in status.certificate, and bundles have comments) and never exported. 0; -EINVAL when there is no certificate, one
- * that cannot be read, a block that is cut off, or a NUL before the end of a block; -E2BIG above NB_CERTIFICATES_MAX;
- * -ENOMEM.
- */
+/* Parses all CERTIFICATE blocks of a PEM text, in order. Other blocks (kubelet's file ends with the
+ * key) are skipped if `is_mixed`, and refused otherwise. Text outside of blocks is skipped (RFC
+ * 7468 section 5.2; Kubernetes allows it in status.certificate, and bundles have comments) and
+ * never exported. 0; -EINVAL if there is no certificate, an invalid one, an incomplete block, or a
+ * NUL before the end of a block; -E2BIG above NB_CERTIFICATES_MAX; -EFBIG for a certificate that is
+ * too expensive to verify; -ENOMEM. */
 int nb_certificates_parse(const char *pem, size_t len, bool is_mixed, struct nb_certificates **ret);
+
+/* Why nb_certificates_parse() failed, as the end of a message: "found ...". */
+const char *nb_certificates_reason(int r);
+
 void nb_certificates_free(struct nb_certificates *certificates);
 void nb_certificates_freep(struct nb_certificates **certificates);
 
 size_t nb_certificates_count(const struct nb_certificates *certificates);
 
 /* Appends certificate i as PEM. */
-int nb_certificate_export(const struct nb_certificates *certificates, size_t i, struct nb_buffer *ret_pem);
+int nb_certificate_export(const struct nb_certificates *certificates, size_t i,
+                          struct nb_buffer *ret_pem);
 
 /* RFC 4514 text, cut at the size. */
-void nb_certificate_subject(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]);
-void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i, char ret[static NB_SUBJECT_SIZE]);
+void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,
+                            char ret[static NB_SUBJECT_SIZE]);
+void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
+                           char ret[static NB_SUBJECT_SIZE]);
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i);
 time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i);
 
-/* SHA-256 of the SubjectPublicKeyInfo in DER: what a pin names. */
-int nb_certificate_pin(const struct nb_certificates *certificates, size_t i, uint8_t ret[static NB_SHA256_SIZE]);
+/* The SHA-256 of the SubjectPublicKeyInfo in DER, which is what a pin contains. */
+int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
+                       uint8_t ret[static NB_SHA256_SIZE]);
 
-/* The names and addresses that it is for, "a.example, 10.0.0.1": for people, cut to `size`; "" for none. */
-void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret, size_t size);
+/* Its names and addresses, as "a.example, 10.0.0.1" for messages, cut to `size`; "" if it has none.
+ */
+void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
+                          size_t size);
 
 /* basicConstraints with cA TRUE. */
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i);
 
-/* Whether a certificate was signed by one of another list: names and signature, whatever the time. */
-bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i, const struct nb_certificates *issuers, size_t j);
+/* Whether a certificate of another list issued this one: compares names and verifies the signature,
+ * but not the validity period. */
+bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
+                                 const struct nb_certificates *issuers, size_t j);
 
-/* Whether TLS servers may use it: extended key usage is absent, or has serverAuth or any (RFC 5280 section 4.2.1.12). */
+/* Whether TLS servers may use it: extended key usage is absent, or has serverAuth or any (RFC 5280
+ * section 4.2.1.12). */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i);
 
-/* Whether the leaf's public key is that of `key`. 0, -EKEYREJECTED, -EIO. */
+/* Whether the chain that begins with the first certificate ends in one of the CAs (NULL: those of
+ * the system). Ignores validity periods. */
+bool nb_certificate_is_trusted(const struct nb_certificates *chain,
+                               const struct nb_certificates *ca);
+
+/* Whether the first certificate is for this name or address. */
+bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);
+
+/* Compares the public key of the leaf with `key`. 0, -EKEYREJECTED, -EIO. */
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
-/* Whether the leaf's subject is exactly O=system:nodes, CN=system:node:<node_name> (two attributes, in either order).
- * 0, -EPERM. */
-int nb_certificate_verify_subject(const struct nb_certificates *certificates, const char *node_name);
+/* Whether the leaf's subject is exactly O=system:nodes, CN=system:node:<node_name> (two attributes,
+ * in either order). 0, -EPERM. */
+int nb_certificate_verify_subject(const struct nb_certificates *certificates,
+                                  const char *node_name);
 
-/*
- * Whether the API server would take the leaf for this node: the last common name is system:node:<node_name> and an
- * organization is system:nodes; other attributes do not matter. For certificates that are there already, which others
- * may have made. 0, -EPERM.
- */
-int nb_certificate_verify_identity(const struct nb_certificates *certificates, const char *node_name);
+/* Whether the API server accepts the leaf as this node: the last common name is
+ * system:node:<node_name> and an organization is system:nodes; other attributes do not matter. For
+ * existing certificates, which another program may have requested. 0, -EPERM. */
+int nb_certificate_verify_identity(const struct nb_certificates *certificates,
+                                   const char *node_name);
 
-/*
- * Everything that an issued certificate must be: the leaf has the key, the subject, extended key usage client auth
- * (present and listed), is valid at `now` (every certificate of the chain not past NotAfter; NotBefore up to `skew_sec`
- * in the future is let pass, so that a clock that is a little behind does not refuse a fresh certificate), is no CA;
- * each further certificate of the chain is a CA and issued the one before it. NB_CERTIFICATE_UNUSABLE says what was
- * found and what was expected.
+/* Verifies an issued certificate: the leaf has this key, this subject and the extended key usage
+ * clientAuth, and is not a CA; each further certificate of the chain is a CA that issued the
+ * previous one; and all are valid at `now`. NotBefore may be up to `skew_sec` in the future, so
+ * that a clock that is slightly behind does not reject a new certificate. NB_CERTIFICATE_UNUSABLE.
  */
-int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key, const char *node_name,
-                               time_t now, unsigned skew_sec, struct nb_failure *f);
+int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,
+                               const char *node_name, time_t now, unsigned skew_sec,
+                               struct nb_failure *f);
 
 enum nb_ca_choice {
-        NB_CA_PINNED,       /* those that a pin names, or that chain to one of them within the bundle */
-        NB_CA_ALL,          /* all of them, but at least one pin must fit (trustWholeBundle) */
-        NB_CA_ALL_UNPINNED, /* all of them, no pin is asked for (unsafeSkipCAVerification without pins) */
+        NB_CA_PINNED, /* those that match a pin, or chain to one that does within the bundle */
+        NB_CA_ALL,    /* all of them, but at least one pin must match (trustWholeBundle) */
+        NB_CA_ALL_UNPINNED, /* all of them, without a pin (unsafeSkipCAVerification without pins) */
 };
 
-/*
- * Which CAs of a bundle are trusted. Appends them as PEM in their order, duplicates once, and writes the pins (hashes)
- * of those taken and of those left out (either may be NULL; NB_CERTIFICATES_MAX places each). Only CA certificates are
- * ever taken. A certificate that is named by a pin but is no CA does not count. `code_mismatch` is the failure for "no
- * pin fits" and its message names the hashes found; `code_malformed` that for a bundle that cannot be read.
- */
+/* Selects the trusted CAs of a bundle. Appends them as PEM in their order, without duplicates, and
+ * returns the pins of those selected and of those left out. Only CA certificates are selected, even
+ * if another certificate matches a pin. `code_mismatch` is the failure if no pin matches, and its
+ * message lists the hashes found; `code_malformed` is the failure for an invalid bundle. */
 struct nb_ca_selection {
         uint8_t taken[NB_CERTIFICATES_MAX][NB_SHA256_SIZE];
         unsigned n_taken;
@@ -101,36 +116,35 @@ struct nb_ca_selection {
         unsigned n_left_out;
 };
 
-int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE], unsigned n_pins,
-                 enum nb_ca_choice choice, enum nb_code code_malformed, enum nb_code code_mismatch,
-                 struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection, struct nb_failure *f);
+int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
+                 unsigned n_pins, enum nb_ca_choice choice, enum nb_code code_malformed,
+                 enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+                 struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
 /*
- * Which CAs of a newer bundle may take the place of those in `present`, which are trusted now: all of them, provided that
- * at least one has a public key that one of those has, and that nothing but CAs is in it. So trust goes on over a
- * rotation (old; old and new; new), and is never replaced in one step.
+ * Decides whether a newer bundle may replace `present`, the CAs that are trusted now: only if the
+ * public key of at least one CA is in both, and the bundle contains nothing but CAs. A CA can
+ * therefore be rotated in steps (old; old and new; new), but not replaced in one step.
  *
- * 1: another bundle, 0: the same one; appended in either case. NB_REFRESH_INAPPLICABLE when no CA can be read out of `present`;
- * codes as in nb_ca_select().
+ * 1 if the bundle differs, 0 if it is the same; it is appended in both cases.
+ * NB_REFRESH_INAPPLICABLE if `present` contains no valid CA; codes as for nb_ca_select().
  */
-int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len, enum nb_code code_malformed,
-                enum nb_code code_mismatch, struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection,
-                struct nb_failure *f);
+int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len,
+                enum nb_code code_malformed, enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+                struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
-/*
- * The hash that a k3s token carries for what /cacerts returns (k3s pkg/clientaccess/token.go hashCA): for one certificate
- * SHA-256 over the exact bytes; for several that over the DER of the root of the first one's chain, or over the bytes
- * where no chain can be built. The clock is not asked, where k3s takes a chain that is not valid now for none: TLS sees
- * to that. 0; -EINVAL when it is no list of certificates (k3s passes over other blocks); -E2BIG, -EIO, -ENOMEM.
- */
+/* Computes the hash in a k3s token from the answer of /cacerts (k3s pkg/clientaccess/token.go
+ * hashCA): for one certificate, the SHA-256 of the exact bytes; for several, that of the DER of the
+ * root of the first one's chain, or of the bytes if there is no chain. Unlike k3s, it ignores
+ * validity periods, which TLS checks. 0; -EINVAL if it is not a list of certificates (k3s skips
+ * other blocks); -E2BIG, -EIO, -ENOMEM. */
 int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZE]);
 
-/*
- * nb_ca_select() by such a hash in the place of pins. Where it is that of the exact bytes, all CAs in them; where it is
- * that of a CA certificate in DER, this one and what chains to it: for what else is in the bundle the token does not
- * vouch, though k3s would trust it. Whether that CA is the root of the first one's chain is not asked, so that a
- * selection can be selected from again; bytes have to be handed on as they are.
- */
-int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE], enum nb_ca_choice choice,
-                     enum nb_code code_malformed, enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+/* nb_ca_select() with such a hash instead of pins. If it is the hash of the exact bytes, all CAs
+ * match. If it is the hash of a CA certificate in DER, that CA and those that chain to it match;
+ * the token does not cover the rest of the bundle, although k3s would trust it. That CA need not be
+ * the root of the first certificate's chain, so that the function also accepts its own result. */
+int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE],
+                     enum nb_ca_choice choice, enum nb_code code_malformed,
+                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
                      struct nb_ca_selection *ret_selection, struct nb_failure *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside crypto/ only, since it shows GnuTLS. */
+/* Private to crypto/, since it uses the types of GnuTLS. */
 
 #include <gnutls/x509.h>
 
@@ -18,7 +18,7 @@ struct nb_certificates {
         struct nb_certificate_entry entries[NB_CERTIFICATES_MAX];
 };
 
-/* Whether `issuer` signed `crt` and may issue; time is not looked at. */
+/* Whether `issuer` is a CA and signed `crt`. Ignores validity periods. */
 bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer);
 
 bool nb_crt_is_ca(gnutls_x509_crt_t crt);

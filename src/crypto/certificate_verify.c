@@ -16,18 +16,52 @@
 
 #define OID_SIZE 128
 
-/* Universal tags (X.680) of the strings whose bytes are the text itself. */
+/* Universal tags (X.680) of the string types whose content is the text itself. */
 #define TAG_UTF8_STRING 12
 #define TAG_PRINTABLE_STRING 19
 #define TAG_IA5_STRING 22
 
-int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key) {
+static void trust_list_deinitp(gnutls_x509_trust_list_t *list) {
+        if (*list)
+                gnutls_x509_trust_list_deinit(*list, 0);
+}
+
+bool nb_certificate_is_trusted(const struct nb_certificates *chain,
+                               const struct nb_certificates *ca) {
+        _cleanup_(trust_list_deinitp) gnutls_x509_trust_list_t list = NULL;
+        gnutls_x509_crt_t certificates[NB_CERTIFICATES_MAX];
+        unsigned status = 0;
+        int r = 0;
+
+        if (gnutls_x509_trust_list_init(&list, 0) < 0)
+                return false;
+        if (!ca)
+                r = gnutls_x509_trust_list_add_system_trust(list, 0, 0);
+        for (size_t i = 0; ca && i < ca->n; i++)
+                r = gnutls_x509_trust_list_add_cas(list, &ca->entries[i].crt, 1, 0);
+        if (r < 0)
+                return false;
+        for (size_t i = 0; i < chain->n; i++)
+                certificates[i] = chain->entries[i].crt;
+        r = gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n,
+                                              GNUTLS_VERIFY_DISABLE_TIME_CHECKS |
+                                                      GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
+                                              &status, NULL);
+        return r >= 0 && status == 0;
+}
+
+bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host) {
+        return gnutls_x509_crt_check_hostname(chain->entries[0].crt, host) != 0;
+}
+
+int nb_certificate_verify_key(const struct nb_certificates *certificates,
+                              const struct nb_key *key) {
         _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t pubkey = NULL;
         _cleanup_(nb_datum_done) gnutls_datum_t spki = { 0 };
 
         if (gnutls_pubkey_init(&pubkey) < 0)
                 return -EIO;
-        /* Both sides as GnuTLS writes them: two encodings of one key are one key. */
+        /* Compare what GnuTLS encodes on both sides, since a key can have several encodings. */
         if (gnutls_pubkey_import_x509(pubkey, certificates->entries[0].crt, 0) < 0 ||
             gnutls_pubkey_export2(pubkey, GNUTLS_X509_FMT_DER, &spki) < 0)
                 return -EKEYREJECTED;
@@ -36,11 +70,11 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates, const 
         return 0;
 }
 
-/* What stands in a subject, counted; Kubernetes flattens the RDNs in the same way. */
+/* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
 struct identity {
         unsigned n_attributes;
         unsigned n_common_names;
-        bool is_node; /* the last common name is that of the node, as Go takes it */
+        bool is_node; /* the last common name, which Go uses, is that of the node */
         bool is_in_group;
 };
 
@@ -50,14 +84,15 @@ static bool ava_is(const gnutls_x509_ava_st *ava, const char *prefix, const char
         if (ava->value_tag != TAG_UTF8_STRING && ava->value_tag != TAG_PRINTABLE_STRING &&
             ava->value_tag != TAG_IA5_STRING)
                 return false;
-        return ava->value.size == prefix_len + rest_len && memcmp(ava->value.data, prefix, prefix_len) == 0 &&
+        return ava->value.size == prefix_len + rest_len &&
+               memcmp(ava->value.data, prefix, prefix_len) == 0 &&
                memcmp(ava->value.data + prefix_len, rest, rest_len) == 0;
 }
 
 static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
         size_t len = strlen(oid);
 
-        /* The NUL may be counted in the size. */
+        /* The size may include the NUL. */
         return ava->oid.size >= len && memcmp(ava->oid.data, oid, len) == 0 &&
                (ava->oid.size == len || !ava->oid.data[len]);
 }
@@ -76,7 +111,8 @@ static int read_identity(gnutls_x509_crt_t crt, const char *node_name, struct id
                         identity.n_attributes++;
                         if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME)) {
                                 identity.n_common_names++;
-                                identity.is_node = ava_is(&ava, NB_NODE_COMMON_NAME_PREFIX, node_name);
+                                identity.is_node = ava_is(&ava, NB_NODE_COMMON_NAME_PREFIX,
+                                                          node_name);
                         } else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME) &&
                                    ava_is(&ava, NB_NODE_ORGANIZATION, ""))
                                 identity.is_in_group = true;
@@ -88,7 +124,8 @@ static int read_identity(gnutls_x509_crt_t crt, const char *node_name, struct id
         return 0;
 }
 
-int nb_certificate_verify_subject(const struct nb_certificates *certificates, const char *node_name) {
+int nb_certificate_verify_subject(const struct nb_certificates *certificates,
+                                  const char *node_name) {
         struct identity identity;
 
         if (read_identity(certificates->entries[0].crt, node_name, &identity) < 0)
@@ -98,7 +135,8 @@ int nb_certificate_verify_subject(const struct nb_certificates *certificates, co
         return identity.is_node && identity.is_in_group ? 0 : -EPERM;
 }
 
-int nb_certificate_verify_identity(const struct nb_certificates *certificates, const char *node_name) {
+int nb_certificate_verify_identity(const struct nb_certificates *certificates,
+                                   const char *node_name) {
         struct identity identity;
 
         if (read_identity(certificates->entries[0].crt, node_name, &identity) < 0)
@@ -122,58 +160,67 @@ static bool is_for_client_auth(gnutls_x509_crt_t crt) {
 }
 
 static int unusable(struct nb_failure *f, int errnum, const char *found) {
-        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, errnum, "the issued certificate %s", found);
+        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, errnum, "the issued certificate %s",
+                              found);
 }
 
-static int verify_leaf(const struct nb_certificates *chain, const struct nb_key *key, const char *node_name,
-                       struct nb_failure *f) {
+static int verify_leaf(const struct nb_certificates *chain, const struct nb_key *key,
+                       const char *node_name, struct nb_failure *f) {
         char subject[NB_SUBJECT_SIZE];
         int r;
 
         r = nb_certificate_verify_key(chain, key);
         if (r == -EKEYREJECTED)
-                return unusable(f, EKEYREJECTED, "is for another key; expected that of the pending request");
+                return unusable(f, EKEYREJECTED,
+                                "is for another key; expected that of the pending request");
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, -r, "the key of the issued certificate could not be compared");
+                return nb_failure_set(f, NB_INTERNAL, -r,
+                                      "the key of the issued certificate could not be compared");
         if (nb_certificate_verify_subject(chain, node_name) < 0) {
                 nb_certificate_subject(chain, 0, subject);
-                return nb_failure_set(
-                        f, NB_CERTIFICATE_UNUSABLE, EPERM,
-                        "the issued certificate is for the subject '%.200s'; expected O=" NB_NODE_ORGANIZATION
-                        " and CN=" NB_NODE_COMMON_NAME_PREFIX "%s alone",
-                        subject, node_name);
+                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
+                                      "the issued certificate is for the subject '%.200s'; "
+                                      "expected O=" NB_NODE_ORGANIZATION
+                                      " and CN=" NB_NODE_COMMON_NAME_PREFIX "%s alone",
+                                      subject, node_name);
         }
         if (nb_certificate_is_ca(chain, 0))
                 return unusable(f, EPERM, "is a CA; expected one that may not issue others");
         if (!is_for_client_auth(chain->entries[0].crt))
-                return unusable(f, EPERM, "is not for client authentication; expected that extended key usage");
+                return unusable(
+                        f, EPERM,
+                        "is not for client authentication; expected that extended key usage");
         return 0;
 }
 
 static int verify_time(const struct nb_certificates *chain, size_t i, time_t now, unsigned skew_sec,
                        struct nb_failure *f) {
-        time_t not_before = nb_certificate_not_before(chain, i), not_after = nb_certificate_not_after(chain, i);
+        time_t not_before = nb_certificate_not_before(chain, i),
+               not_after = nb_certificate_not_after(chain, i);
         char at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
         const char *which = i == 0 ? "issued" : "intermediate";
 
         nb_time_format(now, clock);
         if (not_after < now) {
                 nb_time_format(not_after, at);
-                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                                      "the %s certificate expired at %s; by the clock of this machine it is %s", which,
-                                      at, clock);
+                return nb_failure_set(
+                        f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
+                        "the %s certificate expired at %s; by the clock of this machine it is %s",
+                        which, at, clock);
         }
         if (not_before == (time_t)-1 || (int64_t)not_before - skew_sec > (int64_t)now) {
                 nb_time_format(not_before, at);
                 return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                                      "the %s certificate is valid from %s on; by the clock of this machine it is %s",
+                                      "the %s certificate is valid from %s on; by the clock of "
+                                      "this machine it is %s",
                                       which, at, clock);
         }
         return 0;
 }
 
-int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key, const char *node_name,
-                               time_t now, unsigned skew_sec, struct nb_failure *f) {
+int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,
+                               const char *node_name, time_t now, unsigned skew_sec,
+                               struct nb_failure *f) {
         int r;
 
         r = verify_leaf(chain, key, node_name, f);
@@ -184,10 +231,10 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                 if (r < 0)
                         return r;
                 if (i > 0 && !nb_crt_is_issued_by(chain->entries[i - 1].crt, chain->entries[i].crt))
-                        return nb_failure_set(
-                                f, NB_CERTIFICATE_UNUSABLE, EPERM,
-                                "certificate %zu of the issued chain is not the CA that issued the one before it",
-                                i + 1);
+                        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
+                                              "certificate %zu of the issued chain is not the CA "
+                                              "that issued the one before it",
+                                              i + 1);
         }
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* SHA-256 (FIPS 180-4), HMAC-SHA256 (RFC 2104), and the comparison that takes as long for any input. */
+/* SHA-256 (FIPS 180-4), HMAC-SHA256 (RFC 2104), and comparison in constant time. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,9 +9,11 @@
 
 #define NB_SHA256_SIZE 32
 
-/* 0 or -EIO (GnuTLS refuses: a build or FIPS problem). */
+/* 0 or -EIO (GnuTLS refuses the algorithm, for example in FIPS mode). */
 int nb_sha256(const void *data, size_t len, uint8_t ret[static NB_SHA256_SIZE]);
-int nb_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len, uint8_t ret[static NB_SHA256_SIZE]);
+int nb_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
+                   uint8_t ret[static NB_SHA256_SIZE]);
 
 /* Constant time. */
-bool nb_digest_is_equal(const uint8_t a[static NB_SHA256_SIZE], const uint8_t b[static NB_SHA256_SIZE]);
+bool nb_digest_is_equal(const uint8_t a[static NB_SHA256_SIZE],
+                        const uint8_t b[static NB_SHA256_SIZE]);

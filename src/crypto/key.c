@@ -12,8 +12,6 @@
 #include "crypto/key_internal.h"
 #include "crypto/pem.h"
 
-#define P256_SIZE 32 /* bytes of a number */
-
 static void privkey_deinitp(gnutls_privkey_t *key) {
         if (*key)
                 gnutls_privkey_deinit(*key);
@@ -34,24 +32,24 @@ static bool is_p256(gnutls_pubkey_t pubkey) {
 
         if (gnutls_pubkey_get_pk_algorithm(pubkey, NULL) != GNUTLS_PK_ECDSA)
                 return false;
-        return gnutls_pubkey_export_ecc_raw2(pubkey, &curve, &x, &y, 0) >= 0 && curve == GNUTLS_ECC_CURVE_SECP256R1;
+        return gnutls_pubkey_export_ecc_raw2(pubkey, &curve, &x, &y, 0) >= 0 &&
+               curve == GNUTLS_ECC_CURVE_SECP256R1;
 }
 
-/* The public half is wanted for each purpose that a key has: request, its name, comparing. */
-static int take_public(struct nb_key *key) {
+static int read_public_key(struct nb_key *key) {
         _cleanup_(privkey_deinitp) gnutls_privkey_t private = NULL;
         _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t public = NULL;
         int r;
 
-        r = gnutls_privkey_init(&private);
-        if (r >= 0)
-                r = gnutls_privkey_import_x509(private, key->key, 0);
-        if (r >= 0)
-                r = gnutls_pubkey_init(&public);
-        if (r >= 0)
-                r = gnutls_pubkey_import_privkey(public, private, 0, 0);
-        if (r >= 0)
-                r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
+        if (gnutls_privkey_init(&private) < 0 || gnutls_pubkey_init(&public) < 0)
+                return -ENOMEM;
+        r = gnutls_privkey_import_x509(private, key->key, 0);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        r = gnutls_pubkey_import_privkey(public, private, 0, 0);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
         key->is_p256 = is_p256(public);
@@ -65,18 +63,18 @@ int nb_key_generate(struct nb_key **ret_key) {
         r = key_new(&key);
         if (r < 0)
                 return r;
-        r = gnutls_x509_privkey_generate(key->key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1),
-                                         0);
+        r = gnutls_x509_privkey_generate(key->key, GNUTLS_PK_ECDSA,
+                                         GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        r = take_public(key);
+        r = read_public_key(key);
         if (r < 0)
                 return r;
         *ret_key = TAKE(key);
         return 0;
 }
 
-/* The first private key, as Go takes it. */
+/* Finds the first private key, which is the one that Go uses. */
 static int find_private_key(const char *pem, size_t len, gnutls_datum_t *ret) {
         struct nb_pem_block block;
         size_t offset = 0;
@@ -87,6 +85,8 @@ static int find_private_key(const char *pem, size_t len, gnutls_datum_t *ret) {
                 if (r <= 0)
                         return -EINVAL;
         } while (!nb_pem_block_is_private_key(&block));
+        if (block.len > NB_PEM_BLOCK_MAX)
+                return -EINVAL;
         *ret = nb_datum_const(block.text, block.len);
         return 0;
 }
@@ -107,6 +107,7 @@ static int import_error(int r) {
 int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         gnutls_datum_t block;
+        unsigned bits = 0;
         int r;
 
         r = find_private_key(pem, len, &block);
@@ -118,73 +119,25 @@ int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
         r = gnutls_x509_privkey_import(key->key, &block, GNUTLS_X509_FMT_PEM);
         if (r < 0)
                 return import_error(r);
-        /* The public half stands beside the private one in the file, and need not be its own. */
+        /* nb_key_import() must not test the primes of a huge key. */
+        if (gnutls_x509_privkey_get_pk_algorithm2(key->key, &bits) >= 0 && bits > NB_KEY_BITS_MAX)
+                return -EINVAL;
+        /* The file contains the public key separately, and it may belong to another private key. */
         r = gnutls_x509_privkey_verify_params(key->key);
         if (r < 0)
                 return import_error(r);
-        /* Out of PKCS #8 comes a key that would be exported without its curve, which neither Go nor GnuTLS reads. */
+        /* A key from PKCS #8 would be exported without its curve, which neither Go nor GnuTLS
+         * accepts. */
         if (gnutls_x509_privkey_get_pk_algorithm(key->key) == GNUTLS_PK_ECDSA) {
                 r = gnutls_x509_privkey_fix(key->key);
                 if (r < 0)
                         return import_error(r);
         }
-        r = take_public(key);
+        r = read_public_key(key);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
         *ret_key = TAKE(key);
         return 0;
-}
-
-static void private_datum_done(gnutls_datum_t *datum) {
-        if (datum->data)
-                gnutls_memset(datum->data, 0, datum->size);
-        nb_datum_done(datum);
-}
-
-/* A number without or with leading zeros, as exactly 32 bytes. */
-static int put_number(const gnutls_datum_t *number, uint8_t *at) {
-        const uint8_t *data = number->data;
-        size_t len = number->size;
-
-        while (len > 0 && data[0] == 0) {
-                data++;
-                len--;
-        }
-        if (len > P256_SIZE)
-                return -EIO;
-        memset(at, 0, P256_SIZE - len);
-        memcpy(at + P256_SIZE - len, data, len);
-        return 0;
-}
-
-/*
- * ECPrivateKey (RFC 5915) with the curve's name and the public key. GnuTLS writes the private number as an INTEGER, for
- * every second key in 33 bytes, where the RFC wants 32; Go overlooks that, others need not.
- */
-static int export_p256(const struct nb_key *key, gnutls_datum_t *ret_pem) {
-        static const uint8_t before[] = { 0x30, 0x77, 0x02, 0x01, 0x01, 0x04, P256_SIZE };
-        static const uint8_t between[] = { 0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03,
-                                           0x01, 0x07, 0xa1, 0x44, 0x03, 0x42, 0x00, 0x04 };
-        _cleanup_(private_datum_done) gnutls_datum_t k = { 0 };
-        _cleanup_(nb_datum_done) gnutls_datum_t x = { 0 }, y = { 0 };
-        uint8_t der[sizeof(before) + sizeof(between) + 3 * P256_SIZE], *at = der;
-        gnutls_datum_t datum = { .data = der, .size = sizeof(der) };
-        gnutls_ecc_curve_t curve;
-        int r;
-
-        r = gnutls_x509_privkey_export_ecc_raw(key->key, &curve, &x, &y, &k);
-        if (r < 0)
-                return r;
-        at = mempcpy(at, before, sizeof(before));
-        r = put_number(&k, at);
-        at = mempcpy(at + P256_SIZE, between, sizeof(between));
-        if (r >= 0)
-                r = put_number(&x, at);
-        if (r >= 0)
-                r = put_number(&y, at + P256_SIZE);
-        r = r < 0 ? GNUTLS_E_INTERNAL_ERROR : gnutls_pem_base64_encode2(NB_PEM_EC_PRIVATE_KEY, &datum, ret_pem);
-        gnutls_memset(der, 0, sizeof(der));
-        return r;
 }
 
 int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem) {
@@ -192,7 +145,7 @@ int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem) {
         gnutls_datum_t pem = { 0 };
         int r;
 
-        r = key->is_p256 ? export_p256(key, &pem) : gnutls_x509_privkey_export2(key->key, GNUTLS_X509_FMT_PEM, &pem);
+        r = gnutls_x509_privkey_export2(key->key, GNUTLS_X509_FMT_PEM, &pem);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
         r = nb_secret_init(&secret, pem.size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The node's private key: ECDSA P-256, kept as PEM "EC PRIVATE KEY" (RFC 5915), which Go's tls.X509KeyPair reads. */
+/* The node's private key: ECDSA P-256, kept as PEM "EC PRIVATE KEY" (RFC 5915), which Go's
+ * tls.X509KeyPair reads. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,16 +15,15 @@ struct nb_key;
 /* 0, -ENOMEM, -EIO. */
 int nb_key_generate(struct nb_key **ret_key);
 
-/*
- * The first private key of a PEM text, as Go's tls.X509KeyPair takes it: certificates may stand before it. Any type
- * that GnuTLS reads, since kubelet may have made an RSA one. 0; -EINVAL when there is none, it is damaged, or its
- * public half is not its own; -ENOTSUP for a type that GnuTLS does not know (a newer kubelet's); -ENOMEM.
- */
+/* Imports the first private key of a PEM text, like Go's tls.X509KeyPair; certificates may precede
+ * it. Any type that GnuTLS supports, since an older kubelet may have created an RSA key. 0; -EINVAL
+ * if there is none, it is damaged, or its public key does not match; -ENOTSUP for a type that
+ * GnuTLS does not know; -ENOMEM. */
 int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key);
 
 int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem);
 
-/* Whether it is ECDSA on P-256: what a pending key must be. */
+/* Whether it is ECDSA with P-256, which a pending key must be. */
 bool nb_key_is_p256(const struct nb_key *key);
 
 void nb_key_free(struct nb_key *key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside crypto/ only, since it shows GnuTLS. */
+/* Private to crypto/, since it uses the types of GnuTLS. */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -10,9 +10,17 @@
 #include <gnutls/abstract.h>
 #include <gnutls/x509.h>
 
+/* GnuTLS verifies with keys of any size: one RSA signature with a modulus of 64 kbit takes 23 s of
+ * CPU. */
+#define NB_KEY_BITS_MAX 8192
+#define NB_RSA_EXPONENT_BITS_MAX 32
+
+/* Characters in a PEM block. libtasn1's time grows with the square of the number of elements. */
+#define NB_PEM_BLOCK_MAX ((size_t)24 * 1024)
+
 struct nb_key {
         gnutls_x509_privkey_t key;
-        gnutls_datum_t spki; /* SubjectPublicKeyInfo in DER, as GnuTLS writes it */
+        gnutls_datum_t spki; /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
         bool is_p256;
 };
 
@@ -22,7 +30,7 @@ static inline void nb_datum_done(gnutls_datum_t *datum) {
         datum->size = 0;
 }
 
-/* For functions that only read a datum, and do not say so in its type. */
+/* For functions that only read a datum, but do not declare it const. */
 static inline gnutls_datum_t nb_datum_const(const void *data, size_t len) {
         return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)data, .size = (unsigned)len };
 }

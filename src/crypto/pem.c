@@ -8,8 +8,9 @@
 #define END "-----END "
 #define DASHES "-----"
 
-/* `needle` where a line begins; NULL when there is none. */
-static const char *find_line(const char *at, const char *start, const char *end, const char *needle) {
+/* Finds `needle` at the beginning of a line, or NULL. */
+static const char *find_line(const char *at, const char *start, const char *end,
+                             const char *needle) {
         size_t len = strlen(needle);
 
         while ((at = memmem(at, (size_t)(end - at), needle, len))) {
@@ -20,7 +21,7 @@ static const char *find_line(const char *at, const char *start, const char *end,
         return NULL;
 }
 
-/* The label between `at` and the hyphens that end the line. */
+/* Parses the label from `at` to the hyphens at the end of the line. */
 static int parse_label(const char *at, const char *end, const char **ret_label, size_t *ret_len) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *line_end = newline ? newline : end;
@@ -33,8 +34,9 @@ static int parse_label(const char *at, const char *end, const char **ret_label, 
         return 0;
 }
 
-/* The hyphens that end the block whose label this is; what lies between is no line of hyphens. */
-static const char *find_end(const char *label, size_t label_len, const char *start, const char *end) {
+/* Finds the end of the block with this label. No other line between may begin with hyphens. */
+static const char *find_end(const char *label, size_t label_len, const char *start,
+                            const char *end) {
         const char *stop = find_line(label + label_len, start, end, DASHES), *end_label;
         size_t end_label_len;
 
@@ -69,7 +71,8 @@ int nb_pem_next(const char *pem, size_t len, size_t *offset, struct nb_pem_block
 }
 
 bool nb_pem_block_is(const struct nb_pem_block *block, const char *label) {
-        return block->label_len == strlen(label) && memcmp(block->label, label, block->label_len) == 0;
+        return block->label_len == strlen(label) &&
+               memcmp(block->label, label, block->label_len) == 0;
 }
 
 bool nb_pem_block_is_private_key(const struct nb_pem_block *block) {
@@ -78,5 +81,6 @@ bool nb_pem_block_is_private_key(const struct nb_pem_block *block) {
 
         if (nb_pem_block_is(block, plain))
                 return true;
-        return block->label_len > len && memcmp(block->label + block->label_len - len, suffix, len) == 0;
+        return block->label_len > len &&
+               memcmp(block->label + block->label_len - len, suffix, len) == 0;
 }

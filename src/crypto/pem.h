@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Where the blocks of a PEM text begin and end (RFC 7468), inside crypto/ only; what is in one is for GnuTLS. Its own
- * reader takes several labels for the same thing and passes over a block that is cut off; Go, and so kubelet, does not.
- * Text outside of blocks is let pass: the RFC allows it (section 5.2), Kubernetes does in status.certificate, and
- * CA bundles have comments. Nothing of it is ever written anywhere.
- */
+/* Finds the blocks of a PEM text (RFC 7468); private to crypto/. GnuTLS decodes the contents. Its
+ * own PEM parser accepts several labels for the same type and skips incomplete blocks, which Go,
+ * and so kubelet, does not. Text outside of blocks is skipped: the RFC allows it (section 5.2), as
+ * does Kubernetes in status.certificate, and CA bundles have comments. That text is never written
+ * to a file. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define NB_PEM_CERTIFICATE "CERTIFICATE"
 #define NB_PEM_REQUEST "CERTIFICATE REQUEST"
-#define NB_PEM_EC_PRIVATE_KEY "EC PRIVATE KEY"
 
 struct nb_pem_block {
         const char *label;
@@ -22,13 +20,11 @@ struct nb_pem_block {
         size_t len;
 };
 
-/*
- * The next block at or after *offset, which moves behind it. 1; 0 when there is none; -EINVAL when one begins that does
- * not end, or the text holds a NUL.
- */
+/* Returns the next block at or after *offset, and sets *offset to its end. 1; 0 if there is none;
+ * -EINVAL for a block without an end, or a NUL in the text. */
 int nb_pem_next(const char *pem, size_t len, size_t *offset, struct nb_pem_block *ret_block);
 
 bool nb_pem_block_is(const struct nb_pem_block *block, const char *label);
 
-/* "PRIVATE KEY" or "... PRIVATE KEY": what Go's tls.X509KeyPair takes for the key. */
+/* "PRIVATE KEY" or "... PRIVATE KEY", which Go's tls.X509KeyPair accepts as the key. */
 bool nb_pem_block_is_private_key(const struct nb_pem_block *block);

@@ -27,11 +27,12 @@ static int format_common_name(const char *node_name, char ret[static COMMON_NAME
         return n < 0 || n >= COMMON_NAME_SIZE ? -EINVAL : 0;
 }
 
-/* The order of the attributes is part of what Kubernetes compares. */
+/* Kubernetes compares the subject including the order of its attributes. */
 static int set_subject(gnutls_x509_crq_t crq, const char *common_name) {
         int r;
 
-        r = gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, 0, NB_NODE_ORGANIZATION,
+        r = gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, 0,
+                                          NB_NODE_ORGANIZATION,
                                           (unsigned)strlen(NB_NODE_ORGANIZATION));
         if (r < 0)
                 return r;
@@ -72,7 +73,8 @@ int nb_request_create(const struct nb_key *key, const char *node_name, struct nb
         return r < 0 ? nb_gnutls_to_errno(r) : nb_buffer_append(ret_pem, pem.data, pem.size);
 }
 
-int nb_request_create_der(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_der) {
+int nb_request_create_der(const struct nb_key *key, const char *node_name,
+                          struct nb_buffer *ret_der) {
         _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 };
         int r;
 
@@ -86,9 +88,10 @@ static int append_item(struct nb_buffer *stream, const void *item, size_t len) {
         return r < 0 ? r : nb_buffer_append(stream, "|", 1);
 }
 
-static int append_items(struct nb_buffer *stream, const struct nb_key *key, const char *common_name) {
-        const char *const texts[] = { common_name, NB_NODE_ORGANIZATION, "digital signature", "key encipherment",
-                                      "client auth" };
+static int append_items(struct nb_buffer *stream, const struct nb_key *key,
+                        const char *common_name) {
+        const char *const texts[] = { common_name, NB_NODE_ORGANIZATION, "digital signature",
+                                      "key encipherment", "client auth" };
         int r;
 
         r = append_item(stream, key->spki.data, key->spki.size);
@@ -97,7 +100,8 @@ static int append_items(struct nb_buffer *stream, const struct nb_key *key, cons
         return r;
 }
 
-int nb_request_name(const struct nb_key *key, const char *node_name, char ret[static NB_REQUEST_NAME_SIZE]) {
+int nb_request_name(const struct nb_key *key, const char *node_name,
+                    char ret[static NB_REQUEST_NAME_SIZE]) {
         _cleanup_(nb_buffer_done) struct nb_buffer stream = NB_BUFFER_INIT(STREAM_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_REQUEST_NAME_SIZE - 1);
         char common_name[COMMON_NAME_SIZE];
@@ -119,18 +123,27 @@ int nb_request_name(const struct nb_key *key, const char *node_name, char ret[st
         return 0;
 }
 
+/* Check the key before it is used to verify the signature. */
+static bool is_key_bounded(gnutls_x509_crq_t crq) {
+        unsigned bits = 0;
+
+        return gnutls_x509_crq_get_pk_algorithm(crq, &bits) < 0 || bits <= NB_KEY_BITS_MAX;
+}
+
 static int import_request(const char *pem, size_t len, gnutls_x509_crq_t *ret) {
         _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
         struct nb_pem_block block;
         gnutls_datum_t datum;
         size_t offset = 0;
 
-        if (nb_pem_next(pem, len, &offset, &block) <= 0 || !nb_pem_block_is(&block, NB_PEM_REQUEST))
+        if (nb_pem_next(pem, len, &offset, &block) <= 0 ||
+            !nb_pem_block_is(&block, NB_PEM_REQUEST) || block.len > NB_PEM_BLOCK_MAX)
                 return -EINVAL;
         datum = nb_datum_const(block.text, block.len);
         if (gnutls_x509_crq_init(&crq) < 0)
                 return -ENOMEM;
-        if (gnutls_x509_crq_import(crq, &datum, GNUTLS_X509_FMT_PEM) < 0 || gnutls_x509_crq_verify(crq, 0) < 0)
+        if (gnutls_x509_crq_import(crq, &datum, GNUTLS_X509_FMT_PEM) < 0 || !is_key_bounded(crq) ||
+            gnutls_x509_crq_verify(crq, 0) < 0)
                 return -EINVAL;
         *ret = TAKE(crq);
         return 0;
@@ -150,12 +163,13 @@ static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
         return 0;
 }
 
-/* Attribute `i` of the subject is this one. */
+/* Whether attribute `i` of the subject is this one. */
 static int verify_attribute(gnutls_x509_crq_t crq, unsigned i, const char *oid, const char *value) {
         char found_oid[64], found[COMMON_NAME_SIZE];
         size_t oid_size = sizeof(found_oid), size = sizeof(found);
 
-        if (gnutls_x509_crq_get_dn_oid(crq, i, found_oid, &oid_size) < 0 || strcmp(found_oid, oid) != 0)
+        if (gnutls_x509_crq_get_dn_oid(crq, i, found_oid, &oid_size) < 0 ||
+            strcmp(found_oid, oid) != 0)
                 return -EPERM;
         if (gnutls_x509_crq_get_dn_by_oid(crq, oid, 0, 0, found, &size) < 0)
                 return -EPERM;
@@ -172,10 +186,14 @@ static int verify_request_subject(gnutls_x509_crq_t crq, const char *common_name
                 r = verify_attribute(crq, 1, GNUTLS_OID_X520_COMMON_NAME, common_name);
         if (r < 0)
                 return r;
-        return gnutls_x509_crq_get_dn_oid(crq, 2, oid, &size) == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? 0 : -EPERM;
+        return gnutls_x509_crq_get_dn_oid(crq, 2, oid, &size) ==
+                               GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE
+                       ? 0
+                       : -EPERM;
 }
 
-int nb_request_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name) {
+int nb_request_verify(const char *pem, size_t len, const struct nb_key *key,
+                      const char *node_name) {
         _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
         char common_name[COMMON_NAME_SIZE];
         int r;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The PKCS #10 request (RFC 2986) of a node: subject O=system:nodes, CN=system:node:<name> in this order, no
- * extensions, signed with SHA-256. Armoured as CERTIFICATE REQUEST; GnuTLS's own armour, NEW CERTIFICATE REQUEST, is
- * refused by kube-apiserver (422).
- */
+/* The PKCS #10 request (RFC 2986) of a node: subject O=system:nodes, CN=system:node:<name> in this
+ * order, no extensions, signed with SHA-256. The PEM label is CERTIFICATE REQUEST; kube-apiserver
+ * refuses that of GnuTLS, NEW CERTIFICATE REQUEST, with 422. */
 
 #include <stddef.h>
 
@@ -22,16 +20,21 @@
 /* Appends PEM. 0, -EIO, -ENOMEM, -E2BIG. */
 int nb_request_create(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_pem);
 
-/* The same without the armour, as the supervisor of k3s takes it. */
-int nb_request_create_der(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_der);
+/* The same in DER, for the supervisor of k3s. */
+int nb_request_create_der(const struct nb_key *key, const char *node_name,
+                          struct nb_buffer *ret_der);
 
 /*
- * The name of the CSR object: "node-csr-" base64url(SHA-256(stream)), the stream being for each item base64url(item)
- * "|". Items, as in kubelet's digestedName (pkg/kubelet/certificate/bootstrap): SubjectPublicKeyInfo in DER, common
- * name, organization, usages. kubelet takes SHA-512/256, which GnuTLS lacks; nobody but us computes our name.
+ * The name of the CSR object: "node-csr-" base64url(SHA-256(stream)), the stream being for each
+ * item base64url(item)
+ * "|". Items, as in kubelet's digestedName (pkg/kubelet/certificate/bootstrap):
+ * SubjectPublicKeyInfo in DER, common name, organization, usages. kubelet takes SHA-512/256, which
+ * GnuTLS lacks; nobody but us computes our name.
  */
-int nb_request_name(const struct nb_key *key, const char *node_name, char ret[static NB_REQUEST_NAME_SIZE]);
+int nb_request_name(const struct nb_key *key, const char *node_name,
+                    char ret[static NB_REQUEST_NAME_SIZE]);
 
-/* Whether `pem` asks for exactly this key and this node's subject: 0; -EKEYREJECTED for another key; -EPERM for another
- * subject; -EINVAL when it is no request or its signature is wrong. */
+/* Verifies that `pem` is a request for exactly this key and this node's subject. 0; -EKEYREJECTED
+ * for another key; -EPERM for another subject; -EINVAL if it is not a request, or its signature is
+ * invalid. */
 int nb_request_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name);

@@ -17,7 +17,8 @@ int nb_acl_let_read(int fd, uid_t reader) {
         } list = {
                 .header = { htole32(POSIX_ACL_XATTR_VERSION) },
                 .entries = {
-                        { htole16(ACL_USER_OBJ), htole16(ACL_READ | ACL_WRITE), htole32(ACL_UNDEFINED_ID) },
+                        { htole16(ACL_USER_OBJ), htole16(ACL_READ | ACL_WRITE),
+                          htole32(ACL_UNDEFINED_ID) },
                         { htole16(ACL_USER), htole16(ACL_READ), htole32(reader) },
                         { htole16(ACL_GROUP_OBJ), 0, htole32(ACL_UNDEFINED_ID) },
                         { htole16(ACL_MASK), htole16(ACL_READ), htole32(ACL_UNDEFINED_ID) },

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "install/alone.h"
-#include "install/target.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define CGROUP_TEXT_MAX (64 * 1024)
@@ -22,10 +21,10 @@ static bool is_plain_path(const char *path) {
         static const char control[] = "/.control";
         size_t len = strlen(path);
 
-        /* Above the namespace that we see: there is nothing to look up. */
+        /* Outside of our namespace, so it cannot be opened. */
         if (path[0] != '/' || strstr(path, "/../") || (len >= 3 && !strcmp(path + len - 3, "/..")))
                 return false;
-        /* With Delegate= the commands of a unit run in a group beside that of the main process. */
+        /* With Delegate= these commands run in another group than the main process. */
         return len < strlen(control) || strcmp(path + len - strlen(control), control) != 0;
 }
 
@@ -35,7 +34,9 @@ int nb_cgroup_path_parse(const char *text, bool is_unified, char *ret_path, size
         for (const char *line = text; *line;) {
                 size_t len = strcspn(line, "\n");
                 const char *first = memchr(line, ':', len);
-                const char *second = first ? memchr(first + 1, ':', len - (size_t)(first + 1 - line)) : NULL;
+                const char *second = first ? memchr(first + 1, ':',
+                                                    len - (size_t)(first + 1 - line))
+                                           : NULL;
 
                 if (second && (size_t)(second - first - 1) == strlen(controllers) &&
                     !memcmp(first + 1, controllers, strlen(controllers))) {
@@ -81,8 +82,8 @@ static bool is_of_type(const char *path, long type) {
         return statfs(path, &st) == 0 && (long)st.f_type == type;
 }
 
-/* Where systemd keeps its tree: unified; version 1, alone or beside a unified one; or a unified one in the place of
- * version 1. */
+/* Where systemd's hierarchy is mounted: unified; version 1 or hybrid; hybrid with a unified tree.
+ */
 static int find_hierarchy(const char **ret_mount, bool *ret_is_unified) {
         static const struct {
                 const char *path;
@@ -105,9 +106,9 @@ static int find_hierarchy(const char **ret_mount, bool *ret_is_unified) {
 static int read_text(int folder_fd, const char *name, struct nb_buffer *ret) {
         int r = nb_file_read(folder_fd, name, ret, NULL);
 
-        if (r >= 0 && (ret->len == 0 || memchr(ret->data, '\0', ret->len)))
-                r = -EINVAL;
-        return r;
+        if (r < 0)
+                return r;
+        return ret->len == 0 || memchr(ret->data, '\0', ret->len) ? -EINVAL : 0;
 }
 
 static int find_group(struct nb_buffer *text, int *ret_fd) {
@@ -118,19 +119,22 @@ static int find_group(struct nb_buffer *text, int *ret_fd) {
         int r;
 
         r = find_hierarchy(&mount, &is_unified);
-        if (r >= 0)
-                r = nb_folder_open("/proc/self", &self_fd);
-        if (r >= 0)
-                r = read_text(self_fd, "cgroup", text);
-        if (r >= 0)
-                r = nb_cgroup_path_parse(text->data, is_unified, path, sizeof(path));
+        if (r < 0)
+                return r;
+        r = nb_folder_open("/proc/self", &self_fd);
+        if (r < 0)
+                return r;
+        r = read_text(self_fd, "cgroup", text);
+        if (r < 0)
+                return r;
+        r = nb_cgroup_path_parse(text->data, is_unified, path, sizeof(path));
         if (r < 0)
                 return r;
         (void)snprintf(folder, sizeof(folder), "%s%s", mount, path);
         return nb_folder_open(folder, ret_fd);
 }
 
-/* Processes of a group below are in no list of ours. */
+/* The processes of a group below are not in our list. */
 static int verify_no_groups_below(int group_fd) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(group_fd);
         struct dirent *entry;
@@ -138,42 +142,43 @@ static int verify_no_groups_below(int group_fd) {
         if (!folder)
                 return -errno;
         while ((errno = 0, entry = readdir(folder)))
-                if (entry->d_type != DT_REG && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                if (entry->d_type != DT_REG && strcmp(entry->d_name, ".") != 0 &&
+                    strcmp(entry->d_name, "..") != 0)
                         return -ENOTEMPTY;
         return -errno;
 }
 
-static int look(pid_t *ret_other) {
+static int find_others(pid_t *ret_other) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         _cleanup_(nb_closep) int group_fd = -1;
         int r;
 
         r = find_group(&text, &group_fd);
-        if (r >= 0)
-                r = verify_no_groups_below(group_fd);
-        if (r >= 0)
-                r = read_text(group_fd, "cgroup.procs", &text);
-        if (r >= 0)
-                r = nb_cgroup_procs_verify(text.data, getpid(), ret_other);
-        return r;
+        if (r < 0)
+                return r;
+        r = verify_no_groups_below(group_fd);
+        if (r < 0)
+                return r;
+        r = read_text(group_fd, "cgroup.procs", &text);
+        if (r < 0)
+                return r;
+        return nb_cgroup_procs_verify(text.data, getpid(), ret_other);
 }
 
 int nb_alone_verify(struct nb_failure *f) {
         pid_t other = 0;
-        int r;
+        int r = find_others(&other);
 
-        r = look(&other);
         if (r == -EEXIST)
-                return nb_failure_set(f, NB_NOT_ALONE, EEXIST,
-                                      "process %d is still in the control group of the service", (int)other);
+                return nb_failure_set(f, NB_NOT_ALONE, r,
+                                      "process %d is still in the control group of the service",
+                                      (int)other);
         if (r == -ENOTEMPTY)
-                return nb_failure_set(f, NB_NOT_ALONE, ENOTEMPTY,
-                                      "there are groups below the control group of the service");
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(
-                        f, NB_NOT_ALONE, -r,
-                        "whether other processes are in the control group of the service cannot be found out: %m");
-        }
+                return nb_failure_set(f, NB_NOT_ALONE, r,
+                                      "the control group of the service has groups below it");
+        if (r < 0)
+                return nb_failure_set(f, NB_NOT_ALONE, r,
+                                      "cannot list the processes in the control group of the "
+                                      "service: %m");
         return 0;
 }

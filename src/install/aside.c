@@ -5,20 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "install/aside.h"
 
-static int rename_new(int folder_fd, const char *from, const char *to) {
-        if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0)
-                return 0;
-        /* A file system that cannot do that; only root writes in this folder. */
-        if (errno != EINVAL)
-                return -errno;
-        if (faccessat(folder_fd, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                return -EEXIST;
-        return renameat(folder_fd, from, folder_fd, to) < 0 ? -errno : 0;
-}
-
-static int make_name(const char *name, unsigned number, char ret[static NAME_MAX + 1]) {
+static int format_old_name(const char *name, unsigned number, char ret[static NAME_MAX + 1]) {
         int n = number == 1 ? snprintf(ret, NAME_MAX + 1, "%s" NB_ASIDE_SUFFIX, name)
                             : snprintf(ret, NAME_MAX + 1, "%s" NB_ASIDE_SUFFIX ".%u", name, number);
 
@@ -35,9 +25,9 @@ int nb_aside_move(struct nb_aside *aside, int folder_fd, const char *name) {
         if (faccessat(folder_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : -errno;
         for (unsigned i = 1; r == -EEXIST && i <= NB_ASIDE_MAX; i++) {
-                r = make_name(name, i, old_name);
+                r = format_old_name(name, i, old_name);
                 if (r >= 0)
-                        r = rename_new(folder_fd, name, old_name);
+                        r = nb_file_rename_new(folder_fd, name, old_name);
         }
         if (r < 0)
                 return r;
@@ -50,7 +40,7 @@ int nb_aside_undo(struct nb_aside *aside) {
 
         if (!aside->old_name[0])
                 return 0;
-        r = rename_new(aside->folder_fd, aside->old_name, aside->name);
+        r = nb_file_rename_new(aside->folder_fd, aside->old_name, aside->name);
         if (r < 0)
                 return r;
         aside->old_name[0] = '\0';

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What is there from before and has to make room is renamed, never deleted: to NAME.old, and where that is taken to the first
- * free one of NAME.old.2, NAME.old.3 and so on. So what was set aside once stays as it is, however often it happens.
+ * Renames an existing file that has to make room; nothing is deleted. The new name is NAME.old, or
+ * the first free one of NAME.old.2, NAME.old.3 and so on, so that an earlier file is never
+ * overwritten.
  */
 
 #include <limits.h>
@@ -14,12 +15,12 @@
 struct nb_aside {
         int folder_fd; /* borrowed */
         char name[NAME_MAX + 1];
-        char old_name[NAME_MAX + 1]; /* "" while nothing is set aside */
+        char old_name[NAME_MAX + 1]; /* "" if nothing was renamed */
 };
 
-/* Renames a file, or a link as such; durable on 0. Where nothing has that name, nothing is done. 0; -EEXIST when all
- * names are taken; -ENAMETOOLONG; -errno. After a failure too there may be something to undo. */
+/* Does not follow a link; durable on 0; nothing of that name is fine. 0; -EEXIST if all names are
+ * taken; -ENAMETOOLONG; -errno. Can have to be undone even after a failure. */
 int nb_aside_move(struct nb_aside *aside, int folder_fd, const char *name);
 
-/* Back to its name, where nothing else may be. 0, -errno; nothing to do is fine. */
+/* Renames it back, unless the name is taken. 0, -errno; nothing to undo is fine. */
 int nb_aside_undo(struct nb_aside *aside);

@@ -11,14 +11,14 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "bootstrap/documents.h"
-#include "format/handoff.h"
-#include "format/settings_text.h"
 #include "install/context.h"
-#include "install/target.h"
+#include "method/documents.h"
+#include "settings/kubelet_env.h"
+#include "state/handoff.h"
 
 #define METADATA_ORIGIN "'" NB_METADATA_FILE "' in the state directory"
 
+/* Whether only root can have written the file, if it exists. */
 static bool is_own(int folder_fd, const char *name) {
         struct stat st;
 
@@ -28,14 +28,15 @@ static bool is_own(int folder_fd, const char *name) {
 }
 
 /*
- * systemd 252 delivers credentials as files of the service's user, kept from changing by a read-only mount. Where it
- * could not mount (a container without the right to), that user could have written what root now goes by: settings, and
- * the CAs and hashes that tell which cluster is meant.
+ * systemd 252 delivers credentials as files of the service's user and protects them with a
+ * read-only mount. If it cannot mount (in some containers), `join` could replace settings, CAs and
+ * hashes that root relies on.
  */
-static int verify_credentials(struct nb_failure *f) {
-        static const char *const names[] = { NB_CREDENTIAL_CONFIG, NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
+static int verify_credentials(const struct nb_sources *sources, struct nb_failure *f) {
+        static const char *const names[] = { NB_CREDENTIAL_CONFIG, NB_CREDENTIAL_TOKEN,
+                                             NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
                                              NB_CREDENTIAL_KUBECONFIG, NB_CREDENTIAL_CLUSTER_INFO };
-        const char *path = getenv("CREDENTIALS_DIRECTORY");
+        const char *path = sources->credentials_directory;
         _cleanup_(nb_closep) int fd = -1;
         struct statvfs mount;
         struct stat st;
@@ -47,8 +48,8 @@ static int verify_credentials(struct nb_failure *f) {
         for (size_t i = 0; i < N_ELEMENTS(names); i++)
                 if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || !is_own(fd, names[i]))
                         return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EPERM,
-                                              "credential '%s' could have been changed by the network side: expected a "
-                                              "read-only mount, or root as owner of it and its folder",
+                                              "credential '%s' can be changed by the network side; "
+                                              "expected a read-only mount, or root as its owner",
                                               names[i]);
         return 0;
 }
@@ -61,7 +62,8 @@ static bool has_upper_case(const char *text) {
 }
 
 static int choose_node_name(struct nb_context *context, const char *name, struct nb_failure *f) {
-        return nb_node_name_choose(name, context->host_name, context->node_name, &context->is_override_needed, f);
+        return nb_node_name_choose(name, context->host_name, context->node_name,
+                                   &context->is_override_needed, f);
 }
 
 static int load_node_name(struct nb_context *context, struct nb_failure *f) {
@@ -69,23 +71,18 @@ static int load_node_name(struct nb_context *context, struct nb_failure *f) {
 
         if (r < 0)
                 return r;
-        context->is_name_lowered = context->settings.node_name[0] ? context->settings.is_node_name_lowered : has_upper_case(context->host_name);
+        context->is_name_lowered = context->settings.node_name[0]
+                                           ? context->settings.is_node_name_lowered
+                                           : has_upper_case(context->host_name);
         return choose_node_name(context, context->settings.node_name, f);
 }
 
 int nb_context_read_record(const struct nb_context *context, struct nb_record *ret_record) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
         struct nb_failure ignored = { 0 };
-        int r;
+        int r = nb_record_read(context->root_fd, context->settings.certificate_directory,
+                               ret_record, &ignored);
 
-        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, context->settings.certificate_directory);
-        r = nb_target_read(context->root_fd, path, NB_HANDOFF_MAX, &text);
-        if (r >= 0)
-                r = nb_record_parse(text.data, text.len, ret_record, &ignored);
-        if (r < 0)
-                return r == -ENOMEM ? r : 0;
-        return 1;
+        return r < 0 && r != -ENOMEM ? 0 : r;
 }
 
 int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
@@ -105,72 +102,97 @@ int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
         return choose_node_name(context, record->node, f);
 }
 
-/* What cannot be read is a failure only for those who need it. */
-static int load_bootstrap(struct nb_context *context, struct nb_failure *f) {
-        int r = nb_bootstrap_load(&context->settings, &context->bootstrap, &context->bootstrap_failure);
+/* `metadata` may be NULL. */
+static int load_documents(struct nb_context *context, const struct nb_metadata_document *metadata,
+                          struct nb_failure *f) {
+        _cleanup_(
+                nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        int r;
 
-        context->is_metadata_wanted = r >= 0 && nb_bootstrap_wants_metadata(&context->settings, &context->bootstrap);
-        r = nb_anchors_take(r < 0 ? NULL : &context->bootstrap, &context->settings, &context->anchors);
+        r = nb_documents_merge(context->sources, metadata, &tokens, &context->settings, f);
+        if (r < 0) {
+                context->settings.tokens = NULL;
+                return r;
+        }
+        /* Needs the tokens in the documents: a k3s token has the CA hash of its cluster, and
+         * without any token metadata is wanted. */
+        r = nb_bootstrap_load(context->sources, &context->settings, &context->bootstrap,
+                              &context->bootstrap_failure);
+        context->is_metadata_wanted = r >= 0 && nb_bootstrap_wants_metadata(&context->settings,
+                                                                            &context->bootstrap);
+        context->settings.tokens = NULL;
+        r = nb_cluster_identity_init(&context->identity, r < 0 ? NULL : &context->bootstrap,
+                                     &context->settings);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-/* With the tokens that stand in documents: one of k3s says which cluster is meant, and whether there is one at all decides on metadata. */
-static int load_documents(struct nb_context *context, const struct nb_metadata_document *metadata, struct nb_failure *f) {
-        _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
-        int r;
-
-        r = nb_documents_merge(context->config_directory, metadata, &tokens, &context->settings, f);
-        if (r >= 0)
-                r = load_bootstrap(context, f);
-        context->settings.tokens = NULL;
-        return r;
-}
-
-static int load(struct nb_context *context, const char *root, struct nb_failure *f) {
+static int load_context(struct nb_context *context, const char *root, struct nb_failure *f) {
         int r = root ? nb_folder_open(root, &context->root_fd) : 0;
 
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_USAGE, -r, "--root=%s: %m", root);
-        }
+        if (r < 0)
+                return nb_failure_set(f, NB_USAGE, r, "--root=%s: %m", root);
         r = load_documents(context, NULL, f);
-        return r < 0 ? r : nb_context_recall(context, f);
+        if (r < 0)
+                return r;
+        return nb_context_recall(context, f);
 }
 
-int nb_context_load(struct nb_context *ret_context, const char *root, const char *config_directory,
+int nb_context_load(struct nb_context *ret_context, const char *root, struct nb_sources *sources,
                     struct nb_failure *f) {
-        struct nb_context context = { .root_fd = -1, .now = time(NULL), .config_directory = config_directory };
+        _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1,
+                                                                 .now = time(NULL),
+                                                                 .sources = sources };
         int r;
 
-        r = verify_credentials(f);
-        if (r >= 0)
-                r = load(&context, root, f);
-        if (r < 0) {
-                nb_context_done(&context);
+        r = verify_credentials(sources, f);
+        if (r < 0)
                 return r;
-        }
+        r = load_context(&context, root, f);
+        if (r < 0)
+                return r;
         *ret_context = context;
+        context = (struct nb_context){ .root_fd = -1 };
         return 0;
 }
 
-/* Looked at by itself first, so that what is wrong with it is not taken for something wrong with root's own files. */
+bool nb_context_salvage(struct nb_context *ret_context, const char *root,
+                        struct nb_sources *sources, bool is_by_record) {
+        struct nb_context context = { .root_fd = -1, .now = time(NULL), .sources = sources };
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+
+        if (root && nb_folder_open(root, &context.root_fd) < 0)
+                return false;
+        if (!is_by_record)
+                nb_documents_salvage(sources, &context.settings);
+        else {
+                nb_settings_init(&context.settings);
+                if (nb_path_read(context.root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
+                        nb_kubelet_env_find_paths(text.data, text.len, &context.settings);
+        }
+        *ret_context = context;
+        return true;
+}
+
+/* Parsed on its own first, so that its errors are not reported as errors in root's own files. */
 static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
         const struct nb_settings_source source = { .origin = METADATA_ORIGIN, .is_metadata = true };
         struct nb_failure why = { 0 };
         struct nb_settings settings;
-        int r;
 
         nb_settings_init(&settings);
-        r = nb_settings_merge(&settings, &source, text->data, text->len, &why);
-        if (r >= 0)
+        if (nb_settings_merge(&settings, &source, text->data, text->len, &why) >= 0)
                 return 0;
         if (why.errnum == ENOMEM)
                 return nb_failure_set_memory(f);
-        return nb_failure_set(f, why.code == NB_SETTINGS_MALFORMED ? NB_HANDOFF_MALFORMED : NB_HANDOFF_UNTRUSTED, why.errnum, "%s", why.detail);
+        return nb_failure_set(
+                f, why.code == NB_SETTINGS_MALFORMED ? NB_HANDOFF_MALFORMED : NB_HANDOFF_UNTRUSTED,
+                why.errnum, "%s", why.detail);
 }
 
-/* 1: read; 0: nothing of it counts. */
-static int read_metadata(const struct nb_context *context, const struct nb_state *state, struct nb_secret *ret_text, struct nb_failure *f) {
+/* 1; 0 if there is none, or if this machine's own settings are enough: then `join` must not be able
+ * to add any. */
+static int read_metadata(const struct nb_context *context, const struct nb_state *state,
+                         struct nb_secret *ret_text, struct nb_failure *f) {
         int r;
 
         if (!context->is_metadata_wanted)
@@ -178,15 +200,20 @@ static int read_metadata(const struct nb_context *context, const struct nb_state
         r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, ret_text, f);
         if (r == -ENOENT && f->code == NB_NONE)
                 return 0;
-        if (r >= 0)
-                r = verify_metadata(ret_text, f);
+        if (r < 0)
+                return r;
+        r = verify_metadata(ret_text, f);
         return r < 0 ? r : 1;
 }
 
-int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state, struct nb_context *ret_joined, struct nb_failure *f) {
-        struct nb_context joined = { .root_fd = -1, .now = context->now, .config_directory = context->config_directory };
+int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
+                           struct nb_context *ret_joined, struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1,
+                                                                .now = context->now,
+                                                                .sources = context->sources };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_metadata_document metadata = { .origin = METADATA_ORIGIN };
+        const struct nb_settings *settings = &joined.settings;
         bool has_metadata;
         int r;
 
@@ -202,15 +229,19 @@ int nb_context_load_joined(const struct nb_context *context, const struct nb_sta
                         return nb_failure_set(f, NB_INTERNAL, errno, "--root: %m");
         }
         r = load_documents(&joined, has_metadata ? &metadata : NULL, f);
-        if (r >= 0)
-                r = load_node_name(&joined, f);
-        if (r < 0) {
-                nb_context_done(&joined);
+        if (r < 0)
                 return r;
-        }
-        joined.is_node_from_metadata = has_metadata && joined.settings.node_name[0] && nb_setting_is_from(&joined.settings, NB_SETTING_NODE_NAME, METADATA_ORIGIN);
-        joined.is_discard_from_metadata = has_metadata && joined.settings.token_discard && nb_setting_is_from(&joined.settings, NB_SETTING_TOKEN_DISCARD, METADATA_ORIGIN);
+        r = load_node_name(&joined, f);
+        if (r < 0)
+                return r;
+        joined.is_node_from_metadata = has_metadata && settings->node_name[0] &&
+                                       nb_setting_is_from(settings, NB_SETTING_NODE_NAME,
+                                                          METADATA_ORIGIN);
+        joined.is_discard_from_metadata = has_metadata && settings->token_discard &&
+                                          nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
+                                                             METADATA_ORIGIN);
         *ret_joined = joined;
+        joined = (struct nb_context){ .root_fd = -1 };
         return 0;
 }
 

@@ -5,10 +5,9 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "bootstrap/documents.h"
-#include "format/handoff.h"
 #include "install/discard.h"
-#include "install/target.h"
+#include "method/documents.h"
+#include "state/handoff.h"
 
 int nb_discard_format(const char *metadata, struct nb_buffer *ret) {
         return nb_buffer_printf(ret, "%s\n", metadata[0] ? metadata : "none");
@@ -21,21 +20,24 @@ static int write_mark(const struct nb_context *context, const char *metadata) {
 
         r = nb_discard_format(metadata, &text);
         if (r >= 0)
-                r = nb_target_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
+                r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
         return r < 0 ? r : nb_file_write(fd, NB_DISCARD_FILE, 0644, text.data, text.len);
 }
 
 int nb_discard_forget(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_closep) int fd = nb_target_open(context->root_fd, NB_KUBELET_DIRECTORY, O_RDONLY | O_DIRECTORY);
+        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_KUBELET_DIRECTORY,
+                                                   O_RDONLY | O_DIRECTORY);
         int r = fd < 0 ? fd : nb_file_remove(fd, NB_DISCARD_FILE);
 
         if (r >= 0 || r == -ENOENT)
                 return 0;
-        errno = -r;
-        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE "' of an earlier start cannot be removed: %m");
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r,
+                              "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE
+                              "' of an earlier start cannot be removed: %m");
 }
 
-/* What metadata said once holds as long as metadata would be asked, and nothing on this machine says otherwise. */
+/* What metadata said once holds as long as metadata would be asked, and nothing on this machine
+ * says otherwise. */
 static bool is_wanted(const struct nb_context *context, const struct nb_record *record) {
         const struct nb_settings *settings = &context->settings;
 
@@ -54,6 +56,7 @@ int nb_discard_mark(const struct nb_context *context, struct nb_failure *f) {
                 r = write_mark(context, record->metadata);
         if (r >= 0)
                 return 0;
-        errno = -r;
-        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE "' cannot be written: %m");
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r,
+                              "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE
+                              "' cannot be written: %m");
 }

@@ -7,57 +7,38 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "format/kubelet_env.h"
 #include "install/flags.h"
 
-#define HOSTNAME_OVERRIDE "hostname-override"
+#define KEY "KUBELET_KUBEADM_ARGS"
+#define OVERRIDE "--hostname-override="
+#define PROVIDER_ID "provider-id"
 #define OWN_MAX 4
 
-struct flags {
-        struct nb_kubelet_argument arguments[OWN_MAX + NB_SETTINGS_EXTRA_ARGS_MAX];
+struct arguments {
+        char *items[OWN_MAX + NB_SETTINGS_EXTRA_ARGS_MAX]; /* "--name=value" */
         size_t n;
-        /* What the arguments point into. */
-        char extra[NB_SETTINGS_EXTRA_ARGS_MAX][NB_SETTINGS_EXTRA_ARG_SIZE]; /* names */
-        char taints[NB_SETTINGS_TAINTS_MAX * NB_SETTINGS_TAINT_SIZE];
-        char endpoint[sizeof("unix://") + NB_SETTINGS_PATH_MAX];
 };
 
-static void add(struct flags *flags, const char *name, const char *value, bool is_kept_only) {
-        assert(flags->n < N_ELEMENTS(flags->arguments));
-        flags->arguments[flags->n++] = (struct nb_kubelet_argument){ name, value, is_kept_only };
+static void arguments_done(struct arguments *arguments) {
+        for (size_t i = 0; i < arguments->n; i++)
+                free(arguments->items[i]);
 }
 
-/* The value, with the name in *ret_name; NULL where there is none, which is no argument. */
-static const char *split(const char *text, char ret_name[static NB_SETTINGS_EXTRA_ARG_SIZE]) {
-        const char *equal = strchr(text, '=');
-
-        if (!equal || equal - text >= NB_SETTINGS_EXTRA_ARG_SIZE)
-                return NULL;
-        memcpy(ret_name, text, (size_t)(equal - text));
-        ret_name[equal - text] = '\0';
-        return equal + 1;
+static int add_argument(struct arguments *arguments, const char *name, const char *separator,
+                        const char *value) {
+        assert(arguments->n < N_ELEMENTS(arguments->items));
+        if (asprintf(&arguments->items[arguments->n], "--%s%s%s", name, separator, value) < 0)
+                return -ENOMEM;
+        arguments->n++;
+        return 0;
 }
 
-static void add_extra(struct flags *flags, const struct nb_settings *settings) {
-        for (unsigned i = 0; i < settings->n_extra_args; i++) {
-                const char *value = split(settings->extra_args[i], flags->extra[i]);
-
-                if (value && strcmp(flags->extra[i], HOSTNAME_OVERRIDE) != 0)
-                        add(flags, flags->extra[i], value, false);
-        }
-}
-
-static bool has(const struct flags *flags, const char *name) {
-        for (size_t i = 0; i < flags->n; i++)
-                if (!strcmp(flags->arguments[i].name, name))
-                        return true;
-        return false;
-}
-
-static void join_taints(const struct nb_settings *settings, char ret[static NB_SETTINGS_TAINTS_MAX * NB_SETTINGS_TAINT_SIZE]) {
+static void join_taints(const struct nb_settings *settings,
+                        char ret[static NB_SETTINGS_TAINTS_MAX * NB_SETTINGS_TAINT_SIZE]) {
         char *end = ret;
 
-        /* Each comma takes the place of a NUL, so that all fit. */
+        /* Each comma replaces a NUL, so that all fit. */
+        *ret = '\0';
         for (unsigned i = 0; i < settings->n_taints; i++) {
                 if (i > 0)
                         *end++ = ',';
@@ -65,29 +46,102 @@ static void join_taints(const struct nb_settings *settings, char ret[static NB_S
         }
 }
 
-/* kubeadm sorts them, so that the same settings make the same file. */
-static int by_name(const void *a, const void *b) {
-        return strcmp(((const struct nb_kubelet_argument *)a)->name, ((const struct nb_kubelet_argument *)b)->name);
+static bool has_extra_provider_id(const struct nb_settings *settings) {
+        for (unsigned i = 0; i < settings->n_extra_args; i++)
+                if (strncmp(settings->extra_args[i], PROVIDER_ID "=", strlen(PROVIDER_ID "=")) == 0)
+                        return true;
+        return false;
 }
 
-int nb_flags_make(const struct nb_context *context, const char *old, size_t old_len, struct nb_buffer *ret) {
+/* The settings refuse extra arguments that set the same as one of the others. A provider ID from
+ * metadata can still meet one among them, which wins, as with kubeadm. */
+static int add_arguments(struct arguments *arguments, const struct nb_context *context) {
         const struct nb_settings *settings = &context->settings;
-        _cleanup_(nb_freep) struct flags *flags = calloc(1, sizeof(*flags));
+        char taints[NB_SETTINGS_TAINTS_MAX * NB_SETTINGS_TAINT_SIZE];
+        const char *const own[OWN_MAX][2] = {
+                { "container-runtime-endpoint", settings->cri_socket },
+                { "hostname-override", context->is_override_needed ? context->node_name : "" },
+                { PROVIDER_ID, has_extra_provider_id(settings) ? "" : settings->provider_id },
+                { "register-with-taints", taints },
+        };
+        int r = 0;
 
-        if (!flags)
-                return -ENOMEM;
-        add_extra(flags, settings);
-        if (settings->cri_socket[0] && !has(flags, "container-runtime-endpoint")) {
-                (void)snprintf(flags->endpoint, sizeof(flags->endpoint), "%s%s", settings->cri_socket[0] == '/' ? "unix://" : "", settings->cri_socket);
-                add(flags, "container-runtime-endpoint", flags->endpoint, false);
+        join_taints(settings, taints);
+        for (size_t i = 0; i < OWN_MAX && r >= 0; i++)
+                if (own[i][1][0])
+                        r = add_argument(arguments, own[i][0], "=", own[i][1]);
+        for (unsigned i = 0; i < settings->n_extra_args && r >= 0; i++)
+                r = add_argument(arguments, settings->extra_args[i], "", "");
+        return r;
+}
+
+/* By name, as kubeadm sorts them. */
+static int compare_names(const void *a, const void *b) {
+        const char *left = *(const char *const *)a, *right = *(const char *const *)b;
+        size_t left_len = strcspn(left, "="), right_len = strcspn(right, "=");
+        int r = memcmp(left, right, left_len < right_len ? left_len : right_len);
+
+        return r != 0 ? r : (left_len > right_len) - (left_len < right_len);
+}
+
+static int append_word(struct nb_buffer *ret, const char *word, size_t len) {
+        return nb_buffer_printf(ret, "%s%.*s", ret->len > 0 ? " " : "", (int)len, word);
+}
+
+int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret) {
+        _cleanup_(arguments_done) struct arguments arguments = { .n = 0 };
+        int r;
+
+        r = add_arguments(&arguments, context);
+        if (r < 0)
+                return r;
+        qsort(arguments.items, arguments.n, sizeof(arguments.items[0]), compare_names);
+        for (size_t i = 0; i < arguments.n; i++) {
+                r = append_word(ret, arguments.items[i], strlen(arguments.items[i]));
+                if (r < 0)
+                        return r;
         }
-        if (settings->n_taints > 0 && !has(flags, "register-with-taints")) {
-                join_taints(settings, flags->taints);
-                add(flags, "register-with-taints", flags->taints, false);
+        return 0;
+}
+
+int nb_flags_file_format(const char *arguments, struct nb_buffer *ret) {
+        return nb_buffer_printf(ret, KEY "=\"%s\"\n", arguments);
+}
+
+bool nb_flags_file_is(const struct nb_buffer *file, const char *arguments) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
+
+        return nb_flags_file_format(arguments, &text) >= 0 && text.len == file->len &&
+               memcmp(text.data, file->data, text.len) == 0;
+}
+
+/* Whether the word is in the text, with a blank, a quote or a line end on both sides. */
+static bool has_word(const char *text, const char *word, size_t len) {
+        static const char borders[] = " \t\n\"'=";
+
+        for (const char *at = text; (at = memmem(at, strlen(at), word, len)); at++)
+                if ((at == text || strchr(borders, at[-1])) && strchr(borders, at[len]))
+                        return true;
+        return false;
+}
+
+int nb_flags_find_missing(const struct nb_buffer *file, const char *arguments,
+                          const char *node_name, struct nb_buffer *ret) {
+        char override[sizeof(OVERRIDE) + NB_NODE_NAME_MAX];
+        const char *text = file->data ? file->data : "";
+        int r;
+
+        for (size_t len; *arguments; arguments += len + (arguments[len] == ' ')) {
+                len = strcspn(arguments, " ");
+                if (has_word(text, arguments, len))
+                        continue;
+                r = append_word(ret, arguments, len);
+                if (r < 0)
+                        return r;
         }
-        if (settings->provider_id[0] && !has(flags, "provider-id"))
-                add(flags, "provider-id", settings->provider_id, false);
-        add(flags, HOSTNAME_OVERRIDE, context->node_name, !context->is_override_needed);
-        qsort(flags->arguments, flags->n, sizeof(flags->arguments[0]), by_name);
-        return nb_kubeadm_flags_edit(old, old_len, flags->arguments, flags->n, ret);
+        (void)snprintf(override, sizeof(override), OVERRIDE "%s", node_name);
+        if (!strstr(text, OVERRIDE) || has_word(text, override, strlen(override)) ||
+            (ret->data && strstr(ret->data, OVERRIDE)))
+                return 0;
+        return append_word(ret, override, strlen(override));
 }

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * What kubelet gets on its command line, by KUBELET_KUBEADM_ARGS of kubeadm-flags.env: what kubeadm join would write there for
- * the same node (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go).
+ * kubelet's arguments in kubeadm-flags.env, as kubeadm join writes them
+ * (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go), sorted by name:
  *
- *      kubelet.criSocket       --container-runtime-endpoint, with unix:// before a path
+ *      kubelet.criSocket       --container-runtime-endpoint
  *      node.taints             --register-with-taints
  *      kubelet.providerID      --provider-id
- *      kubelet.extraArgs       as they are; they win over those above, as with kubeadm
- *      the node name           --hostname-override, where kubelet would take another one by itself; it wins over
- *                              kubelet.extraArgs, since the certificate is for no other name
+ *      kubelet.extraArgs       as configured
+ *      the node name           --hostname-override, if it differs from the host name
+ *
+ * A file that something else wrote is never edited: a warning names the arguments that it lacks.
  */
 
 #include "base/buffer.h"
@@ -19,5 +20,18 @@
 #define NB_FLAGS_FILE "kubeadm-flags.env"
 #define NB_FLAGS_MAX (64 * 1024)
 
-/* `old` may be NULL. Results as of nb_kubeadm_flags_edit(). */
-int nb_flags_make(const struct nb_context *context, const char *old, size_t old_len, struct nb_buffer *ret);
+/* Appends "--a=b --c=d", nothing if kubelet needs no argument. 0, -ENOMEM. */
+int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret);
+
+/* Appends the contents of the file with these arguments. 0, -E2BIG, -ENOMEM. */
+int nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
+
+/* Whether the file is what nb_flags_file_format() makes of these arguments. */
+bool nb_flags_file_is(const struct nb_buffer *file, const char *arguments);
+
+/*
+ * Appends those of `arguments` that a file does not contain; --hostname-override also if
+ * `arguments` lacks it and the file has another one. 0, -E2BIG, -ENOMEM.
+ */
+int nb_flags_find_missing(const struct nb_buffer *file, const char *arguments,
+                          const char *node_name, struct nb_buffer *ret);

@@ -11,11 +11,10 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "format/handoff.h"
-#include "format/platform.h"
 #include "install/acl.h"
 #include "install/give.h"
-#include "install/target.h"
+#include "state/handoff.h"
+#include "state/platform.h"
 
 #define NAMED_FILE_MAX (1024 * 1024) /* a bundle of CAs is the largest of them */
 #define PASSWORD_MAX 64              /* as many as `join` shows */
@@ -50,7 +49,8 @@ static int write_copy(const struct giving *giving, const char *data, size_t len)
 
         if (unlinkat(giving->folder_fd, NB_GIVEN_TEMPORARY, 0) < 0 && errno != ENOENT)
                 return -errno;
-        fd = openat(giving->folder_fd, NB_GIVEN_TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        fd = openat(giving->folder_fd, NB_GIVEN_TEMPORARY,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
                 return -errno;
         r = write_all(fd, data, len);
@@ -83,7 +83,8 @@ struct original {
         bool is_public; /* everybody can read it, `join` too, as long as there is no copy */
 };
 
-static int give(const struct giving *giving, const struct original *original, struct nb_failure *f) {
+static int give(const struct giving *giving, const struct original *original,
+                struct nb_failure *f) {
         const char *path = original->path;
         int r = copy(giving, path, original->data, original->len);
 
@@ -91,27 +92,32 @@ static int give(const struct giving *giving, const struct original *original, st
                 return 0;
         errno = -r;
         if (r == -EOPNOTSUPP)
-                return nb_failure_set(f, NB_COPY_UNWRITABLE, -r,
-                                      "'%s' cannot be handed to the network side, since the file system of the runtime "
-                                      "directory has no access control lists; give it as a credential",
-                                      path);
+                return nb_failure_set(
+                        f, NB_COPY_UNWRITABLE, -r,
+                        "'%s' cannot be handed to the network side, since the file system of the "
+                        "runtime "
+                        "directory has no access control lists; give it as a credential",
+                        path);
         if (r == -ENAMETOOLONG)
                 return nb_failure_set(f, NB_COPY_UNWRITABLE, -r,
-                                      "'%s' cannot be handed to the network side, since its path is longer than %d bytes; give it "
+                                      "'%s' cannot be handed to the network side, since its path "
+                                      "is longer than %d bytes; give it "
                                       "as a credential, or by a shorter path",
                                       path, NB_GIVEN_PATH_MAX);
-        return nb_failure_set(f, NB_COPY_UNWRITABLE, -r, "a copy of '%s' for the network side cannot be made: %m", path);
+        return nb_failure_set(f, NB_COPY_UNWRITABLE, -r,
+                              "a copy of '%s' for the network side cannot be made: %m", path);
 }
 
 /* 0 also where it cannot be read; ret_text may be NULL, and is empty then. */
-static int give_file(const struct giving *giving, const char *path, struct nb_secret *ret_text, struct nb_failure *f) {
+static int give_file(const struct giving *giving, const char *path, struct nb_secret *ret_text,
+                     struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct stat st;
         int r;
 
         if (path[0] != '/')
                 return 0;
-        r = nb_sources_read(path, NAMED_FILE_MAX, &text, &st);
+        r = nb_sources_read(giving->context->sources, path, NAMED_FILE_MAX, &text, &st);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r < 0)
@@ -125,11 +131,12 @@ static int give_file(const struct giving *giving, const char *path, struct nb_se
 }
 
 /* Of this machine, as installed: below --root. ret_text as above. */
-static int give_target(const struct giving *giving, const char *path, struct nb_secret *ret_text, struct nb_failure *f) {
+static int give_target(const struct giving *giving, const char *path, struct nb_secret *ret_text,
+                       struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         int r;
 
-        r = nb_target_read(giving->context->root_fd, path, NAMED_FILE_MAX, &text);
+        r = nb_path_read(giving->context->root_fd, path, NAMED_FILE_MAX, &text);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r < 0)
@@ -142,10 +149,14 @@ static int give_target(const struct giving *giving, const char *path, struct nb_
         return 0;
 }
 
-static int give_document(void *userdata, const struct nb_config_document *document, struct nb_failure *f) {
+static int give_document(void *userdata, const struct nb_config_document *document,
+                         struct nb_failure *f) {
         if (!document->path)
                 return 0;
-        return give(userdata, &(struct original){ document->path, document->data, document->len, document->is_exposed }, f);
+        return give(userdata,
+                    &(struct original){ document->path, document->data, document->len,
+                                        document->is_exposed },
+                    f);
 }
 
 /* What a kubeconfig refers to. */
@@ -154,7 +165,8 @@ static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         int r;
 
-        r = giving->is_installed ? give_target(giving, path, &text, giving->f) : give_file(giving, path, &text, giving->f);
+        r = giving->is_installed ? give_target(giving, path, &text, giving->f)
+                                 : give_file(giving, path, &text, giving->f);
         if (r < 0)
                 return r;
         if (!text.data)
@@ -164,30 +176,35 @@ static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         return 0;
 }
 
-/* That it does not do is for `join` to say; only a copy that could not be made is a failure here. */
-static int give_named(struct giving *giving, const char *origin, const char *folder, const struct nb_secret *text, bool wants_user,
+/* That it does not do is for `join` to say; only a copy that could not be made is a failure here.
+ */
+static int give_named(struct giving *giving, const char *origin, const char *folder,
+                      const struct nb_secret *text, const struct nb_kubeconfig_policy *policy,
                       struct nb_failure *f) {
-        struct nb_identity identity = NB_IDENTITY_INIT;
-        struct nb_cluster cluster = { 0 };
+        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        const struct nb_kubeconfig_input input = {
+                .origin = origin,
+                .text = text->data,
+                .len = text->len,
+                .read = read_named,
+                .userdata = giving,
+                .folder = folder,
+        };
         struct nb_failure ignored = { 0 }, why = { 0 };
         int r;
 
         giving->f = &why;
-        r = nb_kubeconfig_parse_given(origin, folder, text->data, text->len, wants_user, read_named, giving,
-                                      NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE, &cluster, wants_user ? &identity : NULL, &ignored);
+        r = nb_kubeconfig_parse(policy, &input, &cluster, &identity, &ignored);
         giving->f = NULL;
-        if (r >= 0) {
-                nb_cluster_done(&cluster);
-                if (wants_user)
-                        nb_identity_done(&identity);
-        }
         if (why.code == NB_NONE)
                 return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
         *f = why;
         return why.errnum > 0 ? -why.errnum : -EPROTO;
 }
 
-static int give_kubeconfig(struct giving *giving, const char *path, bool wants_user, struct nb_failure *f) {
+static int give_kubeconfig(struct giving *giving, const char *path,
+                           const struct nb_kubeconfig_policy *policy, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         char folder[NB_SETTINGS_PATH_MAX];
         const char *name;
@@ -196,24 +213,28 @@ static int give_kubeconfig(struct giving *giving, const char *path, bool wants_u
         r = give_file(giving, path, &text, f);
         if (r < 0 || !text.data || nb_path_split(path, folder, sizeof(folder), &name) < 0)
                 return r;
-        return give_named(giving, path, folder, &text, wants_user, f);
+        return give_named(giving, path, folder, &text, policy, f);
 }
 
 /* The credential itself is delivered to `join` by systemd. */
-static int give_credential(struct giving *giving, const char *name, bool wants_user, struct nb_failure *f) {
+static int give_credential(struct giving *giving, const char *name,
+                           const struct nb_kubeconfig_policy *policy, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_failure ignored = { 0 };
         int r;
 
-        r = nb_sources_credential(name, NB_KUBECONFIG_MAX, &text, &ignored);
+        r = nb_sources_credential(giving->context->sources, name, NB_KUBECONFIG_MAX, &text,
+                                  &ignored);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
-        return r < 0 ? 0 : give_named(giving, name, NULL, &text, wants_user, f);
+        return r < 0 ? 0 : give_named(giving, name, NULL, &text, policy, f);
 }
 
-/* What node-bootstrap-platform.service has found on this machine itself: as good as metadata, so that it is for those who want that. */
+/* What node-bootstrap-platform.service has found on this machine itself: as good as metadata, so
+ * that it is for those who want that. */
 static int give_platform(const struct giving *giving, struct nb_failure *f) {
-        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA, NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
         int r = 0;
 
         if (!giving->context->is_metadata_wanted)
@@ -224,14 +245,18 @@ static int give_platform(const struct giving *giving, struct nb_failure *f) {
 }
 
 static int refuse_password(int errnum, const char *found, struct nb_failure *f) {
-        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, errnum, "'" NB_NODE_PASSWORD_FILE "' %s; expected 1 to %d printable characters", found, PASSWORD_MAX);
+        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, errnum,
+                              "'" NB_NODE_PASSWORD_FILE
+                              "' %s; expected 1 to %d printable characters",
+                              found, PASSWORD_MAX);
 }
 
-/* Of what is there already, as `join` and k3s read it; `join` only learns that there is none that does. */
+/* Of what is there already, as `join` and k3s read it; `join` only learns that there is none that
+ * does. */
 static int verify_password(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         size_t len;
-        int r = nb_target_read(context->root_fd, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text);
+        int r = nb_path_read(context->root_fd, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text);
 
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
@@ -250,7 +275,9 @@ static int verify_password(const struct nb_context *context, struct nb_failure *
                 return refuse_password(EINVAL, "holds more characters", f);
         for (size_t i = 0; i < len; i++)
                 if (text.data[i] <= ' ' || text.data[i] > '~')
-                        return refuse_password(EINVAL, "holds a blank, a control character or one outside of ASCII", f);
+                        return refuse_password(
+                                EINVAL,
+                                "holds a blank, a control character or one outside of ASCII", f);
         return 0;
 }
 
@@ -264,7 +291,7 @@ static int make_password(const struct nb_context *context, struct nb_failure *f)
 
         r = nb_path_split(NB_NODE_PASSWORD_FILE, folder, sizeof(folder), &name);
         if (r >= 0)
-                r = nb_target_folder(context->root_fd, folder, 0755, &folder_fd);
+                r = nb_path_make_folder(context->root_fd, folder, 0755, &folder_fd);
         if (r >= 0 && faccessat(folder_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return verify_password(context, f);
         if (r >= 0 && getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
@@ -278,9 +305,11 @@ static int make_password(const struct nb_context *context, struct nb_failure *f)
         explicit_bzero(bytes, sizeof(bytes));
         if (r >= 0)
                 return 0;
-        errno = -r;
-        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "the node password '" NB_NODE_PASSWORD_FILE "' cannot be made: %m%s",
-                              r == -EROFS || r == -ENOENT || r == -EACCES ? "; make its folder first: mkdir --parents /etc/rancher/node" : "");
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r,
+                              "the node password '" NB_NODE_PASSWORD_FILE "' cannot be made: %m%s",
+                              r == -EROFS || r == -ENOENT || r == -EACCES
+                                      ? "; make its folder first: mkdir --parents /etc/rancher/node"
+                                      : "");
 }
 
 static int give_password(const struct giving *giving, bool is_joined, struct nb_failure *f) {
@@ -303,7 +332,7 @@ static int give_own_kubeconfig(struct giving *giving, struct nb_failure *f) {
         if (r < 0 || !text.data || nb_path_split(path, folder, sizeof(folder), &name) < 0)
                 return r;
         giving->is_installed = true;
-        r = give_named(giving, path, folder, &text, true, f);
+        r = give_named(giving, path, folder, &text, &nb_kubeconfig_bootstrap, f);
         giving->is_installed = false;
         return r;
 }
@@ -325,7 +354,8 @@ static void giving_done(struct giving *giving) {
 }
 
 /* The configuration files are for every reader. */
-static int giving_init(struct giving *giving, const struct nb_context *context, struct nb_failure *f) {
+static int giving_init(struct giving *giving, const struct nb_context *context,
+                       struct nb_failure *f) {
         struct stat st;
         int r;
 
@@ -334,9 +364,10 @@ static int giving_init(struct giving *giving, const struct nb_context *context, 
         if (r < 0)
                 return r;
         if (fstat(giving->folder_fd, &st) < 0)
-                return nb_failure_set(f, NB_INTERNAL, errno, "the runtime directory cannot be looked at: %m");
+                return nb_failure_set(f, NB_INTERNAL, errno,
+                                      "the runtime directory cannot be looked at: %m");
         giving->reader = st.st_uid;
-        return nb_sources_config(context->config_directory, give_document, giving, f);
+        return nb_sources_config(context->sources, give_document, giving, f);
 }
 
 int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) {
@@ -349,22 +380,26 @@ int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) 
         return r < 0 ? r : give_target(&giving, context->settings.ca_file, NULL, f);
 }
 
-int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed, struct nb_failure *f) {
+int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed,
+            struct nb_failure *f) {
         _cleanup_(giving_done) struct giving giving = { .folder_fd = -1 };
         const struct nb_settings *settings = &context->settings;
         int r;
 
         r = giving_init(&giving, context, f);
         if (r >= 0)
-                r = give_kubeconfig(&giving, settings->discovery_file, false, f);
+                r = give_kubeconfig(&giving, settings->discovery_file,
+                                    &nb_kubeconfig_discovery_file, f);
         if (r >= 0)
                 r = give_file(&giving, settings->url_ca_file, NULL, f);
         if (r >= 0)
-                r = give_kubeconfig(&giving, settings->bootstrap_kubeconfig, true, f);
+                r = give_kubeconfig(&giving, settings->bootstrap_kubeconfig,
+                                    &nb_kubeconfig_bootstrap, f);
         if (r >= 0)
-                r = give_credential(&giving, NB_CREDENTIAL_CLUSTER_INFO, false, f);
+                r = give_credential(&giving, NB_CREDENTIAL_CLUSTER_INFO,
+                                    &nb_kubeconfig_discovery_file, f);
         if (r >= 0)
-                r = give_credential(&giving, NB_CREDENTIAL_KUBECONFIG, true, f);
+                r = give_credential(&giving, NB_CREDENTIAL_KUBECONFIG, &nb_kubeconfig_bootstrap, f);
         if (r >= 0)
                 r = give_platform(&giving, f);
         if (r >= 0)

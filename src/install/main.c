@@ -1,83 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * install: the root side of the join. `install --inspect` runs before `node-bootstrap join`: it finishes what a crash of this
- * program left unfinished, and leaves a note on what is on this machine. `install` runs after it, looks again itself, checks
- * what `join` left, and writes kubelet's files. With --refresh both do the same for `node-bootstrap refresh`.
+ * install: the root side of the join, and the only command of node-bootstrap.service. It looks at
+ * what is on this machine, and finishes what a crash of its own left unfinished. If this machine
+ * has not joined, it runs `node-bootstrap join` as the user of the service (install/child.h),
+ * checks what that left, and writes kubelet's files. With --refresh it does the same for
+ * `node-bootstrap refresh`.
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "format/handoff.h"
-#include "install/accept.h"
+#include "base/stop.h"
 #include "install/alone.h"
+#include "install/child.h"
 #include "install/context.h"
-#include "install/discard.h"
-#include "install/give.h"
-#include "install/kubelet_name.h"
-#include "install/present.h"
+#include "install/node.h"
 #include "install/refresh.h"
 #include "install/reset.h"
+#include "install/salvage.h"
 #include "install/state.h"
-#include "install/write.h"
+#include "state/handoff.h"
 
 struct arguments {
-        bool is_inspect;
         bool is_refresh;
         bool is_reset;
+        const char *program; /* of the child; "": none is run, for tests */
         const char *root;
         const char *config_directory;
+        struct nb_sources *sources;
 };
 
 static void print_help(void) {
-        (void)printf("install [--inspect] [--refresh] [--root=DIR] [--config-directory=DIR]\n"
-                     "\n"
-                     "The part of node-bootstrap.service that runs as root. Not for use by hand.\n"
-                     "\n"
-                     "  --inspect               finish what a crash left, look at what is there, and leave a note for join\n"
-                     "  --refresh               the same for node-bootstrap refresh, in node-bootstrap-refresh.service\n"
-                     "  --reset                 take back what the last join wrote; run by node-bootstrap reset\n"
-                     "  --root=DIR              write below DIR, as for an image; contents keep the paths without it\n"
-                     "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY "\n"
-                     "  --help, --version\n");
+        (void)printf(
+                "install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
+                "\n"
+                "Run by node-bootstrap.service as root. Not for use by hand.\n"
+                "\n"
+                "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
+                "file and the server\n"
+                "  --reset                 run by node-bootstrap reset: remove what the last join "
+                "wrote\n"
+                "  --root=DIR              write below DIR, as for an image; contents keep the "
+                "paths without it\n"
+                "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY
+                "\n"
+                "  --program=PATH          run this instead of " NB_PROGRAM "\n"
+                "  --help, --version\n");
 }
 
 /* 1: go on; 0: everything is said. */
 static int parse_arguments(int argc, char *argv[], struct arguments *ret, struct nb_failure *f) {
-        enum { INSPECT = 0x100,
-               REFRESH,
-               RESET,
-               ROOT,
-               CONFIG_DIRECTORY,
-               HELP,
-               VERSION };
+        enum { REFRESH = 0x100, RESET, ROOT, CONFIG_DIRECTORY, PROGRAM, HELP, VERSION };
         static const struct option options[] = {
-                { "inspect", no_argument, NULL, INSPECT },
                 { "refresh", no_argument, NULL, REFRESH },
                 { "reset", no_argument, NULL, RESET },
                 { "root", required_argument, NULL, ROOT },
                 { "config-directory", required_argument, NULL, CONFIG_DIRECTORY },
+                { "program", required_argument, NULL, PROGRAM },
                 { "help", no_argument, NULL, HELP },
                 { "version", no_argument, NULL, VERSION },
                 { 0 },
         };
-        struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY };
+        struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY,
+                                       .program = NB_PROGRAM };
         int c;
 
         opterr = 0;
         while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
                 switch (c) {
-                case INSPECT:
-                        arguments.is_inspect = true;
-                        break;
                 case REFRESH:
                         arguments.is_refresh = true;
                         break;
@@ -90,6 +90,9 @@ static int parse_arguments(int argc, char *argv[], struct arguments *ret, struct
                 case CONFIG_DIRECTORY:
                         arguments.config_directory = optarg;
                         break;
+                case PROGRAM:
+                        arguments.program = optarg;
+                        break;
                 case HELP:
                         print_help();
                         return 0;
@@ -97,324 +100,22 @@ static int parse_arguments(int argc, char *argv[], struct arguments *ret, struct
                         (void)printf("node-bootstrap " NB_VERSION "\n");
                         return 0;
                 default:
-                        return nb_failure_set(f, NB_USAGE, EINVAL,
-                                              "'%s' is no option of this program, or lacks its value",
-                                              argv[optind - 1]);
+                        return nb_failure_set(
+                                f, NB_USAGE, EINVAL,
+                                "'%s' is no option of this program, or lacks its value",
+                                argv[optind - 1]);
                 }
         if (optind < argc)
-                return nb_failure_set(f, NB_USAGE, EINVAL, "no argument is expected, found '%s'", argv[optind]);
+                return nb_failure_set(f, NB_USAGE, EINVAL, "no argument is expected, found '%s'",
+                                      argv[optind]);
         *ret = arguments;
         return 1;
 }
-
-static void log_names(const struct nb_accepted *accepted) {
-        const struct nb_handoff *handoff = &accepted->handoff;
-        char pin[NB_PIN_TEXT_SIZE];
-
-        if (accepted->selection.n_taken > 0) {
-                nb_pin_format(accepted->selection.taken[0], pin);
-                nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
-        }
-        nb_log_field(NB_FIELD_CSR, "%s", handoff->csr);
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", handoff->endpoint);
-        nb_log_field(NB_FIELD_TOKEN_ID, "%s", handoff->token_id);
-        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", handoff->token_source);
+static bool has_child(const struct arguments *arguments) {
+        return arguments->program && arguments->program[0];
 }
 
-/* The join is done by then: what cannot be removed is worth a word, not a failure. */
-static void clear(const struct nb_state *state) {
-        int r = nb_state_clear(state);
-
-        if (r < 0) {
-                errno = -r;
-                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %m");
-        }
-}
-
-/*
- * Beside a certificate that still does, metadata counts only as far as it means the same node of the same cluster: it is by the word of `join`, and
- * with no more than that another cluster would take this machine over.
- */
-static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection, const struct nb_context *joined,
-                       const struct nb_handoff *handoff, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct nb_record *record = NULL;
-        bool is_same;
-        int r;
-
-        if (!joined->is_metadata_wanted || (inspection->verdict != NB_VERDICT_USABLE && inspection->verdict != NB_VERDICT_NOT_ROTATABLE))
-                return 0;
-        record = calloc(1, sizeof(*record));
-        r = record ? nb_context_read_record(context, record) : -ENOMEM;
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        is_same = r > 0 && !strcmp(joined->node_name, inspection->node) && nb_anchors_are_recorded(&joined->anchors, record) &&
-                  (joined->anchors.n_pins > 0 || !strcmp(handoff->endpoint, record->endpoint));
-        if (is_same)
-                return 0;
-        return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
-                              "'" NB_HANDOFF_FILE "' is for node '%s' of a cluster that metadata names; expected node '%s' of the cluster of the last join, "
-                              "while the certificate from there is still good",
-                              joined->node_name, inspection->node);
-}
-
-/* -ENOENT, and nothing set, when there is nothing to install. */
-static int accept_and_write(const struct nb_context *context, const struct nb_inspection *inspection, const struct nb_state *state,
-                            struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1 };
-        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
-        char server[NB_URL_MAX];
-        int r;
-
-        if (!nb_state_has(state, NB_HANDOFF_FILE))
-                return -ENOENT;
-        r = nb_context_load_joined(context, state, &joined, f);
-        if (r < 0)
-                return r;
-        r = nb_accept(&joined, state, &accepted, f);
-        if (r >= 0)
-                r = verify_same(context, inspection, &joined, &accepted.handoff, f);
-        if (r < 0)
-                return r;
-        log_names(&accepted);
-        nb_log_field(NB_FIELD_NODE, "%s", joined.node_name);
-        r = nb_write(&joined, &accepted, f);
-        if (r < 0)
-                return r;
-        clear(state);
-        nb_url_format(&accepted.handoff.server, server);
-        nb_log(LOG_INFO, NB_INSTALLED, "node '%s' has joined the cluster at %s; its certificate is valid until %s",
-               joined.node_name, server, accepted.not_after);
-        nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server, accepted.not_after);
-        return 0;
-}
-
-static int look(const struct nb_context *context, struct nb_inspection *ret_inspection, struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        int r = nb_present_read(context, &present, f);
-
-        if (r < 0)
-                return r;
-        nb_present_judge(&present, context, ret_inspection);
-        return 0;
-}
-
-/* Whether the failure is a warning only, since what was there before is still there and does; looked at again, since
- * the failure may have come halfway. */
-static bool is_previous_kept(const struct nb_context *context, const struct nb_failure *f) {
-        struct nb_inspection inspection;
-        struct nb_failure ignored = { 0 };
-
-        if (look(context, &inspection, &ignored) < 0 || !inspection.fallback)
-                return false;
-        nb_log_failure(LOG_WARNING, f);
-        nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
-               "joining anew failed; the certificate from before is good until %s and stays", inspection.not_after);
-        nb_log_status("Joined before; joining anew failed: %s", f->detail);
-        return true;
-}
-
-/*
- * The node is up, whether or not the mark could be left. Where `join` was to ask the API server, nobody here knows what that said: it may have refused
- * the certificate, and joining anew may have failed. The token stays then, as it does while the clock is wrong.
- */
-static int keep(const struct nb_context *context, const struct nb_state *state, const struct nb_inspection *inspection) {
-        struct nb_failure why = { 0 };
-
-        nb_log(LOG_DEBUG, NB_ALREADY_JOINED, "nothing to install: %s", inspection->detail);
-        clear(state);
-        if (inspection->verdict == NB_VERDICT_USABLE && !context->settings.verify_access && nb_discard_mark(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
-        return 0;
-}
-
-/*
- * A certificate that does here may be one that the API server refuses: with node.verifyAccess `join` has asked, and its word
- * alone is what there is. What it then hands over has to pass every check that any join has to, so that a hostile one can put another good
- * certificate of this node, for the same cluster, in the place of a good one, and nothing else.
- */
-static int install(const struct nb_context *context, const struct nb_inspection *inspection, struct nb_failure *f) {
-        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        bool is_usable = nb_verdict_keeps(inspection->verdict);
-        int r;
-
-        r = nb_state_open(&state, f);
-        if (r < 0)
-                return r;
-        if (is_usable && !(inspection->verdict == NB_VERDICT_USABLE && context->settings.verify_access))
-                return keep(context, &state, inspection);
-        r = accept_and_write(context, inspection, &state, f);
-        if (r == -ENOENT && f->code == NB_NONE && is_usable)
-                return keep(context, &state, inspection);
-        if (r == -ENOENT && f->code == NB_NONE) {
-                if (!inspection->fallback)
-                        return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
-                                              "there is no '" NB_HANDOFF_FILE "' in the state directory, and %s",
-                                              inspection->detail);
-                nb_log(LOG_DEBUG, NB_PREVIOUS_KEPT, "nothing to install; the certificate from before stays: %s",
-                       inspection->detail);
-                return 0;
-        }
-        /* Another try with the same key would be answered with the same certificate. */
-        if (f->code == NB_CERTIFICATE_UNUSABLE)
-                clear(&state);
-        return r < 0 && is_previous_kept(context, f) ? 0 : r;
-}
-
-/* What is left does not do, or what it has to be checked by is gone; it is for `join` to get another one, or to say why not.
- * Other failures would meet that one too. */
-static bool is_refused(const struct nb_failure *f) {
-        static const enum nb_code codes[] = {
-                NB_HANDOFF_MALFORMED,
-                NB_HANDOFF_UNTRUSTED,
-                NB_CERTIFICATE_UNUSABLE,
-                NB_SETTINGS_INVALID,
-                NB_SETTINGS_INCOMPLETE,
-                NB_TOKEN_MALFORMED,
-                NB_TOKEN_ENCRYPTED,
-                NB_TOKEN_EXPOSED,
-                NB_TOKEN_MISSING,
-                NB_DISCOVERY_FILE_UNREADABLE,
-                NB_DISCOVERY_FILE_UNACCEPTABLE,
-                NB_BOOTSTRAP_KUBECONFIG_UNREADABLE,
-                NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE,
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(codes); i++)
-                if (f->code == codes[i])
-                        return true;
-        return false;
-}
-
-/*
- * What the installer left unfinished, by a crash or a failure, is finished without asking the network again: the token
- * may be gone by now, and the kubeconfig may be set aside already.
- */
-static int finish(const struct nb_context *context, const struct nb_inspection *inspection, struct nb_failure *f) {
-        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        struct nb_failure why = { 0 };
-        int r;
-
-        if (!getenv("STATE_DIRECTORY"))
-                return 0;
-        r = nb_state_open(&state, &why);
-        if (r >= 0)
-                r = accept_and_write(context, inspection, &state, &why);
-        if (r >= 0 || (r == -ENOENT && why.code == NB_NONE))
-                return 0;
-        if (is_refused(&why)) {
-                nb_log(LOG_DEBUG, NB_NONE, "what is in the state directory does not do: %s", why.detail);
-                return 0;
-        }
-        if (is_previous_kept(context, &why))
-                return 0;
-        *f = why;
-        return r;
-}
-
-static int write_note(const struct nb_inspection *inspection, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(nb_closep) int folder_fd = -1;
-        int r;
-
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, f);
-        if (r < 0)
-                return r;
-        r = nb_inspection_format(inspection, &note);
-        if (r >= 0)
-                r = nb_file_write(folder_fd, NB_INSPECTION_FILE, 0644, note.data, note.len);
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_INTERNAL, -r,
-                                      "'" NB_INSPECTION_FILE "' in the runtime directory cannot be written: %m");
-        }
-        return 0;
-}
-
-/* Once for each start. */
-static void report_node_name(const struct nb_context *context, bool is_joined) {
-        if (context->is_name_lowered)
-                nb_log(LOG_NOTICE, NB_NODE_NAME_LOWERED, "%s has upper case letters; the node name is '%s'",
-                       context->settings.node_name[0] ? "node.name in the settings" : "the host name", context->node_name);
-        nb_kubelet_name_look(context, is_joined);
-}
-
-/* A k3s supervisor takes the certificate that a node has in the place of a token; one that is expired, or of another node or
- * cluster, it would not. */
-static bool is_client_needed(const struct nb_context *context, const struct nb_inspection *inspection) {
-        if (nb_verdict_keeps(inspection->verdict))
-                return true;
-        return context->bootstrap.issuer == NB_ISSUER_SUPERVISOR &&
-               (inspection->verdict == NB_VERDICT_ABSENT || inspection->verdict == NB_VERDICT_NOT_ROTATABLE);
-}
-
-/* For what `join` has to do: to join, or to ask whether the certificate still counts. */
-static int give(const struct nb_context *context, struct nb_inspection *inspection, struct nb_failure *f) {
-        bool is_usable = nb_verdict_keeps(inspection->verdict);
-        int r;
-
-        if (nb_verdict_keeps(inspection->verdict) && !inspection->verify_access)
-                return 0;
-        /* A copy does not tell who can read the original, so `join` would ask for a certificate that is refused here. */
-        if (context->bootstrap_failure.code == NB_TOKEN_EXPOSED && !nb_verdict_keeps(inspection->verdict) && !inspection->fallback)
-                return nb_context_verify_bootstrap(context, f);
-        r = nb_give(context, is_usable, is_client_needed(context, inspection), f);
-        if (r >= 0 || !(is_usable || inspection->fallback))
-                return r;
-        /* What is there does, with or without a question to the API server: kubelet is not to wait for that. */
-        nb_log_failure(LOG_WARNING, f);
-        *f = (struct nb_failure){ 0 };
-        inspection->verify_access = false;
-        return 0;
-}
-
-static int inspect(struct nb_context *context, struct nb_inspection *inspection, struct nb_failure *f) {
-        int r;
-
-        if (!nb_verdict_keeps(inspection->verdict)) {
-                r = finish(context, inspection, f);
-                if (r >= 0)
-                        r = nb_context_recall(context, f);
-                if (r >= 0)
-                        r = look(context, inspection, f);
-                if (r < 0)
-                        return r;
-        }
-        if (!nb_verdict_keeps(inspection->verdict) && inspection->verdict != NB_VERDICT_ABSENT)
-                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining anew: %s", inspection->detail);
-        report_node_name(context, nb_verdict_keeps(inspection->verdict));
-        inspection->verify_access = inspection->verdict == NB_VERDICT_USABLE && context->settings.verify_access;
-        r = give(context, inspection, f);
-        return r < 0 ? r : write_note(inspection, f);
-}
-
-static int clear_note(struct nb_failure *f) {
-        _cleanup_(nb_closep) int folder_fd = -1;
-        int r;
-
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, f);
-        if (r < 0)
-                return r;
-        r = nb_file_remove(folder_fd, NB_INSPECTION_FILE);
-        if (r >= 0)
-                return 0;
-        errno = -r;
-        return nb_failure_set(f, NB_INTERNAL, -r, "'" NB_INSPECTION_FILE "' in the runtime directory cannot be removed: %m");
-}
-
-/* The note tells `refresh` that there is something to ask for. */
-static int inspect_for_refresh(const struct nb_context *context, struct nb_failure *f) {
-        struct nb_inspection inspection;
-        int r;
-
-        r = clear_note(f);
-        if (r >= 0)
-                r = nb_refresh_inspect(context, &inspection, f);
-        return r < 0 ? r : write_note(&inspection, f);
-}
-
-static int refresh(const struct nb_context *context, bool is_inspect, struct nb_failure *f) {
-        int r = is_inspect ? inspect_for_refresh(context, f) : nb_refresh_install(context, f);
-
+static int refresh_result(int r, struct nb_failure *f) {
         if (r >= 0 || f->code != NB_REFRESH_INAPPLICABLE)
                 return r;
         nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
@@ -422,16 +123,21 @@ static int refresh(const struct nb_context *context, bool is_inspect, struct nb_
         return 0;
 }
 
-static void forget_mark(const struct nb_context *context) {
-        struct nb_failure why = { 0 };
+/* Before the child and after it. */
+enum step { BEGIN, END };
 
-        if (nb_discard_forget(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
+static const char *name_stage(const struct arguments *arguments, enum step step) {
+        if (arguments->is_refresh)
+                return "refresh";
+        if (arguments->is_reset)
+                return "reset";
+        return step == BEGIN ? "inspect" : "install";
 }
 
-static int run(const struct arguments *arguments, struct nb_failure *f) {
+/* 1: the child is to be run, and this step to be followed by the other; 0: done. */
+static int run_step(const struct arguments *arguments, enum step step,
+                    struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1 };
-        struct nb_inspection inspection;
         int r;
 
         /* A person resets, outside of the service, which has been stopped. */
@@ -440,33 +146,134 @@ static int run(const struct arguments *arguments, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
-        r = nb_context_load(&context, arguments->root, arguments->config_directory, f);
+        r = nb_context_load(&context, arguments->root, arguments->sources, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
         if (arguments->is_reset)
                 return nb_reset(&context, f);
-        if (arguments->is_refresh)
-                return refresh(&context, arguments->is_inspect, f);
-        forget_mark(&context);
-        r = look(&context, &inspection, f);
-        if (r < 0)
-                return r;
-        return arguments->is_inspect ? inspect(&context, &inspection, f) : install(&context, &inspection, f);
+        if (arguments->is_refresh) {
+                r = step == BEGIN ? nb_refresh_begin(&context, f) : nb_refresh_install(&context, f);
+                return r < 0 ? refresh_result(r, f) : step == BEGIN;
+        }
+        if (step == BEGIN)
+                return nb_node_begin(&context, has_child(arguments), inspection, f);
+        return nb_node_end(&context, inspection, f);
 }
 
-static const char *name_stage(const struct arguments *arguments) {
-        if (arguments->is_refresh)
-                return "refresh";
-        if (arguments->is_reset)
-                return "reset";
-        return arguments->is_inspect ? "inspect" : "install";
+/* A process that `join` left would keep running in an active service. If the service fails, systemd
+ * kills it. The failure may have another cause, such as the lock. */
+static bool is_process_left(const struct arguments *arguments, enum step step) {
+        struct nb_failure f = { 0 };
+
+        return step == END && !arguments->root && nb_alone_verify(&f) < 0 &&
+               (f.errnum == EEXIST || f.errnum == ENOTEMPTY);
+}
+
+/* If kubelet has all that it needs, the failure is only a warning. */
+static bool is_joined_anyway(const struct arguments *arguments, enum step step,
+                             const struct nb_failure *f) {
+        struct nb_inspection inspection;
+
+        if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
+            !nb_salvage(arguments->root, arguments->sources, &inspection))
+                return false;
+        nb_log_field(NB_FIELD_NODE, "%s", inspection.node);
+        nb_log_failure(LOG_WARNING, f);
+        nb_log(LOG_WARNING, NB_JOINED_ANYWAY, "node '%s' has joined, so kubelet can start: %s",
+               inspection.node, inspection.detail);
+        nb_log_status("Joined; ignored %s: %s", nb_failure_info(f->code)->slug, f->detail);
+        return true;
+}
+
+/* The lock is not held while the child runs, which may take days: what was found before is looked
+ * at again after it. */
+static int run_locked(const struct arguments *arguments, enum step step,
+                      struct nb_inspection *inspection, struct nb_failure *f) {
+        _cleanup_(nb_closep) int lock_fd = -1;
+        int r;
+
+        nb_log_field(NB_FIELD_STAGE, "%s", name_stage(arguments, step));
+        r = nb_lock_take(arguments->root, &lock_fd, f);
+        if (r >= 0)
+                r = run_step(arguments, step, inspection, f);
+        return r < 0 && is_joined_anyway(arguments, step, f) ? 0 : r;
+}
+
+/* The child removes the copies once it has read them, unless it was killed before, or is hostile.
+ */
+static void forget_copies(void) {
+        _cleanup_(nb_closep) int folder_fd = -1;
+        struct nb_failure ignored = { 0 };
+
+        if (nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, &ignored) >= 0)
+                (void)nb_sources_forget_given(folder_fd);
+}
+
+/* The user of the service owns its state directory. */
+static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
+                     int *ret_status, bool *ret_is_stopped, struct nb_failure *f) {
+        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        char directory[PATH_MAX + 32], node[NB_NODE_NAME_MAX + 16], until[64], previous[64];
+        const char *const join[] = {
+                arguments->program, "join", directory, previous, node, until, NULL
+        };
+        const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
+        struct nb_child child = { .argv = arguments->is_refresh ? refresh : join };
+        int r;
+
+        r = nb_state_open(&state, f);
+        if (r < 0)
+                return r;
+        /* With --root it is a test that runs a child. */
+        if (state.owner == 0 && !arguments->root)
+                return nb_failure_set(f, NB_INTERNAL, EPERM,
+                                      "$STATE_DIRECTORY belongs to root; expected the user of the "
+                                      "service (DynamicUser=)");
+        child.user = state.owner;
+        child.group = state.group;
+        (void)snprintf(directory, sizeof(directory), "--config-directory=%s",
+                       arguments->config_directory);
+        (void)snprintf(previous, sizeof(previous), "--previous=%s",
+                       nb_node_state_name(inspection->state));
+        (void)snprintf(node, sizeof(node), "--node=%s", inspection->node);
+        (void)snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
+        r = nb_child_run(&child, ret_status, ret_is_stopped, f);
+        forget_copies();
+        return r;
+}
+
+/* The exit status of the service, where there is no failure to report. */
+static int run(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
+        struct nb_inspection inspection = { 0 };
+        bool is_stopped = false;
+        int r, status = 0;
+
+        r = run_locked(arguments, BEGIN, &inspection, f);
+        if (r <= 0)
+                return r;
+        if (has_child(arguments)) {
+                r = run_child(arguments, &inspection, &status, &is_stopped, f);
+                if (r < 0)
+                        return is_joined_anyway(arguments, END, f) ? 0 : r;
+        }
+        /* A SIGINT before the child could block it. */
+        if (is_stopped && status == 128 + SIGINT)
+                status = NB_EXIT_STOPPED;
+        /* The unit counts NB_EXIT_STOPPED as success. A child that somebody else has sent SIGTERM
+         * has joined nothing: the next step says so. */
+        if (status != 0 && (status != NB_EXIT_STOPPED || is_stopped)) {
+                *ret_status = status;
+                return 0;
+        }
+        return run_locked(arguments, END, &inspection, f);
 }
 
 int main(int argc, char *argv[]) {
-        struct arguments arguments = { 0 };
+        struct arguments arguments = { .program = "" };
+        struct nb_sources sources;
         struct nb_failure f = { 0 };
-        int r;
+        int r, status = EXIT_SUCCESS;
 
         /* The private key passes through this process. */
         (void)prctl(PR_SET_DUMPABLE, 0);
@@ -476,12 +283,14 @@ int main(int argc, char *argv[]) {
         if (r == 0)
                 return EXIT_SUCCESS;
         if (r > 0) {
-                nb_log_field(NB_FIELD_STAGE, "%s", name_stage(&arguments));
-                r = run(&arguments, &f);
+                nb_sources_init(&sources, arguments.config_directory);
+                arguments.sources = &sources;
+                r = run(&arguments, &status, &f);
         }
         if (r >= 0)
-                return EXIT_SUCCESS;
+                return status;
         nb_log_failure(LOG_ERR, &f);
-        nb_log_status("Not %s (%s): %s", arguments.is_refresh ? "refreshed" : "joined", nb_failure_info(f.code)->slug, f.detail);
+        nb_log_status("Not %s (%s): %s", arguments.is_refresh ? "refreshed" : "joined",
+                      nb_failure_info(f.code)->slug, f.detail);
         return nb_failure_info(f.code)->exit_status;
 }

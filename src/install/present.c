@@ -5,45 +5,49 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "format/kubeconfig.h"
 #include "install/present.h"
-#include "install/target.h"
+#include "kube/kubeconfig.h"
 
 #define PEM_FILE_MAX (256 * 1024)
 #define PATH_SIZE 4096
 
-/* `verdict` with a reason; the first one stands. Always 0, since that is no failure of the installer. */
+/* Sets state and reason. 0, since the machine is in that state and install has not failed. */
 #define CONCLUDE(present, what, errnum, ...) \
         ({ \
-                (present)->verdict = (what); \
+                (present)->state = (what); \
                 (void)nb_failure_set(&(present)->why, NB_JOIN_ANEW, (errnum), __VA_ARGS__); \
                 0; \
         })
 
-static int cannot_read(struct nb_present *present, const char *path, int r, struct nb_failure *f) {
+/* --- Reading --- */
+
+static int conclude_unreadable(struct nb_present *present, const char *path, int r,
+                               struct nb_failure *f) {
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r == -ENOENT)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, ENOENT, "there is no '%s', which the kubeconfig names",
-                                path);
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
+                                "'%s', named in the kubeconfig, does not exist", path);
         if (r == -EBADF)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, EBADF, "'%s' is no regular file", path);
-        errno = -r;
-        return CONCLUDE(present, NB_VERDICT_UNREADABLE, -r, "'%s' cannot be read: %m", path);
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r, "'%s' is not a regular file",
+                                path);
+        return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r, "cannot read '%s': %m", path);
 }
 
 /* A relative path in a kubeconfig is relative to its folder (clientcmd ResolveLocalPaths). */
-static int resolve(const struct nb_context *context, const char *path, char ret[static PATH_SIZE]) {
-        const char *slash = strrchr(context->settings.kubeconfig, '/');
+static int resolve_path(const struct nb_context *context, const char *path,
+                        char ret[static PATH_SIZE]) {
+        const char *kubeconfig = context->settings.kubeconfig, *slash = strrchr(kubeconfig, '/');
         int n;
 
         if (path[0] == '/')
                 n = snprintf(ret, PATH_SIZE, "%s", path);
         else
-                n = snprintf(ret, PATH_SIZE, "%.*s/%s", (int)(slash - context->settings.kubeconfig),
-                             context->settings.kubeconfig, path);
+                n = snprintf(ret, PATH_SIZE, "%.*s/%s", (int)(slash - kubeconfig), kubeconfig,
+                             path);
         return n >= PATH_SIZE ? -ENAMETOOLONG : 0;
 }
 
@@ -54,89 +58,91 @@ static int take_chain(struct nb_present *present, const char *origin, const char
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (len == 0)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, -r, "'%s' is empty; expected a client certificate",
-                                origin);
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
+                                "'%s' is empty; expected a client certificate", origin);
         if (r < 0)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, -r, "'%s' holds no client certificate that can be read",
-                                origin);
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
+                                "'%s' has no valid client certificate", origin);
         return 0;
 }
 
-static int take_key(struct nb_present *present, const char *origin, const char *pem, size_t len, struct nb_failure *f) {
+static int take_key(struct nb_present *present, const char *origin, const char *pem, size_t len,
+                    struct nb_failure *f) {
         int r = nb_key_import(pem, len, &present->key);
 
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r < 0 && r != -ENOTSUP)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, -r, "'%s' holds no private key that can be read",
-                                origin);
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
+                                "'%s' has no valid private key", origin);
         return 0;
 }
 
-/* Certificate and key stand in one file as a rule; each may also be embedded, which wins (clientcmd). */
-static int read_client(const struct nb_context *context, const struct nb_kubeconfig_client *client, bool is_key,
-                       struct nb_present *present, struct nb_failure *f) {
-        int (*take)(struct nb_present *, const char *, const char *, size_t, struct nb_failure *) =
-                is_key ? take_key : take_chain;
-        const char *data = is_key ? client->key_data.data : client->certificate_data;
+/* Certificate and key are usually in one file. Each may also be embedded, which takes precedence
+ * (clientcmd). */
+static int read_client(const struct nb_context *context, const struct nb_kubeconfig_client *client,
+                       bool is_key, struct nb_present *present, struct nb_failure *f) {
+        int (*take)(struct nb_present *, const char *, const char *, size_t,
+                    struct nb_failure *) = is_key ? take_key : take_chain;
+        const struct nb_secret *data = is_key ? &client->key : &client->certificate;
         const char *file = is_key ? client->key_file : client->certificate_file;
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         char path[PATH_SIZE];
         int r;
 
-        if (data)
-                return take(present, context->settings.kubeconfig, data,
-                            is_key ? client->key_data.len : client->certificate_data_len, f);
+        if (data->data)
+                return take(present, context->settings.kubeconfig, data->data, data->len, f);
         if (!file)
-                return CONCLUDE(present, NB_VERDICT_UNREADABLE, ENOENT, "'%s' names no client %s",
+                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, ENOENT, "'%s' has no client %s",
                                 context->settings.kubeconfig, is_key ? "key" : "certificate");
-        r = resolve(context, file, path);
-        if (r >= 0)
-                r = nb_target_read(context->root_fd, path, PEM_FILE_MAX, &pem);
+        r = resolve_path(context, file, path);
         if (r < 0)
-                return cannot_read(present, file, r, f);
+                return conclude_unreadable(present, file, r, f);
+        r = nb_path_read(context->root_fd, path, PEM_FILE_MAX, &pem);
+        if (r < 0)
+                return conclude_unreadable(present, file, r, f);
         return take(present, file, pem.data, pem.len, f);
 }
 
-/* What tells clusters apart; where it cannot be read, nothing can be said, and nothing is. */
-static int read_cluster(const struct nb_context *context, const struct nb_kubeconfig_client *client,
-                        struct nb_present *present, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT, record = NB_SECRET_INIT;
-        struct nb_failure ignored = { 0 };
+/* A CA file that cannot be read does not identify the cluster. 0, -ENOMEM. */
+static int read_ca(const struct nb_context *context, const struct nb_kubeconfig_client *client,
+                   struct nb_present *present) {
+        _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
         char path[PATH_SIZE];
         int r;
 
-        r = resolve(context, client->ca_file ? client->ca_file : context->settings.ca_file, path);
-        if (r >= 0)
-                r = nb_target_read(context->root_fd, path, PEM_FILE_MAX, &ca);
-        if (r >= 0)
-                r = nb_certificates_parse(ca.data, ca.len, true, &present->ca);
-        if (r >= 0)
-                r = nb_ca_hash_k3s(ca.data, ca.len, present->k3s_hash);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
+        r = resolve_path(context, client->ca_file ? client->ca_file : context->settings.ca_file,
+                         path);
+        if (r < 0)
+                return 0;
+        r = nb_path_read(context->root_fd, path, PEM_FILE_MAX, &ca);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        r = nb_certificates_parse(ca.data, ca.len, true, &present->ca);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        r = nb_ca_hash_k3s(ca.data, ca.len, present->k3s_hash);
         present->has_k3s_hash = r >= 0;
-        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, context->settings.certificate_directory);
-        r = nb_target_read(context->root_fd, path, NB_HANDOFF_MAX, &record);
-        if (r >= 0)
-                r = nb_record_parse(record.data, record.len, &present->record, &ignored);
-        present->has_record = r >= 0;
-        return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
+        return r == -ENOMEM ? r : 0;
 }
 
-/* A machine that was copied file by file has one; kubelet loads it, and refuses to rotate it. */
-static void look_at_store(const struct nb_context *context, const struct nb_kubeconfig_client *client, struct nb_present *present) {
+/* A machine that was copied file by file has a file here. kubelet loads it and refuses to renew
+ * it. */
+static bool is_current_a_file(const struct nb_context *context,
+                              const struct nb_kubeconfig_client *client) {
         char path[PATH_SIZE], current[PATH_SIZE];
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
 
-        if (client->certificate_data || !client->certificate_file || resolve(context, client->certificate_file, path) < 0)
-                return;
-        (void)snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT, context->settings.certificate_directory);
+        if (client->certificate.data || !client->certificate_file ||
+            resolve_path(context, client->certificate_file, path) < 0)
+                return false;
+        (void)snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
+                       context->settings.certificate_directory);
         if (strcmp(path, current) != 0)
-                return;
-        fd = nb_target_open(context->root_fd, current, O_PATH | O_NOFOLLOW);
-        present->is_file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+                return false;
+        fd = nb_path_open(context->root_fd, current, O_PATH | O_NOFOLLOW);
+        return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static int read_kubeconfig(const struct nb_context *context, struct nb_present *present,
@@ -145,39 +151,52 @@ static int read_kubeconfig(const struct nb_context *context, struct nb_present *
         const char *path = context->settings.kubeconfig;
         int r;
 
-        r = nb_target_read(context->root_fd, path, NB_KUBECONFIG_MAX, &text);
+        r = nb_path_read(context->root_fd, path, NB_KUBECONFIG_MAX, &text);
         if (r == -ENOENT)
-                return CONCLUDE(present, NB_VERDICT_ABSENT, ENOENT, "there is no kubeconfig '%s'", path);
+                return CONCLUDE(present, NB_NODE_STATE_ABSENT, r, "kubeconfig '%s' does not exist",
+                                path);
         if (r == -EBADF)
-                return nb_failure_set(f, NB_TARGET_NOT_KUBECONFIG, EBADF,
-                                      "'%s' is no regular file; expected a kubeconfig, or nothing", path);
+                return nb_failure_set(
+                        f, NB_TARGET_NOT_KUBECONFIG, r,
+                        "'%s' is not a regular file; expected a kubeconfig or nothing", path);
         if (r == -EFBIG)
-                return nb_failure_set(f, NB_TARGET_NOT_KUBECONFIG, EFBIG,
-                                      "'%s' is larger than %d bytes; expected a kubeconfig, or nothing", path,
-                                      NB_KUBECONFIG_MAX);
+                return nb_failure_set(
+                        f, NB_TARGET_NOT_KUBECONFIG, r,
+                        "'%s' is larger than %d bytes; expected a kubeconfig or nothing", path,
+                        NB_KUBECONFIG_MAX);
         if (r < 0)
-                return cannot_read(present, path, r, f);
+                return conclude_unreadable(present, path, r, f);
         return nb_kubeconfig_parse_client(path, text.data, text.len, ret_client, f);
 }
 
-static int read_all(const struct nb_context *context, struct nb_present *present, struct nb_failure *f) {
-        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client = { .key_data = NB_SECRET_INIT };
+static int read_all(const struct nb_context *context, struct nb_present *present,
+                    struct nb_failure *f) {
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
         int r;
 
         r = read_kubeconfig(context, present, &client, f);
-        if (r >= 0 && present->verdict == NB_VERDICT_USABLE)
-                r = read_client(context, &client, false, present, f);
-        if (r >= 0 && present->verdict == NB_VERDICT_USABLE)
-                r = read_client(context, &client, true, present, f);
-        if (r >= 0 && present->verdict == NB_VERDICT_USABLE)
-                r = read_cluster(context, &client, present, f);
-        if (r >= 0 && present->verdict == NB_VERDICT_USABLE)
-                look_at_store(context, &client, present);
-        return r;
+        if (r < 0 || present->state != NB_NODE_STATE_USABLE)
+                return r;
+        r = read_client(context, &client, false, present, f);
+        if (r < 0 || present->state != NB_NODE_STATE_USABLE)
+                return r;
+        r = read_client(context, &client, true, present, f);
+        if (r < 0 || present->state != NB_NODE_STATE_USABLE)
+                return r;
+        if (read_ca(context, &client, present) < 0)
+                return nb_failure_set_memory(f);
+        r = nb_context_read_record(context, &present->record);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        present->has_record = r > 0;
+        present->is_file = is_current_a_file(context, &client);
+        return 0;
 }
 
-int nb_present_read(const struct nb_context *context, struct nb_present *ret_present, struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { .verdict = NB_VERDICT_USABLE };
+int nb_present_read(const struct nb_context *context, struct nb_present *ret_present,
+                    struct nb_failure *f) {
+        _cleanup_(nb_present_done) struct nb_present present = { .state = NB_NODE_STATE_USABLE };
         int r;
 
         r = read_all(context, &present, f);
@@ -193,4 +212,124 @@ void nb_present_done(struct nb_present *present) {
         nb_certificates_free(present->ca);
         nb_key_free(present->key);
         *present = (struct nb_present){ 0 };
+}
+
+/* --- Classifying --- */
+
+bool nb_node_state_is_joined(enum nb_node_state state) {
+        return state == NB_NODE_STATE_USABLE || state == NB_NODE_STATE_NOT_YET_VALID;
+}
+
+/* Of the certificate that expires first. */
+static time_t find_chain_end(const struct nb_certificates *chain) {
+        time_t end = nb_certificate_not_after(chain, 0);
+
+        for (size_t i = 1; i < nb_certificates_count(chain); i++)
+                if (nb_certificate_not_after(chain, i) < end)
+                        end = nb_certificate_not_after(chain, i);
+        return end;
+}
+
+/* Whether the CA file can be compared with the configured hashes, and has none of them. */
+static bool does_ca_differ(const struct nb_present *present,
+                           const struct nb_cluster_identity *identity) {
+        uint8_t pin[NB_SHA256_SIZE];
+
+        /* A k3s hash is of the whole /cacerts answer, while a CA file that was selected by pins
+         * may have only a part of it. */
+        if (identity->is_k3s_hash)
+                return present->has_k3s_hash && nb_record_has_k3s_hash(&present->record) &&
+                       !nb_digest_is_equal(present->k3s_hash, identity->pins[0]);
+        if (!present->ca)
+                return false;
+        for (size_t i = 0; i < nb_certificates_count(present->ca); i++)
+                if (nb_certificate_pin(present->ca, i, pin) >= 0 &&
+                    nb_pins_contain(identity->pins, identity->n_pins, pin))
+                        return false;
+        return true;
+}
+
+/*
+ * Another cluster was configured only if the pins differ from those of the last join and match
+ * nothing in the CA file. A rotated CA, a missing record or an unreadable CA file must not take a
+ * healthy node down.
+ */
+static bool is_other_cluster(const struct nb_present *present,
+                             const struct nb_cluster_identity *identity) {
+        return present->has_record && identity->n_pins > 0 &&
+               !nb_cluster_identity_is_recorded(identity, &present->record) &&
+               does_ca_differ(present, identity);
+}
+
+static enum nb_node_state classify_chain(const struct nb_present *present,
+                                         const struct nb_context *context, struct nb_failure *why) {
+        char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
+        const struct nb_certificates *chain = present->chain;
+        time_t end = find_chain_end(chain);
+
+        nb_time_format(context->now, clock);
+        if (present->key && nb_certificate_verify_key(chain, present->key) < 0) {
+                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
+                                     "the client certificate does not match its key");
+                return NB_NODE_STATE_UNREADABLE;
+        }
+        if (nb_certificate_verify_identity(chain, context->node_name) < 0) {
+                nb_certificate_subject(chain, 0, text);
+                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
+                                     "the client certificate is for '%.160s'; expected node '%s'",
+                                     text, context->node_name);
+                return NB_NODE_STATE_OTHER_NODE;
+        }
+        if (end < context->now) {
+                nb_time_format(end, at);
+                (void)nb_failure_set(
+                        why, NB_JOIN_ANEW, 0,
+                        "the client certificate expired at %s; this machine's clock says %s", at,
+                        clock);
+                return NB_NODE_STATE_EXPIRED;
+        }
+        if (is_other_cluster(present, &context->identity)) {
+                (void)nb_failure_set(
+                        why, NB_JOIN_ANEW, 0,
+                        "%s changed since the last join (%s) and matches no certificate in the CA "
+                        "file",
+                        context->identity.name, present->record.joined_at);
+                return NB_NODE_STATE_OTHER_CLUSTER;
+        }
+        if (present->is_file) {
+                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
+                                     "'%s/" NB_STORE_CURRENT
+                                     "' is a file; expected a link, which kubelet needs to renew "
+                                     "the certificate",
+                                     context->settings.certificate_directory);
+                return NB_NODE_STATE_NOT_ROTATABLE;
+        }
+        if (nb_certificate_not_before(chain, 0) > context->now) {
+                nb_time_format(nb_certificate_not_before(chain, 0), at);
+                (void)nb_failure_set(
+                        why, NB_JOIN_ANEW, 0,
+                        "the client certificate is valid from %s; this machine's clock says %s", at,
+                        clock);
+                return NB_NODE_STATE_NOT_YET_VALID;
+        }
+        nb_time_format(nb_certificate_not_after(chain, 0), at);
+        (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
+                             "the client certificate is for this node and valid until %s", at);
+        return NB_NODE_STATE_USABLE;
+}
+
+void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
+                         struct nb_inspection *ret_inspection) {
+        struct nb_inspection inspection = { .state = present->state };
+        struct nb_failure why = present->why;
+
+        if (present->state == NB_NODE_STATE_USABLE) {
+                inspection.state = classify_chain(present, context, &why);
+                nb_time_format(nb_certificate_not_after(present->chain, 0), inspection.not_after);
+        }
+        inspection.fallback = inspection.state == NB_NODE_STATE_OTHER_CLUSTER ||
+                              inspection.state == NB_NODE_STATE_NOT_ROTATABLE;
+        memcpy(inspection.node, context->node_name, sizeof(inspection.node));
+        memcpy(inspection.detail, why.detail, sizeof(inspection.detail));
+        *ret_inspection = inspection;
 }

@@ -10,14 +10,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "format/kubeconfig.h"
 #include "install/give.h"
 #include "install/present.h"
 #include "install/refresh.h"
 #include "install/state.h"
 #include "install/store.h"
 #include "install/swap.h"
-#include "install/target.h"
+#include "kube/kubeconfig_format.h"
 
 #define CA_FILE_MAX (256 * 1024)
 #define PATH_SIZE (NB_SETTINGS_PATH_MAX + NB_STORE_NAME_SIZE)
@@ -49,21 +48,25 @@ static int look(const struct nb_context *context, struct own *own, struct nb_fai
                         f->code = NB_REFRESH_INAPPLICABLE;
                 return r;
         }
-        nb_present_judge(&present, context, &own->inspection);
+        nb_present_classify(&present, context, &own->inspection);
         own->has_record = present.has_record;
         own->record = present.record;
-        if (nb_verdict_keeps(own->inspection.verdict))
+        if (nb_node_state_is_joined(own->inspection.state))
                 return 0;
-        return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0, "this machine has not joined: %s", own->inspection.detail);
+        return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0, "this machine has not joined: %s",
+                              own->inspection.detail);
 }
 
-static int read_file(const struct nb_context *context, const char *path, size_t max, struct nb_secret *ret, struct nb_failure *f) {
-        int r = nb_target_read(context->root_fd, path, max, ret);
+static int read_file(const struct nb_context *context, const char *path, size_t max,
+                     struct nb_secret *ret, struct nb_failure *f) {
+        int r = nb_path_read(context->root_fd, path, max, ret);
 
         if (r >= 0)
                 return 0;
         errno = -r;
-        return r == -ENOMEM ? nb_failure_set_memory(f) : nb_failure_set(f, NB_REFRESH_INAPPLICABLE, -r, "'%s' cannot be read: %m", path);
+        return r == -ENOMEM ? nb_failure_set_memory(f)
+                            : nb_failure_set(f, NB_REFRESH_INAPPLICABLE, -r,
+                                             "'%s' cannot be read: %m", path);
 }
 
 static void name_link(const struct nb_settings *settings, char ret[static PATH_SIZE]) {
@@ -73,7 +76,8 @@ static void name_link(const struct nb_settings *settings, char ret[static PATH_S
 static int verify_ca(const struct nb_secret *pem, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_HANDOFF_MAX);
 
-        return nb_ca_renew(pem->data, pem->len, pem->data, pem->len, NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
+        return nb_ca_renew(pem->data, pem->len, pem->data, pem->len, NB_REFRESH_INAPPLICABLE,
+                           NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
 }
 
 static int read_own(const struct nb_context *context, struct own *own, struct nb_failure *f) {
@@ -88,7 +92,10 @@ static int read_own(const struct nb_context *context, struct own *own, struct nb
         if (r < 0)
                 return r;
         name_link(settings, link);
-        r = nb_kubeconfig_parse_own(settings->kubeconfig, text.data, text.len, settings->ca_file, link, &own->cluster, f);
+        r = nb_kubeconfig_parse_own(&(struct nb_kubeconfig_input){ .origin = settings->kubeconfig,
+                                                                   .text = text.data,
+                                                                   .len = text.len },
+                                    settings->ca_file, link, &own->cluster, f);
         if (r >= 0)
                 r = read_file(context, settings->ca_file, CA_FILE_MAX, &own->ca, f);
         return r < 0 ? r : verify_ca(&own->ca, f);
@@ -107,7 +114,7 @@ enum target {
 struct plan {
         const struct nb_context *context;
         const struct own *own;
-        const struct nb_refresh_note *note;
+        const struct nb_refresh_handoff *handoff;
         struct nb_buffer ca;
         struct nb_ca_selection selection;
         bool is_ca_changed, is_kubeconfig_changed;
@@ -124,27 +131,31 @@ static void plan_done(struct plan *plan) {
 }
 
 static int unwritable(const char *path, int r, struct nb_failure *f) {
-        errno = -r;
         return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r, "'%s' cannot be written: %m", path);
 }
 
 static void name_paths(const struct nb_settings *settings, char (*ret)[PATH_SIZE]) {
-        (void)snprintf(ret[TARGET_RESTART], PATH_SIZE, NB_KUBELET_DIRECTORY "/" NB_REFRESH_RESTART_FILE);
-        (void)snprintf(ret[TARGET_RECORD], PATH_SIZE, "%s/" NB_RECORD_FILE, settings->certificate_directory);
+        (void)snprintf(ret[TARGET_RESTART], PATH_SIZE,
+                       NB_KUBELET_DIRECTORY "/" NB_REFRESH_RESTART_FILE);
+        (void)snprintf(ret[TARGET_RECORD], PATH_SIZE, "%s/" NB_RECORD_FILE,
+                       settings->certificate_directory);
         (void)snprintf(ret[TARGET_CA], PATH_SIZE, "%s", settings->ca_file);
         (void)snprintf(ret[TARGET_KUBECONFIG], PATH_SIZE, "%s", settings->kubeconfig);
 }
 
-static int stage(struct plan *plan, enum target target, mode_t mode, const struct nb_buffer *text, struct nb_failure *f) {
+static int stage(struct plan *plan, enum target target, mode_t mode, const struct nb_buffer *text,
+                 struct nb_failure *f) {
         char folder[PATH_SIZE];
         const char *name;
         int r;
 
         r = nb_path_split(plan->paths[target], folder, sizeof(folder), &name);
         if (r >= 0)
-                r = nb_target_folder(plan->context->root_fd, folder, 0755, &plan->folders[target]);
+                r = nb_path_make_folder(plan->context->root_fd, folder, 0755,
+                                        &plan->folders[target]);
         if (r >= 0)
-                r = nb_swap_file(&plan->swaps[target], plan->folders[target], name, mode, text->data, text->len);
+                r = nb_swap_file(&plan->swaps[target], plan->folders[target], name, mode,
+                                 text->data, text->len);
         return r < 0 ? unwritable(plan->paths[target], r, f) : 0;
 }
 
@@ -160,13 +171,15 @@ static int stage_record(struct plan *plan, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         struct nb_record record = plan->own->record;
 
-        _Static_assert(sizeof(record.ca_hashes) == sizeof(plan->selection.taken), "as many places for hashes as a bundle has");
-        nb_url_format(&plan->note->server, record.server);
+        _Static_assert(sizeof(record.ca_hashes) == sizeof(plan->selection.taken),
+                       "as many places for hashes as a bundle has");
+        nb_url_format(&plan->handoff->server, record.server);
         memcpy(record.ca_hashes, plan->selection.taken, sizeof(record.ca_hashes));
         record.n_ca_hashes = plan->selection.n_taken;
         nb_time_format(plan->context->now, record.refreshed_at);
         if (nb_record_format(&record, &text) < 0)
-                return nb_failure_set(f, NB_INTERNAL, 0, "'%s' cannot be made", plan->paths[TARGET_RECORD]);
+                return nb_failure_set(f, NB_INTERNAL, 0, "'%s' cannot be made",
+                                      plan->paths[TARGET_RECORD]);
         return stage(plan, TARGET_RECORD, 0644, &text, f);
 }
 
@@ -179,9 +192,9 @@ static int stage_kubeconfig(struct plan *plan, struct nb_failure *f) {
         name_link(settings, link);
         r = nb_kubeconfig_format(
                 &(struct nb_kubeconfig){
-                        .server = &plan->note->server,
-                        .tls_server_name = plan->note->tls_server_name,
-                        .proxy_url = plan->note->proxy_url,
+                        .server = &plan->handoff->server,
+                        .tls_server_name = plan->handoff->tls_server_name,
+                        .proxy_url = plan->handoff->proxy_url,
                         .ca_file = settings->ca_file,
                         .client_certificate = link,
                 },
@@ -226,7 +239,8 @@ static int write_plan(struct plan *plan, struct nb_failure *f) {
 
 /* --- Looking --- */
 
-/* What a crash of the refresh before this one left: the next staging would take it over, but there may be none. */
+/* What a crash of the refresh before this one left: the next staging would take it over, but there
+ * may be none. */
 static void sweep(const struct nb_context *context) {
         char paths[_TARGET_N][PATH_SIZE], folder[PATH_SIZE], temporary[NAME_MAX + 1];
         const char *name;
@@ -237,13 +251,14 @@ static void sweep(const struct nb_context *context) {
 
                 if (nb_path_split(paths[i], folder, sizeof(folder), &name) < 0)
                         continue;
-                fd = nb_target_open(context->root_fd, folder, O_RDONLY | O_DIRECTORY);
-                if (fd >= 0 && snprintf(temporary, sizeof(temporary), ".%s.tmp", name) < (int)sizeof(temporary))
+                fd = nb_path_open(context->root_fd, folder, O_RDONLY | O_DIRECTORY);
+                if (fd >= 0 && snprintf(temporary, sizeof(temporary), ".%s.tmp", name) <
+                                       (int)sizeof(temporary))
                         (void)nb_file_remove(fd, temporary);
         }
 }
 
-int nb_refresh_inspect(const struct nb_context *context, struct nb_inspection *ret_inspection, struct nb_failure *f) {
+int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(own_done) struct own own = OWN_INIT;
         int r;
 
@@ -251,17 +266,13 @@ int nb_refresh_inspect(const struct nb_context *context, struct nb_inspection *r
         if (r < 0)
                 return r;
         sweep(context);
-        r = nb_give_for_refresh(context, f);
-        if (r < 0)
-                return r;
-        *ret_inspection = own.inspection;
-        return 0;
+        return nb_give_for_refresh(context, f);
 }
 
 /* --- What `refresh` has left --- */
 
 /* It is read once and is gone then, whatever it is worth: the next refresh asks anew. */
-static int read_note(struct nb_refresh_note *ret_note, struct nb_failure *f) {
+static int read_handoff(struct nb_refresh_handoff *ret_handoff, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
@@ -270,31 +281,38 @@ static int read_note(struct nb_refresh_note *ret_note, struct nb_failure *f) {
         if (r < 0)
                 return r;
         r = nb_state_read(&state, NB_REFRESH_FILE, NB_HANDOFF_MAX, &text, f);
-        if (nb_file_remove(state.fd, NB_REFRESH_FILE) < 0 || nb_file_remove(state.fd, "." NB_REFRESH_FILE ".tmp") < 0)
+        if (nb_file_clear(state.fd, NB_REFRESH_FILE) < 0 ||
+            nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp") < 0)
                 nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %m");
-        return r < 0 ? r : nb_refresh_note_parse(text.data, text.len, ret_note, f);
+        return r < 0 ? r : nb_refresh_handoff_parse(text.data, text.len, ret_handoff, f);
 }
 
 static void report(const struct plan *plan) {
         char server[NB_URL_MAX], before[NB_URL_MAX], pin[NB_PIN_TEXT_SIZE];
 
         nb_url_format(&plan->own->cluster.server, before);
-        nb_url_format(&plan->note->server, server);
+        nb_url_format(&plan->handoff->server, server);
         nb_pin_format(plan->selection.taken[0], pin);
         nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
-        nb_log(LOG_NOTICE, NB_REFRESHED, "%s%s%s replaced: the server is %s%s%s, the CA file holds %u CA%s",
-               plan->is_ca_changed ? "the CA file" : "", plan->is_ca_changed && plan->is_kubeconfig_changed ? " and " : "",
-               plan->is_kubeconfig_changed ? "the kubeconfig" : "", server, strcmp(server, before) ? ", before it was " : "",
-               strcmp(server, before) ? before : "", plan->selection.n_taken, plan->selection.n_taken == 1 ? "" : "s");
-        nb_log_status("Refreshed: the server is %s, the CA file holds %u CA%s", server, plan->selection.n_taken, plan->selection.n_taken == 1 ? "" : "s");
+        nb_log(LOG_NOTICE, NB_REFRESHED,
+               "%s%s%s replaced: the server is %s%s%s, the CA file holds %u CA%s",
+               plan->is_ca_changed ? "the CA file" : "",
+               plan->is_ca_changed && plan->is_kubeconfig_changed ? " and " : "",
+               plan->is_kubeconfig_changed ? "the kubeconfig" : "", server,
+               strcmp(server, before) ? ", before it was " : "",
+               strcmp(server, before) ? before : "", plan->selection.n_taken,
+               plan->selection.n_taken == 1 ? "" : "s");
+        nb_log_status("Refreshed: the server is %s, the CA file holds %u CA%s", server,
+                      plan->selection.n_taken, plan->selection.n_taken == 1 ? "" : "s");
 }
 
-static int take(const struct nb_context *context, const struct nb_refresh_note *note, struct nb_failure *f) {
+static int install_handoff(const struct nb_context *context,
+                           const struct nb_refresh_handoff *handoff, struct nb_failure *f) {
         _cleanup_(own_done) struct own own = OWN_INIT;
         _cleanup_(plan_done) struct plan plan = {
                 .context = context,
                 .own = &own,
-                .note = note,
+                .handoff = handoff,
                 .ca = NB_BUFFER_INIT(NB_HANDOFF_MAX),
                 .folders = { -1, -1, -1, -1 },
         };
@@ -302,14 +320,16 @@ static int take(const struct nb_context *context, const struct nb_refresh_note *
 
         r = read_own(context, &own, f);
         if (r >= 0)
-                r = nb_ca_renew(own.ca.data, own.ca.len, note->ca, strlen(note->ca), NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &plan.ca,
+                r = nb_ca_renew(own.ca.data, own.ca.len, handoff->ca, strlen(handoff->ca),
+                                NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &plan.ca,
                                 &plan.selection, f);
         if (r < 0)
                 return r;
         plan.is_ca_changed = r > 0;
-        plan.is_kubeconfig_changed = !nb_url_is_equal(&own.cluster.server, &note->server) ||
-                                     strcmp(own.cluster.tls_server_name, note->tls_server_name) != 0 ||
-                                     strcmp(own.cluster.proxy_url, note->proxy_url) != 0;
+        plan.is_kubeconfig_changed = !nb_url_is_equal(&own.cluster.server, &handoff->server) ||
+                                     strcmp(own.cluster.tls_server_name,
+                                            handoff->tls_server_name) != 0 ||
+                                     strcmp(own.cluster.proxy_url, handoff->proxy_url) != 0;
         if (!plan.is_ca_changed && !plan.is_kubeconfig_changed)
                 return 0;
         r = write_plan(&plan, f);
@@ -319,11 +339,11 @@ static int take(const struct nb_context *context, const struct nb_refresh_note *
 }
 
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_refresh_note_done) struct nb_refresh_note note = { 0 };
+        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff handoff = { 0 };
         int r;
 
-        r = read_note(&note, f);
+        r = read_handoff(&handoff, f);
         if (r == -ENOENT && f->code == NB_NONE)
                 return 0;
-        return r < 0 ? r : take(context, &note, f);
+        return r < 0 ? r : install_handoff(context, &handoff, f);
 }

@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "format/handoff.h"
-#include "format/kubelet_config.h"
 #include "install/state.h"
+#include "kube/kubelet_config.h"
+#include "state/handoff.h"
 
 int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
@@ -20,8 +20,9 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (fstat(fd, &st) < 0)
-                return nb_failure_set(f, NB_INTERNAL, errno, "the state directory cannot be looked at: %m");
-        *ret_state = (struct nb_state){ .fd = TAKE_FD(fd), .owner = st.st_uid };
+                return nb_failure_set(f, NB_INTERNAL, errno,
+                                      "the state directory cannot be looked at: %m");
+        *ret_state = (struct nb_state){ .fd = TAKE_FD(fd), .owner = st.st_uid, .group = st.st_gid };
         return 0;
 }
 
@@ -37,21 +38,22 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r == -ELOOP || r == -EBADF)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r, "'%s' in the state directory is no regular file",
-                                      name);
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
+                                      "'%s' in the state directory is no regular file", name);
         if (r == -EFBIG)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
-                                      "'%s' in the state directory is larger than %zu bytes", name, max);
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r, "'%s' in the state directory cannot be read: %m",
-                                      name);
-        }
+                                      "'%s' in the state directory is larger than %zu bytes", name,
+                                      max);
+        if (r < 0)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
+                                      "'%s' in the state directory cannot be read: %m", name);
         if (st.st_uid != state->owner || st.st_nlink != 1)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
-                                      "'%s' in the state directory belongs to user %u and has %lu names; expected user "
+                                      "'%s' in the state directory belongs to user %u and has %lu "
+                                      "names; expected user "
                                       "%u and one name",
-                                      name, (unsigned)st.st_uid, (unsigned long)st.st_nlink, (unsigned)state->owner);
+                                      name, (unsigned)st.st_uid, (unsigned long)st.st_nlink,
+                                      (unsigned)state->owner);
         *ret = text;
         text = (struct nb_secret)NB_SECRET_INIT;
         return 0;
@@ -61,27 +63,34 @@ bool nb_state_has(const struct nb_state *state, const char *name) {
         return faccessat(state->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The note first: without it a key is a join that goes on; a note without its key is nothing. */
+/* Remove the handoff first: a key alone means "resume", and a handoff without its key is unusable.
+ */
+static const char *const names[] = {
+        NB_HANDOFF_FILE,        "." NB_HANDOFF_FILE ".tmp",
+        NB_PENDING_KEY_FILE,    "." NB_PENDING_KEY_FILE ".tmp",
+        NB_KUBELET_CONFIG_FILE, "." NB_KUBELET_CONFIG_FILE ".tmp",
+        NB_METADATA_FILE,       "." NB_METADATA_FILE ".tmp",
+};
+
 int nb_state_clear(const struct nb_state *state) {
-        static const char *const names[] = {
-                NB_HANDOFF_FILE,
-                "." NB_HANDOFF_FILE ".tmp",
-                NB_PENDING_KEY_FILE,
-                "." NB_PENDING_KEY_FILE ".tmp",
-                NB_KUBELET_CONFIG_FILE,
-                "." NB_KUBELET_CONFIG_FILE ".tmp",
-                NB_METADATA_FILE,
-                "." NB_METADATA_FILE ".tmp",
-        };
         int first = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                int r = nb_file_remove(state->fd, names[i]);
+                int r = nb_file_clear(state->fd, names[i]);
 
                 if (r < 0 && first == 0)
                         first = r;
         }
         return first;
+}
+
+void nb_state_sweep(const struct nb_state *state) {
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                if (fstatat(state->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    (!S_ISREG(st.st_mode) || st.st_nlink != 1))
+                        (void)nb_file_clear(state->fd, names[i]);
 }
 
 void nb_state_done(struct nb_state *state) {

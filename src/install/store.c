@@ -11,12 +11,11 @@
 #include "base/macro.h"
 #include "install/aside.h"
 #include "install/store.h"
-#include "install/target.h"
 
 #define TRIES_MAX 60
 
-/* What a crash left of a file that was being made: it would stay for ever, since the next one has another name, and it
- * has a key in it. */
+/* What a crash left of a file that was being made: it would stay for ever, since the next one has
+ * another name, and it has a key in it. */
 static int sweep(int folder_fd) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
         struct dirent *entry;
@@ -30,7 +29,8 @@ static int sweep(int folder_fd) {
         return 0;
 }
 
-int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem, char ret_name[static NB_STORE_NAME_SIZE]) {
+int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
+                    char ret_name[static NB_STORE_NAME_SIZE]) {
         int r;
 
         r = sweep(folder_fd);
@@ -42,7 +42,8 @@ int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem, char
                 struct tm local;
 
                 if (!localtime_r(&at, &local) ||
-                    strftime(ret_name, NB_STORE_NAME_SIZE, "kubelet-client-%Y-%m-%d-%H-%M-%S.pem", &local) == 0)
+                    strftime(ret_name, NB_STORE_NAME_SIZE, "kubelet-client-%Y-%m-%d-%H-%M-%S.pem",
+                             &local) == 0)
                         return -EOVERFLOW;
                 r = nb_file_create(folder_fd, ret_name, 0600, pem->data, pem->len);
         }
@@ -65,5 +66,6 @@ int nb_store_link(struct nb_swap *swap, int folder_fd, const char *target) {
 
         if (is_file(folder_fd, NB_STORE_UPDATED))
                 r = nb_aside_move(&aside, folder_fd, NB_STORE_UPDATED);
-        return r < 0 ? r : nb_swap_link(swap, folder_fd, NB_STORE_CURRENT, NB_STORE_UPDATED, target);
+        return r < 0 ? r
+                     : nb_swap_link(swap, folder_fd, NB_STORE_CURRENT, NB_STORE_UPDATED, target);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * kubelet's certificate store (client-go util/certificate NewFileStore("kubelet-client", ...)), so that kubelet's
- * rotation simply goes on: a dated file with certificates and key, and a link to it.
+ * kubelet's certificate store (client-go util/certificate NewFileStore("kubelet-client", ...)), so
+ * that kubelet's rotation simply goes on: a dated file with certificates and key, and a link to it.
  */
 
 #include <stdbool.h>
@@ -11,19 +11,22 @@
 #include <time.h>
 
 #include "base/secret.h"
-#include "format/handoff.h"
 #include "install/swap.h"
+#include "state/handoff.h"
 
 #define NB_STORE_UPDATED "kubelet-client-updated.pem"
 #define NB_STORE_NAME_SIZE 64
 
-/* Makes kubelet-client-<local time>.pem, of a later second where that is taken; nothing refers to it yet. 0, -errno. */
-int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem, char ret_name[static NB_STORE_NAME_SIZE]);
+/* Makes kubelet-client-<local time>.pem, of a later second where that is taken; nothing refers to
+ * it yet. 0, -errno. */
+int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
+                    char ret_name[static NB_STORE_NAME_SIZE]);
 
 /*
- * Stages kubelet-client-current.pem as a link to `target`. A regular file in its place is for the caller to set aside
- * before it is published: kubelet would refuse to rotate it ("expected ... to be a symlink but it is a file"). One
- * under the temporary name, kubelet-client-updated.pem, was put there by hand and is set aside here. 0, -errno.
+ * Stages kubelet-client-current.pem as a link to `target`. A regular file in its place is for the
+ * caller to set aside before it is published: kubelet would refuse to rotate it ("expected ... to
+ * be a symlink but it is a file"). One under the temporary name, kubelet-client-updated.pem, was
+ * put there by hand and is set aside here. 0, -errno.
  */
 int nb_store_link(struct nb_swap *swap, int folder_fd, const char *target);
 

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "install/swap.h"
 
-/* An exchange would move even a folder out of the way. */
-static int init(struct nb_swap *swap, int folder_fd, const char *name) {
+/* Refuses a folder, which an exchange would move away as well. */
+static int init_swap(struct nb_swap *swap, int folder_fd, const char *name) {
         size_t len = strlen(name);
         struct stat st;
 
@@ -23,24 +23,29 @@ static int init(struct nb_swap *swap, int folder_fd, const char *name) {
         return 0;
 }
 
-int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode, const void *data, size_t len) {
+int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode,
+                 const void *data, size_t len) {
         int r;
 
-        r = init(swap, folder_fd, name);
-        if (r >= 0)
-                r = nb_file_stage(folder_fd, name, mode, data, len, swap->temporary);
-        if (r >= 0)
-                swap->step = NB_SWAP_STAGED;
-        return r;
-}
-
-int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary, const char *target) {
-        int r;
-
-        r = init(swap, folder_fd, name);
+        r = init_swap(swap, folder_fd, name);
         if (r < 0)
                 return r;
-        if (snprintf(swap->temporary, sizeof(swap->temporary), "%s", temporary) >= (int)sizeof(swap->temporary))
+        r = nb_file_stage(folder_fd, name, mode, data, len, swap->temporary);
+        if (r < 0)
+                return r;
+        swap->step = NB_SWAP_STAGED;
+        return 0;
+}
+
+int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary,
+                 const char *target) {
+        int r;
+
+        r = init_swap(swap, folder_fd, name);
+        if (r < 0)
+                return r;
+        if (snprintf(swap->temporary, sizeof(swap->temporary), "%s", temporary) >=
+            (int)sizeof(swap->temporary))
                 return -ENAMETOOLONG;
         if (unlinkat(folder_fd, temporary, 0) < 0 && errno != ENOENT)
                 return -errno;
@@ -50,10 +55,11 @@ int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const ch
         return 0;
 }
 
-static int publish(struct nb_swap *swap) {
+static int exchange(struct nb_swap *swap) {
         int error;
 
-        if (renameat2(swap->folder_fd, swap->temporary, swap->folder_fd, swap->name, RENAME_EXCHANGE) == 0) {
+        if (renameat2(swap->folder_fd, swap->temporary, swap->folder_fd, swap->name,
+                      RENAME_EXCHANGE) == 0) {
                 swap->step = NB_SWAP_EXCHANGED;
                 return 0;
         }
@@ -71,10 +77,10 @@ int nb_swap_publish(struct nb_swap *swap) {
 
         if (swap->step != NB_SWAP_STAGED)
                 return 0;
-        r = publish(swap);
-        if (r >= 0 && fsync(swap->folder_fd) < 0)
-                r = -errno;
-        return r;
+        r = exchange(swap);
+        if (r < 0)
+                return r;
+        return fsync(swap->folder_fd) < 0 ? -errno : 0;
 }
 
 int nb_swap_undo(struct nb_swap *swap) {
@@ -89,11 +95,12 @@ int nb_swap_undo(struct nb_swap *swap) {
         if (step == NB_SWAP_EXCHANGED)
                 r = renameat(swap->folder_fd, swap->temporary, swap->folder_fd, swap->name);
         else
-                r = unlinkat(swap->folder_fd, step == NB_SWAP_NEW ? swap->name : swap->temporary, 0);
+                r = unlinkat(swap->folder_fd, step == NB_SWAP_NEW ? swap->name : swap->temporary,
+                             0);
         return r < 0 || fsync(swap->folder_fd) < 0 ? -errno : 0;
 }
 
-/* One that stays is no harm: the next staging removes it. */
+/* If removing fails, the next staging removes it. */
 void nb_swap_keep(struct nb_swap *swap) {
         if (swap->step == NB_SWAP_EXCHANGED)
                 (void)nb_file_remove(swap->folder_fd, swap->temporary);

@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * A file or link that takes the place of another one, in steps: staged (finished and durable under a temporary name,
- * nothing replaced), published, and then kept, which drops what was there before, or undone, which puts it back. So
- * several files can be replaced together, and be put back together when one of them cannot be.
+ * Replaces a file or link in steps: staged (complete and durable under a temporary name, nothing is
+ * replaced yet), published, and then either kept, which removes the previous one, or undone, which
+ * puts it back. So several files can be replaced together, and put back together if one of them
+ * fails.
  *
- * It does not own the folder's descriptor. A crash leaves the temporary name, which the next staging takes over.
+ * Does not own the folder's descriptor. A crash leaves the temporary name, which the next staging
+ * removes.
  */
 
 #include <limits.h>
@@ -14,11 +16,11 @@
 #include <sys/types.h>
 
 enum nb_swap_step {
-        NB_SWAP_NONE, /* nothing is staged: every call below does nothing */
+        NB_SWAP_NONE, /* not staged: the functions below do nothing */
         NB_SWAP_STAGED,
-        NB_SWAP_NEW,       /* published where nothing was */
-        NB_SWAP_EXCHANGED, /* published; what was there before has the temporary name */
-        NB_SWAP_REPLACED,  /* published where the file system cannot exchange: what was there before is gone */
+        NB_SWAP_NEW,       /* published; there was no previous file */
+        NB_SWAP_EXCHANGED, /* published; the previous file has the temporary name */
+        NB_SWAP_REPLACED, /* published; the file system cannot exchange, the previous one is gone */
 };
 
 struct nb_swap {
@@ -28,16 +30,18 @@ struct nb_swap {
         char temporary[NAME_MAX + 1];
 };
 
-/* A file of exactly `mode`, by way of `.<name>.tmp`. 0; -EISDIR when a folder has that name; -errno. */
-int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode, const void *data, size_t len);
+/* Stages a file with exactly `mode` as `.<name>.tmp`. 0; -EISDIR if `name` is a folder; -errno. */
+int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode,
+                 const void *data, size_t len);
 
-/* A symbolic link, by way of a temporary name of one's own. */
-int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary, const char *target);
+/* Stages a symbolic link under the given temporary name. */
+int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary,
+                 const char *target);
 
 /* 0, -errno; durable on 0. */
 int nb_swap_publish(struct nb_swap *swap);
 
-/* As it was before: 0; -ENOTRECOVERABLE when that is gone; -errno. */
+/* Restores the previous state. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
 int nb_swap_undo(struct nb_swap *swap);
 
 void nb_swap_keep(struct nb_swap *swap);

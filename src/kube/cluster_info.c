@@ -1,55 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/macro.h"
-#include "format/csr.h"
-#include "kube/answer.h"
+#include "codec/json.h"
 #include "kube/cluster_info.h"
+#include "kube/object.h"
 
-#define CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"
-#define WHAT_SIZE (NB_URL_MAX + 32)
+#define SIGNATURE_PREFIX "jws-kubeconfig-"
 
-static void describe(const char *endpoint, char ret[static WHAT_SIZE]) {
-        (void)snprintf(ret, WHAT_SIZE, "cluster-info from %s", endpoint);
+static int count_signature(void *userdata, const char *key, struct nb_failure *f _unused_) {
+        unsigned *n = userdata;
+
+        *n += strncmp(key, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) == 0;
+        return 0;
 }
 
-int nb_cluster_info_start(struct nb_http *unverified, const struct nb_url *endpoint, struct nb_http_transfer **ret_transfer,
-                          struct nb_failure *f) {
-        char name[NB_URL_MAX], what[WHAT_SIZE];
-
-        nb_endpoint_format(endpoint, name);
-        describe(name, what);
-        return nb_api_start_unverified(unverified, endpoint, CLUSTER_INFO_PATH, what, NB_CLUSTER_INFO_MAX, ret_transfer, f);
-}
-
-int nb_cluster_info_read(const struct nb_http_answer *answer, const char *name, const char *token_id,
-                         struct nb_cluster_info *ret_info, struct nb_failure *f) {
-        static const struct nb_answer_codes codes = {
-                .unauthorized = NB_CLUSTER_INFO_REFUSED,
-                .forbidden = NB_CLUSTER_INFO_REFUSED,
-                .invalid = NB_ANSWER_MALFORMED,
-        };
-        struct nb_status status = { 0 };
-        char what[WHAT_SIZE];
-
-        describe(name, what);
-        if (answer->status == 200)
-                return nb_cluster_info_parse(nb_answer_text(answer), answer->body.len, token_id, ret_info, f);
-        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
-        if (answer->status == 404 && status.code == 404)
-                return nb_failure_set_http(f, NB_CLUSTER_INFO_MISSING, 404, "%s: %s", what, status.message);
-        return nb_answer_failure(answer, what, &codes, f);
-}
-
-int nb_cluster_info_fetch_verified(struct nb_api *api, const char *token_id, uint64_t until_ms, struct nb_cluster_info *ret_info,
-                                   struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char what[WHAT_SIZE];
+static int copy_kubeconfig(const struct nb_json *json, struct nb_cluster_info *info,
+                           struct nb_failure *f) {
+        const char *text;
+        size_t len;
         int r;
 
-        describe(api->name, what);
-        r = nb_api_get_public(api, CLUSTER_INFO_PATH, what, NB_CLUSTER_INFO_MAX, until_ms, &answer, f);
+        r = nb_json_string(json, "data.kubeconfig", &text, &len, f);
         if (r < 0)
                 return r;
-        return nb_cluster_info_read(&answer, api->name, token_id, ret_info, f);
+        if (r == 0)
+                return nb_failure_set(f, json->code, 0,
+                                      "%s: data.kubeconfig: expected a string, found nothing",
+                                      json->what);
+        info->kubeconfig = strndup(text, len);
+        info->kubeconfig_len = len;
+        return info->kubeconfig ? 0 : nb_failure_set_memory(f);
+}
+
+static int copy_signature(const struct nb_json *json, const char *token_id,
+                          struct nb_cluster_info *info, struct nb_failure *f) {
+        char path[64];
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_each_key(json, "data", count_signature, &info->n_signatures, f);
+        if (r < 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r <= 0)
+                return r;
+        info->signature = strndup(text, len);
+        return info->signature ? 0 : nb_failure_set_memory(f);
+}
+
+int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
+                          struct nb_cluster_info *ret_info, struct nb_failure *f) {
+        static const struct nb_object_type type = {
+                .what = "cluster-info",
+                .kind = "ConfigMap",
+                .api_version = "v1",
+                .max = NB_CLUSTER_INFO_MAX,
+        };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        int r;
+
+        r = nb_object_parse(text, len, &type, &json, f);
+        if (r < 0)
+                return r;
+        r = copy_kubeconfig(&json, &info, f);
+        if (r < 0)
+                return r;
+        r = copy_signature(&json, token_id, &info, f);
+        if (r < 0)
+                return r;
+        *ret_info = TAKE(info);
+        return 0;
+}
+
+int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
+                                  struct nb_cluster *ret_cluster, struct nb_failure *f) {
+        const struct nb_kubeconfig_input input = {
+                .origin = "kubeconfig in cluster-info",
+                .text = info->kubeconfig,
+                .len = info->kubeconfig_len,
+        };
+
+        return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
+}
+
+void nb_cluster_info_done(struct nb_cluster_info *info) {
+        free(info->kubeconfig);
+        free(info->signature);
+        *info = (struct nb_cluster_info){};
 }

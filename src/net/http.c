@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include "base/stop.h"
 #include "net/http_internal.h"
 
-#define CONNECTING_POLL_MS 200 /* what libcurl gives IPv6 before it tries IPv4 */
+#define WORKERS_BUSY_MAX 64
 
 void nb_http_answer_done(struct nb_http_answer *answer) {
         nb_buffer_done(&answer->body);
@@ -26,8 +27,10 @@ void nb_unverified_done(struct nb_unverified *unverified) {
         nb_http_answer_done(&unverified->answer);
 }
 
-/* Sealed, so that nothing in this process can change what is trusted, or shown, between two connections. */
-static int make_file(const char *name, const char *data, size_t len, int *ret_fd, char ret_path[static 32]) {
+/* Sealed, so that nothing in this process can change what is trusted, or shown, between two
+ * connections. */
+static int make_file(const char *name, const char *data, size_t len, int *ret_fd,
+                     char ret_path[static 32]) {
         size_t written = 0;
         int fd;
 
@@ -49,47 +52,54 @@ static int make_file(const char *name, const char *data, size_t len, int *ret_fd
         return 0;
 }
 
-static int set_trust(struct nb_http *http, const struct nb_http_trust *trust, struct nb_failure *f) {
+static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
+                     struct nb_failure *f) {
         int r = 0;
 
         assert(trust->is_server);
         http->is_verified = true;
         http->is_server = trust->is_server;
         http->explain = trust->explain;
-        (void)snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s", trust->tls_server_name);
+        (void)snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
+                       trust->tls_server_name);
         (void)snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
         if (trust->ca) {
                 assert(trust->ca_len > 0);
                 r = make_file("ca", trust->ca, trust->ca_len, &http->ca_fd, http->ca_path);
         }
         if (r >= 0 && trust->client_certificate) {
-                r = make_file("certificate", trust->client_certificate, trust->client_certificate_len, &http->certificate_fd,
+                r = make_file("certificate", trust->client_certificate,
+                              trust->client_certificate_len, &http->certificate_fd,
                               http->certificate_path);
                 if (r >= 0)
-                        r = make_file("key", trust->client_key->data, trust->client_key->len, &http->key_fd, http->key_path);
+                        r = make_file("key", trust->client_key->data, trust->client_key->len,
+                                      &http->key_fd, http->key_path);
         }
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, -r, "what a connection trusts or shows cannot be put into a memory file");
+                return nb_failure_set(
+                        f, NB_INTERNAL, -r,
+                        "what a connection trusts or shows cannot be put into a memory file");
         return 0;
 }
 
-static int open_connections(struct nb_http *http, struct nb_failure *f) {
+static int http_init(struct nb_http *http, struct nb_failure *f) {
         http->ca_fd = http->certificate_fd = http->key_fd = -1;
         http->connect_timeout_ms = NB_HTTP_CONNECT_TIMEOUT_MS;
+        /* Initialized for the workers: this process uses libcurl for nothing else. */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not initialise");
-        http->multi = curl_multi_init();
-        return http->multi ? 0 : nb_failure_set_memory(f);
+        return 0;
 }
 
-int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f) {
+int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
+                struct nb_failure *f) {
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
         http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);
-        r = open_connections(http, f);
+        r = http_init(http, f);
         if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
@@ -98,30 +108,27 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, st
         return 0;
 }
 
-int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http, struct nb_failure *f) {
+int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http,
+                         struct nb_failure *f) {
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
         http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);
-        r = open_connections(http, f);
+        r = http_init(http, f);
         if (r < 0)
                 return r;
         http->is_metadata = true;
         http->is_verified = metadata->is_https;
-        http->is_low_port = metadata->is_low_port;
         http->connect_timeout_ms = metadata->connect_timeout_ms;
         *ret_http = TAKE(http);
         return 0;
 }
 
 static void transfer_free(struct nb_http_transfer *transfer) {
-        if (transfer->easy) {
-                (void)curl_multi_remove_handle(transfer->http->multi, transfer->easy);
-                curl_easy_cleanup(transfer->easy);
-        }
-        curl_slist_free_all(transfer->connect_to);
+        if (transfer->worker)
+                (void)nb_http_worker_end(transfer->http, transfer->worker);
         nb_http_answer_done(&transfer->answer);
         free(transfer);
 }
@@ -131,8 +138,7 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
 
         if (!transfer)
                 return;
-        transfer->http->has_connected |= nb_http_is_connected(transfer);
-        nb_http_note_connection(transfer);
+        transfer->http->has_connected |= transfer->is_connected;
         for (p = &transfer->http->first; *p; p = &(*p)->next)
                 if (*p == transfer) {
                         *p = transfer->next;
@@ -145,13 +151,21 @@ bool nb_http_has_connected(const struct nb_http *http) {
         return http->has_connected;
 }
 
+bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection) {
+        if (!http->has_connection)
+                return false;
+        http->has_connection = false;
+        *ret_connection = http->connection;
+        return true;
+}
+
 void nb_http_free(struct nb_http *http) {
         if (!http)
                 return;
         while (http->first)
                 nb_http_cancel(http->first);
-        if (http->multi)
-                (void)curl_multi_cleanup(http->multi);
+        while (http->workers)
+                (void)nb_http_worker_end(http, http->workers);
         nb_closep(&http->ca_fd);
         nb_closep(&http->certificate_fd);
         nb_closep(&http->key_fd);
@@ -162,31 +176,79 @@ void nb_http_freep(struct nb_http **http) {
         nb_http_free(*http);
 }
 
-int nb_http_start(struct nb_http *http, const struct nb_http_request *request, struct nb_http_transfer **ret_transfer,
-                  struct nb_failure *f) {
+/* 0, -E2BIG. */
+static int fill_call(struct nb_http_call *call, const struct nb_http_request *request) {
+        size_t n_lines = 0;
+
+        if (strlen(request->url) >= sizeof(call->url) ||
+            request->body_len > NB_HTTP_REQUEST_BODY_MAX)
+                return -E2BIG;
+        (void)snprintf(call->what, sizeof(call->what), "%s", request->what);
+        (void)snprintf(call->url, sizeof(call->url), "%s", request->url);
+        (void)snprintf(call->accept_line, sizeof(call->accept_line), "Accept: %s",
+                       request->accept ? request->accept : "application/json");
+        if (request->body)
+                (void)snprintf(call->type_line, sizeof(call->type_line), "Content-Type: %s",
+                               request->body_type ? request->body_type : "application/json");
+        else if (request->is_put) /* without a value, so that libcurl omits its own header */
+                (void)snprintf(call->type_line, sizeof(call->type_line), "Content-Type:");
+        for (; n_lines < N_ELEMENTS(call->lines) && request->lines[n_lines]; n_lines++) {
+                assert(strlen(request->lines[n_lines]) <= NB_HTTP_LINE_MAX);
+                (void)snprintf(call->lines[n_lines], sizeof(call->lines[n_lines]), "%s",
+                               request->lines[n_lines]);
+        }
+        call->body_len = request->body_len;
+        call->max_body = request->secret ? request->secret->size : request->max_body;
+        call->timeout_ms = request->timeout_ms;
+        call->silence_sec = request->silence_sec;
+        call->is_post = request->body;
+        call->is_put = request->is_put;
+        call->is_stream = request->is_stream;
+        call->is_certificate_kept = request->is_certificate_kept;
+        return 0;
+}
+
+/* 0, -E2BIG. */
+static int take_secret_lines(struct nb_http_transfer *transfer,
+                             const struct nb_http_request *request) {
+        size_t n = 0, len = 0;
+
+        if (request->authorization && request->authorization->data)
+                transfer->secret_lines[n++] = request->authorization;
+        for (size_t i = 0; i < N_ELEMENTS(request->headers) && request->headers[i]; i++)
+                transfer->secret_lines[n++] = request->headers[i];
+        for (size_t i = 0; i < n; i++)
+                len += transfer->secret_lines[i]->len + 1;
+        transfer->call.has_secrets = n > 0;
+        return len > NB_HTTP_SECRETS_MAX ? -E2BIG : 0;
+}
+
+int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
+                  struct nb_http_transfer **ret_transfer, struct nb_failure *f) {
         struct nb_http_transfer *transfer;
         int r;
 
+        /* The one rule that must hold whatever else goes wrong: who has proven nothing gets no
+         * credential. Of a metadata service only what it gave out itself, a session's token, goes
+         * back to it. */
+        assert(!request->authorization || (http->is_verified && !http->is_metadata));
+        assert(!request->headers[0] || http->is_verified || http->is_metadata);
         transfer = calloc(1, sizeof(*transfer));
         if (!transfer)
                 return nb_failure_set_memory(f);
         transfer->http = http;
         transfer->secret = request->secret;
-        transfer->max_body = request->secret ? request->secret->size : request->max_body;
-        transfer->timeout_ms = request->timeout_ms;
-        transfer->silence_sec = request->silence_sec;
-        transfer->is_stream = request->is_stream;
-        transfer->is_certificate_kept = request->is_certificate_kept;
+        transfer->body = request->body;
         transfer->answer.body = (struct nb_buffer)NB_BUFFER_INIT(NB_HTTP_ERROR_BODY_MAX);
-        (void)snprintf(transfer->what, sizeof(transfer->what), "%s", request->what);
-        transfer->easy = curl_easy_init();
-        r = transfer->easy ? nb_http_transfer_setup(transfer, request, f) : nb_failure_set_memory(f);
-        transfer->begin_usec = nb_now_usec();
-        if (r >= 0 && curl_multi_add_handle(http->multi, transfer->easy) != CURLM_OK)
-                r = nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not take the request for %s", request->what);
+        r = fill_call(&transfer->call, request);
+        if (r >= 0)
+                r = take_secret_lines(transfer, request);
+        if (r >= 0)
+                r = nb_http_transfer_assign(transfer, false);
         if (r < 0) {
-                transfer_free(transfer);
-                return r;
+                free(transfer);
+                return nb_failure_set(f, NB_INTERNAL, -r, "%s: cannot start the request: %m",
+                                      request->what);
         }
         transfer->next = http->first;
         http->first = transfer;
@@ -194,71 +256,84 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request, s
         return 0;
 }
 
-static void collect_results(struct nb_http *http) {
-        const CURLMsg *message;
-        int n_left;
-
-        while ((message = curl_multi_info_read(http->multi, &n_left))) {
-                struct nb_http_transfer *transfer = NULL;
-
-                if (message->msg != CURLMSG_DONE)
-                        continue;
-                (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-                transfer->result = message->data.result;
-                transfer->is_done = true;
-        }
-}
-
 /* News of a stream come before the end of any transfer, so that no last line is lost. */
-static bool find_news(struct nb_http *http, struct nb_http_transfer **ret_done) {
-        for (struct nb_http_transfer *t = http->first; t; t = t->next)
-                if (t->has_news) {
-                        t->has_news = false;
-                        *ret_done = NULL;
-                        return true;
-                }
-        for (struct nb_http_transfer *t = http->first; t; t = t->next)
-                if (t->is_done) {
-                        *ret_done = t;
-                        return true;
-                }
+static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_transfer **ret_done) {
+        for (size_t i = 0; i < n; i++)
+                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next)
+                        if (t->has_news) {
+                                t->has_news = false;
+                                *ret_done = NULL;
+                                return true;
+                        }
+        for (size_t i = 0; i < n; i++)
+                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next)
+                        if (t->is_done) {
+                                *ret_done = t;
+                                return true;
+                        }
         return false;
 }
 
-/* libcurl 7.88 gives up an address of several in its own time, and then turns to the next one only when it is called again. */
-static bool is_connecting(const struct nb_http *http) {
-        for (const struct nb_http_transfer *t = http->first; t; t = t->next)
-                if (!t->is_done && !nb_http_is_connected(t))
-                        return true;
-        return false;
+struct wait {
+        struct pollfd polls[1 + WORKERS_BUSY_MAX]; /* the first is for the stop request */
+        struct nb_http_transfer *transfers[1 + WORKERS_BUSY_MAX];
+        nfds_t n;
+        uint64_t until_ms; /* the earliest of all time limits */
+};
+
+static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, struct wait *ret) {
+        ret->n = 1;
+        ret->until_ms = until_ms;
+        for (size_t i = 0; i < n; i++)
+                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next) {
+                        if (!t->worker)
+                                continue;
+                        if (ret->n == N_ELEMENTS(ret->polls))
+                                return -EMFILE;
+                        ret->polls[ret->n] = (struct pollfd){ .fd = t->worker->fd,
+                                                              .events = POLLIN };
+                        ret->transfers[ret->n++] = t;
+                        if (t->limit_ms < ret->until_ms)
+                                ret->until_ms = t->limit_ms;
+                }
+        return 0;
 }
 
-static int poll_ms(const struct nb_http *http, uint64_t left_ms) {
-        uint64_t max_ms = is_connecting(http) ? CONNECTING_POLL_MS : INT_MAX;
-
-        return (int)(left_ms < max_ms ? left_ms : max_ms);
-}
-
-int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfer **ret_done, struct nb_failure *f) {
-        struct curl_waitfd stop = { .fd = nb_stop_fd(), .events = CURL_WAIT_POLLIN };
-        unsigned n_extra = stop.fd >= 0 ? 1 : 0;
-
+int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                     struct nb_http_transfer **ret_done, struct nb_failure *f) {
         for (;;) {
                 uint64_t now = nb_now_ms();
-                int n_running;
+                struct wait wait;
+                int r;
 
                 if (nb_stop_is_requested())
                         return -ECANCELED;
-                if (curl_multi_perform(http->multi, &n_running) != CURLM_OK)
-                        return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl cannot go on");
-                collect_results(http);
-                if (find_news(http, ret_done))
+                if (collect(https, n, until_ms, &wait) < 0)
+                        return nb_failure_set(f, NB_INTERNAL, EMFILE,
+                                              "more than %d requests at once", WORKERS_BUSY_MAX);
+                if (find_news(https, n, ret_done))
+                        return 1;
+                r = nb_stop_poll(wait.polls, wait.n, now < wait.until_ms ? wait.until_ms - now : 0);
+                if (r == -ECANCELED)
+                        return r;
+                if (r < 0)
+                        return nb_failure_set(f, NB_INTERNAL, -r, "cannot wait for answers: %m");
+                now = nb_now_ms();
+                for (nfds_t i = 1; i < wait.n; i++)
+                        if (wait.polls[i].revents)
+                                nb_http_transfer_take_reply(wait.transfers[i]);
+                        else if (now >= wait.transfers[i]->limit_ms)
+                                nb_http_transfer_fail_late(wait.transfers[i]);
+                if (find_news(https, n, ret_done))
                         return 1;
                 if (now >= until_ms)
                         return 0;
-                if (curl_multi_poll(http->multi, n_extra ? &stop : NULL, n_extra, poll_ms(http, until_ms - now), NULL) != CURLM_OK)
-                        return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl cannot wait");
         }
+}
+
+int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfer **ret_done,
+                 struct nb_failure *f) {
+        return nb_http_wait_any(&http, 1, until_ms, ret_done, f);
 }
 
 struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_status) {
@@ -266,23 +341,17 @@ struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_
         return &transfer->answer.body;
 }
 
-static int keep_certificate(struct nb_http_transfer *transfer, struct nb_failure *f) {
-        const char *leaf = transfer->is_certificate_kept ? nb_http_leaf(transfer->easy) : NULL;
-
-        if (!leaf)
-                return 0;
-        transfer->answer.certificate = strdup(leaf);
-        return transfer->answer.certificate ? 0 : nb_failure_set_memory(f);
-}
-
-static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f) {
+static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
+                  struct nb_failure *f) {
+        const struct nb_failure *failure = &transfer->failure;
         int r = 0;
 
         assert(transfer->is_done);
-        if (transfer->result != CURLE_OK)
-                r = nb_http_outcome(transfer, f);
-        else if ((r = keep_certificate(transfer, f)) >= 0) {
-                (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &transfer->answer.status);
+        if (failure->code != NB_NONE) {
+                r = nb_failure_set(f, failure->code, failure->errnum, "%s", failure->detail);
+                f->retry_after_ms = failure->retry_after_ms;
+                f->is_unverified = !transfer->http->is_verified || !transfer->is_connected;
+        } else {
                 *ret_answer = transfer->answer;
                 transfer->answer = (struct nb_http_answer){ 0 };
         }
@@ -290,12 +359,14 @@ static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_
         return r;
 }
 
-int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer, struct nb_failure *f) {
+int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
+                   struct nb_failure *f) {
         assert(transfer->http->is_verified || transfer->http->is_metadata);
         return finish(transfer, ret_answer, f);
 }
 
-int nb_http_finish_unverified(struct nb_http_transfer *transfer, struct nb_unverified *ret_unverified, struct nb_failure *f) {
+int nb_http_finish_unverified(struct nb_http_transfer *transfer,
+                              struct nb_unverified *ret_unverified, struct nb_failure *f) {
         return finish(transfer, &ret_unverified->answer, f);
 }
 
@@ -314,6 +385,7 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         }
         nb_http_cancel(transfer);
         if (r >= 0)
-                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, NB_HTTP_CUT_SHORT, "%s: no answer until the deadline", request->what);
+                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, NB_HTTP_CUT_SHORT,
+                                      "%s: no answer until the deadline", request->what);
         return r;
 }

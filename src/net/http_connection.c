@@ -5,16 +5,10 @@
 #include "base/macro.h"
 #include "net/http_internal.h"
 
-bool nb_http_is_connected(const struct nb_http_transfer *transfer) {
-        curl_off_t connected_us = 0;
-
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
-        return connected_us > 0;
-}
-
 /* The one that libcurl takes for https. */
-static const char *find_proxy(const struct nb_http *http) {
-        static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
+const char *nb_http_find_proxy(const struct nb_http *http) {
+        static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                             "ALL_PROXY" };
         const char *url = http->proxy_url;
 
         for (size_t i = 0; i < N_ELEMENTS(names) && (!url || !url[0]); i++)
@@ -35,41 +29,35 @@ static bool is_proxy_address(const char *url) {
         return nb_http_is_address(host, len);
 }
 
-/* libcurl takes note of when the name was resolved also where there was no name. Through an HTTP proxy, it is the proxy's. */
-static bool has_resolved(const struct nb_http_transfer *transfer) {
+/* libcurl takes note of when the name was resolved also where there was no name. Through an HTTP
+ * proxy, it is the proxy's. */
+static bool has_resolved(const struct nb_http_exchange *exchange) {
         long connect_status = 0;
 
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
-        return !(connect_status > 0 ? is_proxy_address(find_proxy(transfer->http)) : transfer->is_address);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
+        return !(connect_status > 0 ? is_proxy_address(nb_http_find_proxy(exchange->http))
+                                    : exchange->is_address);
 }
 
 static uint64_t since(curl_off_t earlier_us, curl_off_t us) {
         return us > earlier_us ? (uint64_t)(us - earlier_us) : 0;
 }
 
-void nb_http_note_connection(const struct nb_http_transfer *transfer) {
+void nb_http_note_connection(struct nb_http_exchange *exchange) {
         curl_off_t resolved_us = 0, connected_us = 0, secured_us = 0;
         long n_connects = 0;
 
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &n_connects);
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
-        (void)curl_easy_getinfo(transfer->easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
         if (n_connects == 0 || secured_us <= 0)
                 return;
-        transfer->http->has_connection = true;
-        transfer->http->connection = (struct nb_http_connection){
-                .begin_usec = transfer->begin_usec,
-                .resolve_usec = has_resolved(transfer) ? since(0, resolved_us) : 0,
+        exchange->reply.has_connection = true;
+        exchange->reply.connection = (struct nb_http_connection){
+                .begin_usec = exchange->begin_usec,
+                .resolve_usec = has_resolved(exchange) ? since(0, resolved_us) : 0,
                 .tcp_usec = since(resolved_us, connected_us),
                 .tls_usec = since(connected_us, secured_us),
         };
-}
-
-bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection) {
-        if (!http->has_connection)
-                return false;
-        http->has_connection = false;
-        *ret_connection = http->connection;
-        return true;
 }

@@ -3,11 +3,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "format/kernel_line.h"
+#include "metadata/kernel_line.h"
 #include "platform/collect.h"
 #include "platform/volume.h"
 
@@ -15,7 +16,8 @@
 #define DIRECTORY_LEN (sizeof(NB_PLATFORM_DIRECTORY "/") - 1)
 #define NAME(path) ((path) + DIRECTORY_LEN)
 
-const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL, nb_guestinfo_tools };
+const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL,
+                                     nb_guestinfo_tools };
 
 struct found {
         struct nb_platform platform;
@@ -32,19 +34,22 @@ static void found_done(struct found *found) {
         nb_secret_done(&found->token);
 }
 
-static int unwritable(const char *name, int r, struct nb_failure *f) {
-        errno = -r;
-        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "'%s' in the runtime directory cannot be written: %m", name);
+static int refuse_unwritable(const char *name, int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
+                              "'%s' in the runtime directory cannot be written: %m", name);
 }
 
-/* What is not found is not left either, so that nothing of an earlier run stays. */
-static int leave(int folder_fd, const char *path, const struct nb_secret *data, struct nb_failure *f) {
-        int r = data->len > 0 ? nb_file_write(folder_fd, NAME(path), 0600, data->data, data->len) : nb_file_remove(folder_fd, NAME(path));
+/* Removes what is empty, so that nothing of an earlier run stays. */
+static int write_or_remove(int folder_fd, const char *path, const struct nb_secret *data,
+                           struct nb_failure *f) {
+        int r = data->len > 0 ? nb_file_write(folder_fd, NAME(path), 0600, data->data, data->len)
+                              : nb_file_remove(folder_fd, NAME(path));
 
-        return r < 0 ? unwritable(NAME(path), r, f) : 0;
+        return r < 0 ? refuse_unwritable(NAME(path), r, f) : 0;
 }
 
-/* A whole file of a kernel file system, where what `path` is a link or has one in it is nobody's choice but the kernel's. */
+/* Reads a whole file of a kernel file system. Links to its folder are followed: only the kernel
+ * makes them. */
 static int read_kernel(const char *path, struct nb_buffer *ret) {
         _cleanup_(nb_closep) int folder_fd = -1;
         char folder[NAME_MAX + 1];
@@ -52,19 +57,21 @@ static int read_kernel(const char *path, struct nb_buffer *ret) {
         int r;
 
         r = nb_path_split(path, folder, sizeof(folder), &name);
-        if (r >= 0)
-                r = nb_folder_open(folder, &folder_fd);
+        if (r < 0)
+                return r;
+        r = nb_folder_open(folder, &folder_fd);
         return r < 0 ? r : nb_file_read(folder_fd, name, ret, NULL);
 }
 
-static int take_kernel_line(const struct nb_places *places, struct found *found, struct nb_failure *f) {
+static int take_kernel_line(const struct nb_places *places, struct found *found,
+                            struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer line = NB_BUFFER_INIT(NB_KERNEL_LINE_MAX);
         int r = read_kernel(places->kernel_line, &line);
 
-        if (r < 0) {
-                errno = -r;
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, -r, "the kernel command line, '%s', cannot be read: %m", places->kernel_line);
-        }
+        if (r < 0)
+                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
+                                      "the kernel command line '%s' cannot be read: %m",
+                                      places->kernel_line);
         nb_kernel_line_parse(line.data, line.len, &found->platform);
         return 0;
 }
@@ -74,16 +81,19 @@ static int take_volume(const struct nb_places *places, struct found *found, stru
         bool is_nocloud = strncmp(data_source, "nocloud", strlen("nocloud")) == 0;
         int r;
 
-        r = nb_volume_read(places->by_label, is_nocloud ? NB_VOLUME_NOCLOUD : NB_VOLUME_CONFIG_DRIVE, &found->volume, f);
+        r = nb_volume_read(places->by_label,
+                           is_nocloud ? NB_VOLUME_NOCLOUD : NB_VOLUME_CONFIG_DRIVE, &found->volume,
+                           f);
         if (r < 0 || !found->volume.label)
                 return r;
-        (void)snprintf(found->platform.volume, sizeof(found->platform.volume), "%s", found->volume.label);
-        nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata", found->volume.label,
-               found->volume.user_data.len, found->volume.meta_data.len);
+        (void)snprintf(found->platform.volume, sizeof(found->platform.volume), "%s",
+                       found->volume.label);
+        nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata",
+               found->volume.label, found->volume.user_data.len, found->volume.meta_data.len);
         return 0;
 }
 
-/* The tool is there on machines of other platforms as well, and says then that it cannot reach VMware. */
+/* Checked first, since the tools may be installed on other platforms, and then fail. */
 static bool is_vmware(const struct nb_places *places, const struct nb_platform *platform) {
         static const char *const names[] = { "sys_vendor", "product_name" };
 
@@ -94,19 +104,22 @@ static bool is_vmware(const struct nb_places *places, const struct nb_platform *
                 char path[NAME_MAX + 1];
 
                 (void)snprintf(path, sizeof(path), "%s/%s", places->dmi, names[i]);
-                if (read_kernel(path, &text) >= 0 && text.len >= 3 && (strncmp(text.data, "VMware", 6) == 0 || strncmp(text.data, "VMW", 3) == 0))
+                if (read_kernel(path, &text) >= 0 && text.len >= 3 &&
+                    strncasecmp(text.data, "VMW", 3) == 0)
                         return true;
         }
         return false;
 }
 
-static int take_guestinfo(const struct nb_places *places, struct found *found, struct nb_failure *f) {
+static int take_guestinfo(const struct nb_places *places, struct found *found,
+                          struct nb_failure *f) {
         int r;
 
         if (!is_vmware(places, &found->platform))
                 return 0;
         if (!nb_guestinfo_is_there(places->tools)) {
-                nb_log(LOG_INFO, NB_NONE, "this is a VMware machine without vmware-rpctool and vmtoolsd: its guestinfo cannot be read");
+                nb_log(LOG_INFO, NB_NONE,
+                       "guestinfo is not read: neither vmware-rpctool nor vmtoolsd is installed");
                 return 0;
         }
         r = nb_guestinfo_get(places->tools, NB_GUESTINFO_TOKEN, &found->token, f);
@@ -115,34 +128,40 @@ static int take_guestinfo(const struct nb_places *places, struct found *found, s
         if (r < 0)
                 return r;
         found->platform.has_guestinfo = true;
-        nb_log(LOG_INFO, NB_NONE, "VMware's guestinfo: %zu bytes of user data, %s", found->user_data.len, found->token.len > 0 ? "a token" : "no token");
+        nb_log(LOG_INFO, NB_NONE, "VMware's guestinfo: %zu bytes of user data, %s",
+               found->user_data.len, found->token.len > 0 ? "a token" : "no token");
         return 0;
 }
 
-static int write_note(const struct nb_platform *platform, int folder_fd, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
-        int r = nb_platform_format(platform, &note);
-
-        if (r >= 0)
-                r = nb_file_write(folder_fd, NAME(NB_PLATFORM_NOTE), 0600, note.data, note.len);
-        return r < 0 ? unwritable(NAME(NB_PLATFORM_NOTE), r, f) : 0;
-}
-
-/* A volume was attached for this: guestinfo.userdata beside it counts for nothing. */
+/* A volume was attached on purpose, so it takes precedence over guestinfo.userdata. */
 static int write_all(const struct found *found, int folder_fd, struct nb_failure *f) {
-        const struct nb_secret *user_data = found->volume.label ? &found->volume.user_data : &found->user_data;
+        _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
+        const struct {
+                const char *path;
+                const struct nb_secret *data;
+        } files[] = {
+                { NB_PLATFORM_USER_DATA,
+                  found->volume.label ? &found->volume.user_data : &found->user_data },
+                { NB_PLATFORM_META_DATA, &found->volume.meta_data },
+                { NB_PLATFORM_TOKEN, &found->token },
+        };
         int r;
 
-        r = leave(folder_fd, NB_PLATFORM_USER_DATA, user_data, f);
+        for (size_t i = 0; i < N_ELEMENTS(files); i++) {
+                r = write_or_remove(folder_fd, files[i].path, files[i].data, f);
+                if (r < 0)
+                        return r;
+        }
+        r = nb_platform_format(&found->platform, &note);
         if (r >= 0)
-                r = leave(folder_fd, NB_PLATFORM_META_DATA, &found->volume.meta_data, f);
-        if (r >= 0)
-                r = leave(folder_fd, NB_PLATFORM_TOKEN, &found->token, f);
-        return r < 0 ? r : write_note(&found->platform, folder_fd, f);
+                r = nb_file_write(folder_fd, NAME(NB_PLATFORM_NOTE), 0600, note.data, note.len);
+        return r < 0 ? refuse_unwritable(NAME(NB_PLATFORM_NOTE), r, f) : 0;
 }
 
 int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f) {
-        static int (*const take[])(const struct nb_places *, struct found *, struct nb_failure *) = { take_kernel_line, take_volume, take_guestinfo };
+        static int (*const take[])(const struct nb_places *, struct found *,
+                                   struct nb_failure *) = { take_kernel_line, take_volume,
+                                                            take_guestinfo };
         _cleanup_(found_done) struct found found = FOUND_INIT;
         int result = 0, r;
 

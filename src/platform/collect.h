@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What the sandbox of node-bootstrap.service does not let see, read beforehand by a service whose sandbox lets nothing else be done: the
- * kernel command line, a volume, VMware's guestinfo. What it leaves is described in format/platform.h.
+ * Reads what the sandbox of node-bootstrap.service hides, in a service of its own that can do
+ * nothing else: the kernel command line, a volume, VMware's guestinfo. state/platform.h describes
+ * what it writes.
  */
 
 #include "base/failure.h"
@@ -18,7 +19,7 @@ struct nb_places {
 extern const struct nb_places nb_places; /* of this machine */
 
 /*
- * Writes into `folder_fd`, where nothing of an earlier run is left then; each file is the old one or the new one. What cannot be read is
- * left out, and the rest is read all the same: the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
+ * Replaces all files in `folder_fd`, each atomically. What cannot be read is left out, the rest is
+ * still read, and the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
  */
 int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f);

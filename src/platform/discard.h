@@ -2,24 +2,24 @@
 #pragma once
 
 /*
- * token.discard: takes the plaintext of the token from this machine once it has joined. What says so is a mark that the installer leaves in
- * kubelet's own folder when the kubeconfig is on disk for good; without it nothing is done. It goes last, so that what
- * could not be removed is tried again at the next start.
+ * token.discard: takes the plaintext of the token from this machine once it has joined. What says
+ * so is a mark that the installer leaves in kubelet's own folder when the kubeconfig is on disk for
+ * good; without it nothing is done. It goes last, so that what could not be removed is tried again
+ * at the next start.
  *
- * A file is unlinked, not overwritten. What is elsewhere stays: encrypted credentials, those that the machine's manager passed in
- * (SMBIOS, fw_cfg), volumes, user data of other clouds.
+ * A file is unlinked, not overwritten. What is elsewhere stays: encrypted credentials, those that
+ * the machine's manager passed in (SMBIOS, fw_cfg), volumes, user data of other clouds.
  */
 
 #include "base/failure.h"
-#include "platform/guestinfo.h"
 
 struct nb_discard_places {
         const char *kubelet;       /* the folder of the mark */
         const char *credstores[2]; /* folders that systemd takes credentials from */
         const char *platform;      /* what node-bootstrap-platform.service left */
-        const struct nb_guestinfo_tool *tools;
 };
 extern const struct nb_discard_places nb_discard_places; /* of this machine */
 
-/* Logs what was removed and what could not be. NB_TOKEN_NOT_DISCARDED, which is logged by the caller. */
+/* Logs what was removed and what could not be. NB_TOKEN_NOT_DISCARDED, which is logged by the
+ * caller. */
 int nb_discard(const struct nb_discard_places *places, struct nb_failure *f);

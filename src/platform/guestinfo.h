@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * VMware's guestinfo: values that the host sets for the machine, by the tool of open-vm-tools that asks for one. Keys go on its
- * command line, secrets never do.
+ * VMware's guestinfo: values that the host sets for the machine, read by a tool of open-vm-tools.
+ * Its command line has the key of a value, and never a secret.
  */
 
 #include <stdbool.h>
@@ -12,10 +12,9 @@
 #include "base/secret.h"
 
 #define NB_GUESTINFO_USER_DATA "guestinfo.userdata"
-#define NB_GUESTINFO_USER_DATA_ENCODING "guestinfo.userdata.encoding"
 #define NB_GUESTINFO_TOKEN "guestinfo.node-bootstrap.token"
 
-/* Of open-vm-tools; the first that is there is used. NULL ends the list. */
+/* The first one that is installed is used. A path of NULL ends the list. */
 struct nb_guestinfo_tool {
         const char *path;
         const char *option; /* before the request; NULL for none */
@@ -25,10 +24,8 @@ extern const struct nb_guestinfo_tool nb_guestinfo_tools[];
 bool nb_guestinfo_is_there(const struct nb_guestinfo_tool *tools);
 
 /*
- * 0, and *ret_value left alone where the host has set none: nothing, white space, or "---", as who clears one writes.
- * NB_PLATFORM_UNREADABLE, also when it has not answered in time.
+ * 0; *ret_value is left alone if the host has set nothing, or only white space or "---", which is
+ * how a value is cleared. NB_PLATFORM_UNREADABLE, also if the tool has not answered in time.
  */
-int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key, struct nb_secret *ret_value, struct nb_failure *f);
-
-/* Sets a value that is no secret. NB_PLATFORM_UNREADABLE. */
-int nb_guestinfo_set(const struct nb_guestinfo_tool *tools, const char *key, const char *value, struct nb_failure *f);
+int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key,
+                     struct nb_secret *ret_value, struct nb_failure *f);

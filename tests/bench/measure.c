@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * measure [--until FILE] PROGRAM [ARGUMENT...]: runs a program, or runs it until FILE is there and complete and then kills it. Prints
- * microseconds of wall time, microseconds of CPU time, KiB of peak memory, and the exit status (-1 when killed).
+ * measure [--until FILE] PROGRAM [ARGUMENT...]: runs a program, or runs it until FILE is there and
+ * complete and then kills it. Prints microseconds of wall time, microseconds of CPU time, KiB of
+ * peak memory, and the exit status (-1 when killed).
  *
- * A program of its own and not a few lines of Python: a child's peak counts from the moment of its fork, and that of an
- * interpreter would hide the program's.
+ * A program of its own and not a few lines of Python: a child's peak counts from the moment of its
+ * fork, and that of an interpreter would hide the program's.
  */
 
 #include <errno.h>
@@ -69,7 +70,8 @@ static long long wait_for_file(pid_t pid, int fd, const char *name) {
         for (;;) {
                 if (poll(&poller, 1, CHECK_MS) > 0 && is_there(fd, name))
                         return now_us();
-                if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == pid)
+                if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                    ended.si_pid == pid)
                         return now_us();
         }
 }
@@ -106,7 +108,8 @@ int main(int argc, char **argv) {
         if (!is_until)
                 end = now_us();
         (void)printf("%lld %lld %ld %d\n", end - start,
-                     usage.ru_utime.tv_sec * 1000000LL + usage.ru_utime.tv_usec + usage.ru_stime.tv_sec * 1000000LL + usage.ru_stime.tv_usec,
+                     usage.ru_utime.tv_sec * 1000000LL + usage.ru_utime.tv_usec +
+                             usage.ru_stime.tv_sec * 1000000LL + usage.ru_stime.tv_usec,
                      usage.ru_maxrss, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
         return 0;
 }

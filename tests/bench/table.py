@@ -42,7 +42,7 @@ class Bench:
         self.plane.front = Direct(self.plane.port)
         self.plane.start()
         self.token = self.plane.token()
-        self.rows = {"install --inspect": [], "join": [], "install": [], "all three": [], "kubelet's TLS bootstrap": []}
+        self.rows = {"install and join": [], "install, joined before": [], "kubelet's TLS bootstrap": []}
 
     def measure(self, *command, environment=None, until_file=None, log=None):
         waiting = ["--until", until_file] if until_file else []
@@ -67,18 +67,11 @@ class Bench:
         }
         program, installer = self.folder / "root/usr/bin/node-bootstrap", self.folder / "root/usr/lib/node-bootstrap/install"
         common, target = f"--config-directory={base / 'etc'}", f"--root={base / 'root'}"
-        found = []
-        for name, command in (
-            ("install --inspect", [installer, "--inspect", target, common]), ("join", [program, "join", common]),
-            ("install", [installer, target, common]),
-        ):
-            *figures, status = self.measure(*command, environment=environment, log=base / f"{name}.log")
+        for name in ("install and join", "install, joined before"):
+            *figures, status = self.measure(installer, f"--program={program}", target, common, environment=environment, log=base / f"{name}.log")
             assert status == 0, (base / f"{name}.log").read_text()
             self.rows[name].append(figures)
-            found.append(figures)
-        assert (base / "root/etc/kubernetes/kubelet.conf").exists()
-        wall, cpu, peak = zip(*found)
-        self.rows["all three"].append([sum(wall), sum(cpu), max(peak)])
+            assert (base / "root/etc/kubernetes/kubelet.conf").exists()
 
     def kubelets(self, number):
         base = self.work / f"kubelet-{number}"

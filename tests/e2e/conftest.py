@@ -35,9 +35,11 @@ class World:
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
     parser.addoption("--package", help="the .deb to test (default: packaging/build-deb makes it)")
+    parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "each_release: depends on the version of systemd, libcurl or containerd")
     if config.option.collectonly or config.option.help or hasattr(config, "workerinput"):
         return
     assets = os.environ.get("KUBEBUILDER_ASSETS")
@@ -50,14 +52,15 @@ def pytest_configure(config):
         )
     if not World.missing:
         World.work = isolation.cache() / "mnt"
-        isolation.enter(World.work, lambda: before(config.option.package))
+        isolation.enter(World.work, lambda: before(config.option.package, config.option.release))
 
 
-def before(package):
+def before(package, release):
     """What needs the machine's own network, or is made once for all sessions."""
-    World.base = image.debian()
-    World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
-    World.kernel = image.kernel()
+    World.base = image.debian(release)
+    if release == image.SUITE:
+        World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
+        World.kernel = image.kernel()
     if package:
         World.package = Path(package).read_bytes()
         return
@@ -69,7 +72,10 @@ def before(package):
         World.package = Path(done.stdout.splitlines()[-1]).read_bytes()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if config.option.release != image.SUITE:
+        config.hook.pytest_deselected(items=[item for item in items if not item.get_closest_marker("each_release")])
+        items[:] = [item for item in items if item.get_closest_marker("each_release")]
     if World.missing:
         for item in items:
             item.add_marker(pytest.mark.skip(reason=World.missing))

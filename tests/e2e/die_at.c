@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded, it kills the process at its n-th call that changes something on disk or is about to: crashes at every
- * step, one after the other. /etc/e2e-die-at holds "PROGRAM N"; without it nothing happens.
+ * Preloaded, it kills the process at its n-th call that changes something on disk or is about to:
+ * crashes at every step, one after the other. /etc/e2e-die-at holds "PROGRAM N"; without it nothing
+ * happens.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +23,8 @@ __attribute__((constructor)) static void read_order(void) {
 
         if (!f)
                 return;
-        if (fscanf(f, "%63s %d", program, &number) == 2 && strcmp(program, program_invocation_short_name) == 0)
+        if (fscanf(f, "%63s %d", program, &number) == 2 &&
+            strcmp(program, program_invocation_short_name) == 0)
                 left = number;
         fclose(f);
 }

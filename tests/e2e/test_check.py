@@ -11,8 +11,11 @@ from harness.node import UNIT, read_failures
 
 @pytest.fixture(scope="module")
 def node(new_shared_node):
+    """Its kubelet is enabled, and does not start: the target that wants it is never reached."""
     node = new_shared_node("checked").enable("kubelet.service", off=True)
     node.boot("--unit=basic.target")
+    node.run("systemctl", "add-wants", "graphical.target", "kubelet.service")
+    node.run("systemctl", "start", "containerd.service")
     return node
 
 
@@ -21,7 +24,7 @@ def check(node, *user):
     return done.returncode, done.stdout
 
 
-def test_a_token_in_the_store(node, cluster):
+def test_token_in_the_store(node, cluster):
     node.forget().configure()
     status, said = check(node)
     assert status == 1 and "✗ token-missing: " in said and "no cloud is recognised" in said
@@ -31,23 +34,22 @@ def test_a_token_in_the_store(node, cluster):
     assert status == 0 and f"node-bootstrap.token: bootstrap token {token.id}.**************** (/etc/credstore)" in said and str(token) not in said
     assert node.join(check=False).returncode == 0
     status, said = check(node)
-    assert status == 0 and "this machine has joined already" in said
+    assert status == 0 and "this machine has joined (see" in said
 
 
-def test_an_ordinary_user_is_told_what_is_hidden(node, cluster):
+def test_ordinary_user(node, cluster):
     node.forget().configure()
     node.give(cluster.token())
     status, said = check(node, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    assert status == 1 and "/etc/credstore cannot be looked into by this user: run as root" in said
+    assert status == 1 and "cannot read /etc/credstore: run as root" in said
 
 
-def test_a_token_by_a_drop_in(node, cluster):
-    """As `systemctl cat` has it."""
+def test_token_in_a_drop_in(node, cluster):
     node.forget().configure()
     node.write("/root/token", f"{cluster.token()}\n")
     node.drop_in(UNIT, "[Service]\nLoadCredential=node-bootstrap.token:/root/token\n")
     status, said = check(node)
-    assert status == 0 and "the service gets it by a drop-in, and it is not looked into here: LoadCredential= /root/token" in said
+    assert status == 0 and "node-bootstrap.token: set by /" in said
     assert node.join(check=False).returncode == 0
 
 
@@ -71,54 +73,101 @@ def test_each_step_of_a_join(node, cluster):
     found, steps = report(node)
     assert found["good"], found
     assert cluster.csrs(node.name) == [] and node.tree() == before
-    online = ("name-resolution", "connection", "tls", "clock", "discovery", "signature", "ca", "api-server", "identity", "right", "node-name", "request",
-              "files", "kubelet")
+    online = ("discovery", "api-server", "identity", "node-name", "request", "files", "kubelet")
     assert {name: steps[name]["state"] for name in online} == dict.fromkeys(online, "good")
-    assert "by CN=" in text(steps["tls"]) and f"there is no Node '{node.name}'" in text(steps["node-name"])
+    assert "signature: valid for the token" in text(steps["discovery"]) and f"there is no Node '{node.name}'" in text(steps["node-name"])
     assert "starts after node-bootstrap.service" in text(steps["kubelet"]) and "reads '/etc/kubernetes/kubelet.conf'" in text(steps["kubelet"])
 
     node.give(cluster.token(MANUAL_GROUP))
     found, steps = report(node)
-    assert found["good"] and steps["node-name"]["state"] == "doubt" and "is not known: the API server answers 403" in text(steps["node-name"])
+    assert found["good"] and steps["node-name"]["state"] == "doubt" and "cannot tell whether" in text(steps["node-name"])
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     node.await_status("certificate approve")
     found, steps = report(node)
     why = steps["request"]["failure"]
     assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == read_failures()["csr-pending-unbound"]["message-id"]
-    assert why["remedy"].startswith(f"`kubectl certificate approve {csr}`. ") and f"`kubectl certificate approve {csr}`" in why["detail"]
+    assert why["remedy"].startswith(f"Run `kubectl certificate approve {csr}`. ") and f"`kubectl certificate approve {csr}`" in why["detail"]
     assert MANUAL_GROUP in why["detail"] and "kubeadm:node-autoapprove-bootstrap" in why["remedy"]
     cluster.kubectl("certificate", "approve", csr)
     assert node.await_end() == ("active", 0)
 
     found, steps = report(node)
-    assert found["good"] and "none is under way" in text(steps["request"]) and len(cluster.csrs(node.name)) == 1
+    assert found["good"] and "none is pending" in text(steps["request"]) and len(cluster.csrs(node.name)) == 1
     status, said = check(node)
-    assert status == 0 and "✗" not in said and "this machine has joined already" in said
+    assert status == 0 and "✗" not in said and "this machine has joined (see" in said
 
 
-def test_a_wrong_pin(node, cluster):
+def test_wrong_pin(node, cluster):
     node.forget().configure(pins=[pki.Authority("other").pin])
     node.give(cluster.token())
     status, said = check(node)
     remedy = read_failures()["ca-pin-mismatch"]["remedy"].split("@")[0]
     assert status == 1 and said.count("✗") == 1 and "  ✗ ca-pin-mismatch: " in said and f"\n    {remedy}" in said
-    assert cluster.ca.pin in said and "  – identity: not tried\n" in said
-    assert "  ✓ signature: " in said and "  ✓ certificate: " in said
+    assert cluster.ca.pin in said and "  – identity: skipped\n" in said
+    assert "accepts connections" in said and "  ✓ certificate: " in said
 
 
-def test_a_token_that_has_expired(node, cluster):
+def test_expired_token(node, cluster):
     node.forget().configure()
     token = cluster.token()
     node.give(token)
     cluster.delete_token(token)
     found, steps = report(node)
-    assert found["failure"] in ("token-unknown", "signature-missing") and steps["discovery"]["state"] == "good", found
+    assert found["failure"] in ("token-unknown", "signature-missing") and "accepts connections" in text(steps["discovery"]), found
     assert steps["api-server"]["state"] == "untried"
 
 
-def test_a_token_without_the_right(node, cluster):
+def test_token_may_not_create_requests(node, cluster):
     node.forget().configure()
     node.give(cluster.token("system:bootstrappers:of-nobody"))
     found, steps = report(node)
-    assert found["failure"] == "csr-forbidden" and steps["identity"]["state"] == "good", found
+    assert found["failure"] == "csr-forbidden" and "accepted by the API server" in text(steps["identity"]), found
+
+
+# Prints who has a socket that is being connected, until the check is over: a neighbour that is not there does not answer.
+OWNERS = """
+node-bootstrap check >/dev/null 2>&1 &
+while kill -0 $! 2>/dev/null; do
+        for inode in $(awk '$4 == "02" { print $10 }' /proc/net/tcp); do
+                for pid in $(ls /proc | grep -x '[0-9]*'); do
+                        ls -l /proc/$pid/fd 2>/dev/null | grep -q "socket:.$inode." && grep -h -e ^Uid -e ^CapPrm -e ^CapEff /proc/$pid/status
+                done
+        done
+done
+"""
+
+
+def test_no_root_on_the_network(node, cluster):
+    node.forget().configure(endpoints=["198.51.100.250:6443"])
+    node.give(cluster.token())
+    lines = set(node.run("sh", "-c", OWNERS, check=False).stdout.splitlines())
+    users = [line.split()[1:] for line in lines if line.startswith("Uid:")]
+    assert users and all("0" not in line for line in users), lines
+    assert all(int(line.split()[1], 16) == 0 for line in lines if line.startswith("Cap")), lines
+
+
+def test_failures_of_kubelet(node, cluster):
+    node.forget().configure()
+    node.give(cluster.token()).enable(UNIT)
+    for before, after, word in [
+            ("systemctl stop containerd.service", "systemctl start containerd.service", "containerd.sock"),
+            ("mv /var/lib/kubelet/config.yaml /root", "mv /root/config.yaml /var/lib/kubelet", "configFrom"),
+            ("rm /etc/systemd/system/graphical.target.wants/kubelet.service; systemctl daemon-reload", "systemctl add-wants graphical.target kubelet.service", "is disabled"),
+            ("systemctl mask --runtime kubelet.service", "systemctl unmask --runtime kubelet.service", "is masked")]:
+        node.run("sh", "-ec", before)
+        found, steps = report(node)
+        node.run("sh", "-ec", after)
+        assert found["failure"] == "kubelet-unprepared" and word in steps["kubelet"]["failure"]["detail"], found
+        assert steps["request"]["state"] == "good"
+    found, _ = report(node)
+    assert found["good"], found
+
+
+def test_token_removed_after_the_join(node, cluster):
+    node.forget().configure()
+    node.give(cluster.token()).enable(UNIT)
+    assert node.join(check=False).returncode == 0
+    node.run("sh", "-c", "rm /etc/credstore/node-bootstrap.token")
+    status, said = check(node)
+    assert status == 0 and "no token required" in said, said

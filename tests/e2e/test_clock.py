@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clock that is a day behind: not blamed on the certificate, and a joined node comes up."""
 
+import pytest
 from harness.clock import fake_clock, set_clock
 from harness.node import UNIT
 from harness.wait import until
+
+pytestmark = pytest.mark.each_release
 
 
 def test_clock_behind_at_a_new_cluster(new_node, other_cluster):

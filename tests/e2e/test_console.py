@@ -66,13 +66,13 @@ def test_the_summary_of_a_failure(machine):
     """How it ended, code, what happened, and the remedy; on the console and in the journal."""
     run = Run(machine.prepare(pins=[WRONG_PIN]), "summary.conf")
     row = read_failures()[FAILED]
-    until(lambda: "tells more" in run.console(), "the summary is on the console")
+    until(lambda: "For details, run" in run.console(), "the summary is on the console")
     until(lambda: machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
     [failure] = [e for e in run.assert_entries() if "NODE_BOOTSTRAP_ERROR" in e]
     of_summary = [e["MESSAGE"] for e in machine.journal(f"_SYSTEMD_UNIT={SUMMARY}")]
     for line in (
-        f"{UNIT}: Control process exited, code=exited, status={row['exit']}/PROTOCOL", f"{FAILED}: {failure['MESSAGE']}", f"  {row['remedy']}",
-        f"`node-bootstrap explain {FAILED}` tells more.",
+        f"{UNIT}: Main process exited, code=exited, status={row['exit']}/PROTOCOL", f"{FAILED}: {failure['MESSAGE']}", f"  {row['remedy']}",
+        f"For details, run `node-bootstrap explain {FAILED}`.",
     ):
         assert run.console().count(line) == 1, f"{line}\n{run.console()}"
         assert of_summary.count(line) == 1, of_summary

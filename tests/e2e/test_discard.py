@@ -9,13 +9,22 @@ from test_kill import forget
 from test_platform import GUESTINFO, on_vmware
 
 MARK = "/var/lib/kubelet/node-bootstrap.discard"
+DISCARD_UNIT = "node-bootstrap-discard.service"
 DISCARD = {"token": {"discard": True}}
+
+
+def join(node, *words, **options):
+    """Until the unit that removes the token has ended, too."""
+    done = node.join(*words, **options)
+    node.run("systemctl", "start", DISCARD_UNIT, check=False)
+    return done
 
 
 def removed(node):
     """What token-discarded says, one text an entry."""
+    node.run("systemctl", "start", DISCARD_UNIT, check=False)
     entries = node.journal("MESSAGE_ID=" + read_failures()["token-discarded"]["message-id"])
-    assert all(entry["_SYSTEMD_UNIT"] == UNIT for entry in entries)
+    assert all(entry["_SYSTEMD_UNIT"] == DISCARD_UNIT for entry in entries)
     return [entry["MESSAGE"].split("removed: ")[1] for entry in entries]
 
 
@@ -29,13 +38,13 @@ def quiet(new_node, cluster):
 
 def test_gone_after_the_join(quiet):
     quiet.boot("--unit=basic.target")
-    quiet.join()
+    join(quiet)
     assert quiet.is_active(UNIT)
     assert not quiet.exists(TOKEN)
     assert not quiet.exists(MARK)
     assert removed(quiet) == [TOKEN]
     files = quiet.joined_files()
-    quiet.join("restart")
+    join(quiet, "restart")
     assert quiet.said("already-joined")
     assert removed(quiet) == [TOKEN], "nothing is there, and nothing is said"
     assert quiet.joined_files() == files
@@ -46,7 +55,7 @@ def test_gone_out_of_run(quiet):
     quiet.path(TOKEN).unlink()
     quiet.boot("--unit=basic.target")
     quiet.run("sh", "-c", "umask 077; mkdir /run/credstore; cat >/run/credstore/node-bootstrap.token", stdin=token)
-    quiet.join()
+    join(quiet)
     assert removed(quiet) == ["/run/credstore/node-bootstrap.token"]
     assert quiet.run("ls", "/run/credstore").stdout == ""
 
@@ -55,11 +64,11 @@ def test_gone_from_a_machine_that_had_joined(quiet):
     """Settings that come later, or a token that came back."""
     quiet.configure()
     quiet.boot("--unit=basic.target")
-    quiet.join()
+    join(quiet)
     assert quiet.exists(TOKEN), "nobody asked for it"
     assert removed(quiet) == []
     quiet.configure(**DISCARD)
-    quiet.join("restart")
+    join(quiet, "restart")
     assert not quiet.exists(TOKEN)
     assert removed(quiet) == [TOKEN]
 
@@ -67,7 +76,7 @@ def test_gone_from_a_machine_that_had_joined(quiet):
 def test_not_after_a_join_that_failed(quiet):
     quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
     quiet.boot("--unit=basic.target")
-    assert quiet.join(check=False).returncode != 0
+    assert join(quiet, check=False).returncode != 0
     assert quiet.exists(TOKEN)
     assert not quiet.exists(MARK)
 
@@ -77,11 +86,11 @@ def test_not_where_joining_anew_failed(quiet):
     token = quiet.read(TOKEN)
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
-    quiet.join()
+    join(quiet)
     assert quiet.exists(MARK)
     quiet.path("/root/copy").unlink()
     quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
-    quiet.join("restart")
+    join(quiet, "restart")
     assert quiet.said("previous-kept")
     assert quiet.read(TOKEN) == token
     assert not quiet.exists(MARK)
@@ -91,14 +100,14 @@ def test_what_cannot_be_removed_is_said(quiet):
     """A second name of the file: the plaintext would stay, whatever is unlinked."""
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
-    quiet.join()
+    join(quiet)
     assert quiet.is_active(UNIT)
-    entry = quiet.entries("token-not-discarded")[0]
+    entry = quiet.journal(f"_SYSTEMD_UNIT={DISCARD_UNIT}", "MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
     assert entry["MESSAGE"] == f"'{TOKEN}' is no regular file of its own; it was left"
     assert entry["PRIORITY"] == "4"
     assert quiet.exists(MARK)
     quiet.path("/root/copy").unlink()
-    quiet.join("restart")
+    join(quiet, "restart")
     assert not quiet.exists(TOKEN)
     assert not quiet.exists(MARK)
 
@@ -107,7 +116,8 @@ def test_what_cannot_be_removed_is_said(quiet):
 def fragile(quiet, library):
     """One whose programs can be told when to die."""
     shutil.copy(library, quiet.path("/usr/lib/die_at.so"))
-    quiet.drop_in(UNIT, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/die_at.so\nRestart=no\n")
+    for unit in (UNIT, DISCARD_UNIT):
+        quiet.drop_in(unit, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/die_at.so\nRestart=no\n")
     quiet.boot("--unit=basic.target")
     return quiet
 
@@ -116,7 +126,7 @@ def die_at_every_step(node, program):
     """Yields whether the start succeeded, step by step, until nothing is left undone."""
     for step in range(1, 200):
         node.write("/etc/e2e-die-at", f"{program} {step}\n")
-        succeeded = node.join("restart", check=False).returncode == 0
+        succeeded = join(node, "restart", check=False).returncode == 0
         node.path("/etc/e2e-die-at").unlink()
         if succeeded and not node.exists(MARK):
             assert step > 3, "the steps were not counted"
@@ -145,43 +155,21 @@ def test_finished_after_a_crash(fragile):
     for step, succeeded in enumerate(die_at_every_step(fragile, "platform"), 1):
         assert succeeded, f"step {step}"
         assert fragile.exists(KUBECONFIG)
-        fragile.join("restart")
+        join(fragile, "restart")
         assert not fragile.exists(TOKEN), f"step {step}"
         assert not fragile.exists(MARK), f"step {step}"
         fragile.write(TOKEN, token, 0o600)
 
 
 def test_vmware(new_node, cluster):
-    """Token and settings come by guestinfo, and go; settings alone, and what is another tool's, stay."""
+    """What the host holds in guestinfo stays there; the copies on this machine go."""
     token = cluster.token()
-    node = new_node()
-    document = f"""apiVersion: node-bootstrap/v1
-kind: NodeBootstrap
-discovery:
-  endpoints: ["{cluster.front.endpoint}"]
-  caCertHashes: ["{cluster.ca.pin}"]
-token: {{discard: true}}
-"""
-    on_vmware(node, userdata=document, node_bootstrap__token=str(token))
+    node = new_node().configure(**DISCARD)
+    on_vmware(node, node_bootstrap__token=str(token))
     node.enable(UNIT).boot()
     node.await_kubelet()
-    assert node.said("metadata-read")
-    assert removed(node) == [
-        "/run/node-bootstrap-platform/token, /run/node-bootstrap-platform/user-data, guestinfo.node-bootstrap.token"
-    ]
-    assert node.read(f"{GUESTINFO}/guestinfo.node-bootstrap.token") == b"---"
-    assert node.read(f"{GUESTINFO}/guestinfo.userdata").decode() == document
-    assert token.secret not in node.journal_text("--all", "--output=export")
+    assert removed(node) == ["/run/node-bootstrap-platform/token"]
+    assert node.read(f"{GUESTINFO}/guestinfo.node-bootstrap.token").decode() == str(token)
     node.reboot()
     node.await_kubelet(30)
     assert node.said("already-joined")
-
-
-def test_vmware_user_data_with_a_token(new_node, cluster):
-    token = cluster.token()
-    node = new_node().configure(**DISCARD)
-    on_vmware(node, userdata=f"#cloud-config\nhostname: other\nnode_bootstrap:\n  bootstrap:\n    token: {token}\n")
-    node.enable(UNIT).boot()
-    node.await_kubelet()
-    assert removed(node) == ["/run/node-bootstrap-platform/user-data, guestinfo.userdata"]
-    assert node.read(f"{GUESTINFO}/guestinfo.userdata") == b"---"

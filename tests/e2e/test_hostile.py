@@ -4,8 +4,6 @@
 The whole table of bad hand-overs is in tests/integration; here is what needs the real unit, user and sandbox.
 """
 
-import json
-
 import pytest
 from harness import pki
 from harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
@@ -73,20 +71,13 @@ def test_join_itself_is_good_without_it(attack):
 # what is handed over
 
 
-def test_forged_note(attack):
-    """`usable` in the note of the inspection: the installer looks again itself."""
-    note = {"version": 1, "verdict": "usable", "node": "x", "notAfter": "2099-01-01T00:00:00Z", "fallback": True, "detail": ""}
-    assert attack(f"rm -f $R/inspect.json; echo '{json.dumps(note)}' >$R/inspect.json\n") == ("failed", "handoff-missing")
-    assert_nothing_happened(attack.node)
-
-
 PLANTED = {
     "joined.json a link": JOIN + "rm $S/joined.json; ln -s /etc/shadow $S/joined.json\n",
     "pending.key a link": JOIN + "rm $S/pending.key; ln -s /etc/shadow $S/pending.key\n",
     "joined.json a link to the real one": JOIN + "mv $S/joined.json $R/x; ln -s $R/x $S/joined.json\n",
     "joined.json a pipe": JOIN + "rm $S/joined.json; mkfifo $S/joined.json\n",
     "joined.json a folder": JOIN + "rm $S/joined.json; mkdir $S/joined.json\n",
-    "joined.json too large": JOIN + "truncate -s 8G $S/joined.json\n",
+    "joined.json too large": JOIN + "truncate -s 4M $S/joined.json\n",
     "joined.json not JSON": JOIN + "echo hello >$S/joined.json\n",
     "pending.key empty": JOIN + ": >$S/pending.key\n",
 }
@@ -176,7 +167,7 @@ exit 1
     node.join(check=False)
     said = [e["MESSAGE"] for e in node.entries()]
     assert not [line for line in said if line.startswith("wrote /")]
-    assert "CapBnd:\t0000000000000002" in said, said
+    assert "CapBnd:\t00000000000000c2" in said, said
 
 
 def test_no_environment_file_of_the_dynamic_user(attack):

@@ -13,6 +13,8 @@ from harness import controlplane, pki
 from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, settings
 from harness.wait import until
 
+pytestmark = pytest.mark.each_release
+
 
 @pytest.fixture(scope="module")
 def by_kubelet(new_shared_node, cluster):

@@ -39,8 +39,10 @@ def agent(new_node, server):
     return node
 
 
+@pytest.mark.each_release
 def test_joins(agent, server):
-    agent.path("/etc/rancher/node").mkdir(parents=True)
+    """A fresh machine: the folder of the node password is made for it."""
+    assert not agent.exists("/etc/rancher")
     agent.enable(UNIT).boot()
     assert agent.await_end() == ("active", 0)
     leaf = agent.certificate()
@@ -55,7 +57,6 @@ def test_joins(agent, server):
 
 def test_certificate_goes_first(agent, server):
     """A node whose certificate is in a file, where kubelet wants a link, joins anew; the token is gone by then."""
-    agent.path("/etc/rancher/node").mkdir(parents=True)
     agent.enable(UNIT).boot("--unit=basic.target")
     agent.join()
     identity = agent.read(agent.dated())
@@ -69,13 +70,34 @@ def test_certificate_goes_first(agent, server):
     assert agent.read(agent.dated()) != identity
 
 
+SETTINGS = {
+    "block": "cluster:\n  type: k3s\n", "flow": "cluster: {type: k3s}\n", "JSON": '"cluster": {"type": "k3s"}\n',
+}
+
+
+@pytest.mark.parametrize("form", SETTINGS)
+def test_folder_by_the_settings(agent, server, form):
+    """A token without a hash does not tell."""
+    agent.give(TOKEN)
+    agent.write(CONFIG, agent.read(CONFIG).decode() + SETTINGS[form])
+    agent.enable(UNIT).boot("--unit=basic.target")
+    agent.join(check=False)
+    assert agent.await_end()[0] == "failed" and agent.exists(PASSWORD)
+
+
+def test_no_folder_on_other_machines(node):
+    node.enable(UNIT).boot("--unit=basic.target")
+    node.join()
+    assert not node.exists("/etc/rancher")
+
+
 def test_no_place_for_the_password(agent, server):
-    """The package makes no folder of Rancher's; it says what is to be done."""
+    """Something else is there."""
+    agent.write("/etc/rancher", "")
     agent.enable(UNIT).boot("--unit=basic.target")
     before = agent.tree()
     agent.join(check=False)
     agent.assert_failed("target-unwritable", before)
-    assert "mkdir --parents /etc/rancher/node" in agent.journal_text("-u", UNIT)
     assert server.connections == []
-    agent.run("mkdir", "--parents", "/etc/rancher/node")
+    agent.path("/etc/rancher").unlink()
     agent.join()

@@ -82,7 +82,7 @@ def test_killed_between_join_and_install(node, cluster, what):
     node.begin()
     until(lambda: node.state_files() == ["joined.json", "pending.key"], "join has handed over")
     assert not node.exists(KUBECONFIG)
-    node.run("sh", "-c", f"sync; rm {HELD}; kill -STOP $(pidof -x {PROGRAM})")
+    node.run("sh", "-c", f"kill -STOP $(pidof -x {PROGRAM}); sync; rm {HELD}")
     kill(node, what)
     assert_joined_once(node, cluster)
 
@@ -98,6 +98,7 @@ def test_machine_killed_right_after(node, cluster):
     assert node.joined_files() == before
 
 
+@pytest.mark.each_release
 def test_crash_needs_no_hand(manual, cluster):
     """systemd starts it again, and kubelet's start is queued again."""
     manual.enable(UNIT).boot()

@@ -64,14 +64,16 @@ def test_node_name_by_kubeadms_way(node, cluster):
     assert (len(cluster.csrs(name)), cluster.node(node.name)) == (1, None)
 
 
-def test_node_name_beside_kubeadms_arguments(node):
-    """An argument that is there stays; an override for another name is replaced."""
-    node.write(FLAGS, 'KUBELET_KUBEADM_ARGS="--v=1 --hostname-override=former --register-with-taints=a=b:NoSchedule"\n')
-    node.configure(node={"name": f"other.{node.name}"}).enable(UNIT).boot()
+def test_arguments_of_kubeadm_stay(node):
+    """A kubeadm-flags.env that node-bootstrap did not write is not changed; the journal names what it lacks."""
+    name = f"other.{node.name}"
+    text = f'KUBELET_KUBEADM_ARGS="--v=1 --hostname-override={name} --register-with-taints=a=b:NoSchedule"\n'
+    node.write(FLAGS, text)
+    node.configure(node={"name": name}, kubelet={"extraArgs": ["max-pods=50"]}).enable(UNIT).boot()
     arguments = kubelet_arguments(node)
-    assert [a for a in arguments if "override" in a] == [f"--hostname-override=other.{node.name}"]
-    assert {"--v=1", "--register-with-taints=a=b:NoSchedule"} <= set(arguments)
-    assert oct(os.stat(node.path(FLAGS)).st_mode & 0o777) == "0o644"
+    assert {"--v=1", f"--hostname-override={name}", "--register-with-taints=a=b:NoSchedule"} <= set(arguments)
+    assert node.read(FLAGS).decode() == text
+    assert "add --max-pods=50" in node.journal_text()
 
 
 def test_node_name_by_the_environment(node, cluster):

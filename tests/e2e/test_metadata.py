@@ -33,7 +33,7 @@ def booted(new_shared_node):
 
 @pytest.fixture
 def node(booted):
-    """Without kubelet, which takes its time, and looks for a cloud by itself."""
+    """Without kubelet, which is slow and looks for a cloud too."""
     booted.forget()
     booted.run("systemctl", "mask", "--runtime", "kubelet.service")
     yield booted
@@ -42,7 +42,7 @@ def node(booted):
 
 
 def show(node, service):
-    """DMI as this cloud has it."""
+    """The DMI strings of this cloud."""
     lines = "TemporaryFileSystem=/sys/class\n"
     for name, value in service.dmi.items():
         node.write(f"{DMI}/{name}", value + "\n")
@@ -53,7 +53,7 @@ def show(node, service):
 
 @pytest.fixture
 def enter(node):
-    """Brings the machine into a cloud; returns the cloud."""
+    """Moves the machine into a cloud; returns the cloud."""
     entered = []
 
     def enter(service, **options):
@@ -77,7 +77,7 @@ def document(cluster, token, **sections):
 
 
 def asked(service):
-    """What this program asked, and not kubelet, which looks for a cloud by itself."""
+    """The requests of this program, without those of kubelet, which looks for a cloud too."""
     return [request for request in service.requests if request.headers.get("user-agent", "").startswith("node-bootstrap")]
 
 
@@ -92,26 +92,27 @@ def joined(node, cluster, service, token):
     assert token.secret not in node.journal_text() and not node.state_files()
 
 
-CLOUDS = [cloud for cloud in metadata.PLAIN if cloud not in (metadata.CloudStack, metadata.Scaleway)]
+CLOUDS = [cloud for cloud in metadata.PLAIN if cloud is not metadata.CloudStack]
 
 
 @pytest.mark.parametrize("service", CLOUDS, ids=lambda service: service.provider)
 def test_user_data(node, cluster, enter, service):
-    """A machine with nothing of its own: token, endpoint and pin are in the user data."""
+    """Token, endpoint and pin are in the user data alone."""
     token = cluster.token()
     joined(node, cluster, enter(service, user_data=document(cluster, token)), token)
 
 
+@pytest.mark.each_release
 @pytest.mark.parametrize("service", [cloud for cloud in CLOUDS if cloud.token_path], ids=lambda service: service.provider)
 def test_narrower_place(node, cluster, enter, service):
-    """The image knows the cluster, the cloud has the token for this machine; the user data is somebody else's."""
+    """The image has the endpoint and pin, the cloud has the token; the user data is for another tool."""
     token = cluster.token()
     node.configure()
     joined(node, cluster, enter(service, user_data="#!/bin/sh\n", token=str(token)), token)
 
 
 def test_cloudstack(node, cluster, enter):
-    """At the DHCP server's address, as networkd noted it."""
+    """The service has the address of the DHCP server in networkd's lease."""
     token = cluster.token()
     service = enter(metadata.CloudStack, user_data=document(cluster, token))
     node.run("mkdir", "-p", "/run/systemd/netif/leases")
@@ -119,20 +120,8 @@ def test_cloudstack(node, cluster, enter):
     joined(node, cluster, service, token)
 
 
-def test_scaleway(node, cluster, enter):
-    """User data only for a low source port: by the drop-in that the package documents, and without it the failure names it."""
-    token = cluster.token()
-    service = enter(metadata.Scaleway, user_data="#!/bin/sh\n", token=str(token))
-    node.configure()
-    node.join(check=False)
-    assert node.await_end()[0] == "failed"
-    assert "scaleway.conf" in node.entries("metadata-refused")[-1]["MESSAGE"]
-    node.drop_in(UNIT, (SOURCE / "packaging/examples/scaleway.conf").read_text(), "60-scaleway.conf")
-    joined(node, cluster, service, token)
-
-
 def test_equinix(node, cluster, enter):
-    """By name and TLS, with the CAs of the system."""
+    """The service has a DNS name and a certificate of a system CA."""
     token, ca = cluster.token(), pki.Authority("web")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = ca.server("web", *metadata.Equinix.names)
@@ -154,7 +143,7 @@ def test_equinix(node, cluster, enter):
 
 
 def test_names(node, cluster, enter):
-    """The node is called what the cloud calls it, kubelet has its provider ID, and at the next start nobody is asked."""
+    """The node name and provider ID are from the cloud, and the next start needs no metadata."""
     token = cluster.token()
     node.run("systemctl", "unmask", "--runtime", "kubelet.service")
     service = enter(metadata.Aws, user_data=document(cluster, token, metadata={"nodeName": True, "providerID": True}))
@@ -173,7 +162,7 @@ def test_names(node, cluster, enter):
 
 
 class Inside:
-    """The machine's network, for packets to be counted there."""
+    """The machine's network namespace, to count packets."""
 
     def __init__(self, node):
         self.path = node.netns
@@ -183,7 +172,7 @@ class Inside:
 
 
 def test_not_a_packet(node, cluster, enter):
-    """A machine in a cloud, with a credential; and the same one without: then they are counted."""
+    """A machine in a cloud sends no packet with a credential; without it, packets are counted."""
     service = enter(metadata.Aws, user_data="#!/bin/sh\n", token=str(cluster.token()))
     packets = namespace.Packets(Inside(node))
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of a cluster beside the certificate: whether the name is free, whether an old certificate counts, kubelet's configuration."""
+"""What the join asks the cluster beside the certificate: whether the name is free, whether the old certificate is accepted, kubelet's configuration."""
 
 import pytest
 import yaml
@@ -23,7 +23,7 @@ def is_ready(cluster, name):
     return any(c["type"] == "Ready" and c["status"] == "True" for c in cluster.node(name)["status"]["conditions"])
 
 
-def test_name_of_a_node_that_is_ready(node, cluster):
+def test_name_of_a_ready_node(node, cluster):
     """Refused; and taken over once the cluster has noticed that nobody is there, as after a machine was installed anew."""
     node.enable(UNIT, "kubelet.service").boot("--unit=basic.target")
     before = node.tree()
@@ -36,7 +36,7 @@ def test_name_of_a_node_that_is_ready(node, cluster):
     assert len(cluster.csrs(node.name)) == 1
 
 
-def test_name_that_may_be_taken(node, cluster):
+def test_allow_existing(node, cluster):
     node.configure(node={"allowExisting": True}).boot("--unit=basic.target")
     make_ready(cluster, node.name)
     node.join()
@@ -50,7 +50,7 @@ def own_cluster(world):
     made.stop()
 
 
-def test_certificate_that_does_not_count_any_more(own_cluster, new_node):
+def test_revoked_certificate(own_cluster, new_node):
     """The cluster signs with another CA and takes nothing of the old one: joined anew at the next start, without a hand."""
     node = new_node(own_cluster).prepare(node={"verifyAccess": True}).enable(UNIT)
     node.boot()

@@ -11,6 +11,7 @@ from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
 from harness.wait import until
 
 KUBELET = "kubelet.service"
+SETUP = "50-setup"
 
 
 @pytest.fixture
@@ -71,6 +72,22 @@ def test_upgrading_and_removing_on_a_joined_machine(node, world):
     assert node.exists(CONFIG) and node.exists(TOKEN), "the operator's files stay"
     node.reboot()
     node.await_kubelet(30)
+
+
+def test_purging_removes_what_setup_wrote(new_node, cluster):
+    """But no credential, which may be the operator's: it is named."""
+    node = new_node()
+    node.boot("--unit=basic.target")
+    node.run("systemd-creds", "setup")
+    node.write("/etc/node-bootstrap/config.yaml.d/60-site.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n")
+    node.run("node-bootstrap", "setup", "--no-start", cluster.front.endpoint, f"--token={cluster.token()}", f"--ca-cert-hash={cluster.ca.pin}")
+    ours = [f"/etc/node-bootstrap/config.yaml.d/{SETUP}.yaml", f"/etc/systemd/system/{UNIT}.d/{SETUP}.conf"]
+    [credential] = [path for path in (TOKEN, "/etc/credstore.encrypted/node-bootstrap.token") if node.exists(path)]
+    found = [path for path in ours if node.exists(path)]
+    assert ours[0] in found
+    said = node.run("dpkg", "--purge", "node-bootstrap").stdout
+    assert f"kept '{credential}'" in said and node.exists(credential)
+    assert not [path for path in found if node.exists(path)] and node.exists("/etc/node-bootstrap/config.yaml.d/60-site.yaml")
 
 
 def test_upgrading_while_it_waits(manual, cluster, world):

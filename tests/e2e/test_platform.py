@@ -40,7 +40,7 @@ def said(node, code, unit=PLATFORM):
 
 
 def left(node):
-    """What the service left, by name; the note as an object."""
+    """The files of the service by name, platform.json parsed."""
     found = {}
     for name in node.run("ls", FOLDER).stdout.split():
         found[name] = node.run("cat", f"{FOLDER}/{name}").stdout
@@ -74,7 +74,7 @@ def test_not_started_where_nothing_concerns_it(node):
 
 
 def test_kernel_command_line(node):
-    """The unit is started for it, and its sandbox shows it."""
+    """The condition starts the unit, and its sandbox can read /proc/cmdline."""
     kernel_line(node, "quiet ignition.platform.id=qemu ds=nocloud;s=http://192.0.2.1/\n")
     node.enable(UNIT).boot("ds=nocloud")
     node.await_kubelet()
@@ -97,7 +97,7 @@ def loop(world):
 
 
 def test_volume_of_another_file_system(node, loop):
-    """One that the kernel could mount, and the service does not; a machine with a credential joins all the same."""
+    """The service does not mount a file system that the kernel supports; a machine with a credential still joins."""
     node.boot("--unit=basic.target")
     node.run("mknod", loop, "b", "7", loop.removeprefix("/dev/loop"))
     node.run("sh", "-c", f"mkdir -p /dev/disk/by-label && ln -s {loop} /dev/disk/by-label/cidata")
@@ -106,8 +106,8 @@ def test_volume_of_another_file_system(node, loop):
     node.join()
     until(lambda: node.show(PLATFORM, "ActiveState", "ExecMainStatus") == ("failed", "74"), "it has failed as documented")
     entry = said(node, "platform-unreadable")[0]
-    assert "'/dev/disk/by-label/cidata' cannot be mounted; as iso9660: " in entry["MESSAGE"]
-    assert "; as vfat: " in entry["MESSAGE"]
+    assert "'/dev/disk/by-label/cidata' cannot be mounted as iso9660: " in entry["MESSAGE"]
+    assert "nor as vfat: " in entry["MESSAGE"]
     assert left(node)["platform.json"]["volume"] == ""
 
 
@@ -122,7 +122,7 @@ def test_guestinfo(node):
 
 
 def test_read_anew_with_each_start(node):
-    """And once for each: kubelet's start job, which wants it as well, does not run it beside the join."""
+    """It runs once per start: kubelet's start job, which wants it too, does not run it again."""
     on_vmware(node, userdata="first")
     node.enable(UNIT).boot()
     node.await_kubelet()
@@ -140,7 +140,7 @@ def test_read_anew_with_each_start(node):
 
 
 def test_nothing_stays_of_what_is_gone(node):
-    """The conditions do not hold any more: what an earlier start left is looked at all the same."""
+    """If no condition holds any more, the files of an earlier start are still replaced."""
     on_vmware(node, userdata="first")
     node.enable(UNIT).boot()
     node.await_kubelet()

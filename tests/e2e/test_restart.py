@@ -6,6 +6,8 @@ from harness import controlplane
 from harness.node import CURRENT, KUBECONFIG, UNIT, without_state
 from harness.wait import until
 
+pytestmark = pytest.mark.each_release
+
 
 def assert_untouched(node, start):
     """start() succeeds at once, without a connection and without a change on disk."""
@@ -95,3 +97,17 @@ def test_certificate_of_another_node_is_replaced(node, cluster):
     assert len(cluster.csrs(f"{node.name}-clone")) == 1
     assert node.exists(f"{KUBECONFIG}.old")
     assert node.exists(CURRENT)
+
+
+def test_reboot_with_a_misspelt_key(node, cluster):
+    """It is a warning, and kubelet starts; the lock of the machine is there at boot."""
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    before = node.joined_files()
+    settings = node.path("/etc/node-bootstrap/config.yaml")
+    settings.write_text(settings.read_text() + "discovry: {}\n")
+    node.reboot()
+    node.await_kubelet(30)
+    assert node.is_active(UNIT) and node.said("joined-anyway") and not node.said("lock-unavailable")
+    assert "discovry" in node.run("node-bootstrap", "status", check=False).stdout
+    assert node.joined_files() == before

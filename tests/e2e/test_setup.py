@@ -12,6 +12,8 @@ from harness.node import KUBECONFIG, STATE, TOKEN, UNIT, read_failures
 from harness.wait import until
 from test_secrecy import Sampler, forms, found_in
 
+pytestmark = pytest.mark.each_release
+
 DOCUMENT = "/etc/node-bootstrap/config.yaml.d/50-setup.yaml"
 ENCRYPTED = "/etc/credstore.encrypted/node-bootstrap.token"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/50-setup.conf"
@@ -27,7 +29,7 @@ def fresh(new_node):
 
 
 def set_up(node, words, check=True, stdin=None, timeout=60):
-    """As a person types it into a shell."""
+    """As typed into a shell."""
     done = node.run("sh", "-c", f"node-bootstrap setup {words}", check=False, stdin=stdin, timeout=timeout)
     assert done.returncode == 0 or not check, done.stdout
     return done
@@ -115,13 +117,13 @@ def test_encrypted_where_there_is_a_key(fresh, cluster):
     assert f"wrote    {ENCRYPTED}" in said and not fresh.exists(TOKEN)
     assert mode(fresh, ENCRYPTED) == ("-rw-------", 0, 0) and mode(fresh, "/etc/credstore.encrypted") == ("drwx------", 0, 0)
     assert token.secret.encode() not in fresh.read(ENCRYPTED)
-    assert "nothing to write" in set_up(fresh, words).stdout, "what is stored is decrypted to be compared"
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.path(KUBECONFIG).unlink()
+    assert "nothing to write" in set_up(fresh, words + " --dry-run").stdout, "what is stored is decrypted to be compared"
     other = cluster.token()
     fresh.write("/root/token", f"{other}\n", 0o600)
     said = failed(set_up(fresh, words, check=False), "setup-conflict")
     assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
-    fresh.run("systemctl", "stop", UNIT)
-    fresh.path(KUBECONFIG).unlink()
     assert "joined" in set_up(fresh, words + " --force").stdout
 
 
@@ -144,11 +146,11 @@ def test_second_setup(fresh, cluster):
     fresh.await_kubelet()
     before = {path: fresh.read(path) for path in (DOCUMENT, TOKEN)}
     done = set_up(fresh, to(cluster, first))
-    assert "nothing to write" in done.stdout and "has joined already" in done.stdout
-    changed = to(cluster, second, WRONG_PIN) + " --timeout=1h"
-    said = failed(set_up(fresh, changed, check=False), "setup-conflict")
+    assert "already joined (" in done.stdout and "has joined already" in done.stdout
+    changed = to(cluster, second, WRONG_PIN) + " --cri-socket=unix:///run/c.sock"
+    said = failed(set_up(fresh, changed, check=False), "setup-other-cluster")
     assert f'discovery.caCertHashes: ["{cluster.ca.pin}"] -> ["{WRONG_PIN}"]' in said
-    assert "timeout: (not set) -> 3600s" in said
+    assert 'kubelet.criSocket: (not set) -> "unix:///run/c.sock"' in said and "joined another cluster" in said
     assert f"node-bootstrap.token: token {first.id} -> token {second.id}" in said
     assert first.secret not in said and second.secret not in said
     assert {path: fresh.read(path) for path in before} == before
@@ -157,6 +159,45 @@ def test_second_setup(fresh, cluster):
     assert "has joined already" in said and "starts next" in said
     assert fresh.kubelet_pid() == kubelet, "a node that is up stays up"
     assert WRONG_PIN in fresh.read(DOCUMENT).decode() and fresh.read(TOKEN).decode() == str(second)
+
+
+def test_fresh_token_on_a_joined_machine(fresh, cluster):
+    """As a tool for configuration management runs it each time, with a new token."""
+    set_up(fresh, to(cluster))
+    fresh.await_kubelet()
+    fresh.path(TOKEN).unlink()
+    before, kubelet = fresh.read(DOCUMENT), fresh.kubelet_pid()
+    for options in ("", " --dry-run"):
+        said = set_up(fresh, to(cluster) + options).stdout
+        assert "already joined (" in said and "; unchanged" in said
+        assert not fresh.exists(TOKEN) and fresh.read(DOCUMENT) == before and fresh.kubelet_pid() == kubelet
+    fresh.run("systemctl", "disable", "--quiet", UNIT)
+    said = set_up(fresh, to(cluster)).stdout
+    assert "already joined (" in said and f"enabled  {UNIT}\n" in said
+    assert fresh.show(UNIT, "UnitFileState") == "enabled" and not fresh.exists(TOKEN)
+
+
+def test_line_of_kubeadm_from_standard_input(fresh, cluster):
+    command = cluster.join_command()
+    said = set_up(fresh, "-", stdin=command.replace(" --discovery", " \\\n\t--discovery") + " \n").stdout
+    cluster.await_node(fresh.name)
+    token = command.split("--token ")[1].split()[0]
+    assert "command line" not in said and token not in said and fresh.read(TOKEN).decode() == token
+
+
+def test_watch_ends_and_the_service_goes_on(fresh, cluster):
+    """With the reason, its remedy and its exit status: automation must not hang on a token that has expired."""
+    token = cluster.fresh_token()
+    said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
+    assert f"{UNIT} keeps running" in said and said.count(f"this one has the ID {token.id}.") == 2, "while it waits, and at the end"
+    assert fresh.show(UNIT, "ActiveState") == "activating"
+    said = fresh.run("node-bootstrap", "status", check=False).stdout
+    assert f"this one has the ID {token.id}." in said and "under way" in said
+    said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
+    assert said.count(f"this one has the ID {token.id}.") >= 2, "the second one says it as well, at its beginning and at its end"
+    cluster.token(token=token)
+    assert "nothing to write" in set_up(fresh, to(cluster, token) + " --timeout=infinity").stdout
+    cluster.await_node(fresh.name)
 
 
 def test_failure_is_shown_and_mended(fresh, cluster):
@@ -178,13 +219,15 @@ def test_service_that_is_masked_or_stopped(fresh, cluster):
     fresh.await_status("certificate approve")
     fresh.run("systemctl", "stop", UNIT)
     said, _ = watching.communicate(timeout=30)
-    assert watching.returncode == int(read_failures()["setup-unfinished"]["exit"]) and "node-bootstrap: setup-unfinished: " in said, said
+    code = "setup-unfinished"
+    assert watching.returncode == int(read_failures()[code]["exit"]) and f"node-bootstrap: {code}: " in said, said
     assert not fresh.kubelet_was_started()
 
 
 def test_same_values_start_a_unit_that_failed(fresh, cluster):
     token = cluster.fresh_token()
-    words = to(cluster, token) + " --timeout=20s"
+    words = to(cluster, token)
+    fresh.write("/etc/node-bootstrap/config.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ntimeout: 20s\n")
     said = failed(set_up(fresh, words, check=False), "token-unknown")
     assert token.id in said and token.secret not in said
     cluster.token(token=token)
@@ -209,7 +252,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token()
     shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
-    while not re.search(r"\x1b\[KWaiting \d+ s for approval: kubectl certificate approve ", shown):
+    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC for approval: kubectl ", shown):
         line = watching.stdout.readline()
         assert line, shown
         shown += line
@@ -223,7 +266,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
 
 
 def test_before_the_first_boot(new_node, cluster):
-    """In a root where no systemd runs, and in an image from outside."""
+    """In a root without a running systemd, and in an image."""
     node = new_node()
     words = to(cluster).split()
     done = node.run_offline("node-bootstrap", "setup", "--no-start", *words)
@@ -234,7 +277,7 @@ def test_before_the_first_boot(new_node, cluster):
     cluster.await_node(node.name)
 
 
-def test_values_of_stronger_sources_are_named(fresh, cluster):
+def test_settings_that_take_precedence_are_named(fresh, cluster):
     fresh.write("/etc/node-bootstrap/config.yaml.d/60-site.yaml", f"apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery: {{caCertHashes: ['{WRONG_PIN}']}}\n")
     said = failed(set_up(fresh, to(cluster), check=False), "usage")
     assert "60-site.yaml" in said and "discovery.caCertHashes" in said

@@ -10,7 +10,7 @@ import yaml
 from cryptography import x509
 from harness import controlplane, network
 from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
-from harness.vm import Template, Vm
+from harness.vm import LATE, Template, Vm
 
 sys.path.append(str(SOURCE / "tests/integration"))
 
@@ -60,7 +60,7 @@ def logs_on_the_console(vm):
     text = (SOURCE / "packaging/examples/console.conf").read_text()
     vm.run(f"systemctl stop kubelet.service\nmkdir -p {folder}\ncat >{folder}/console.conf <<'END'\n{text}END\n"
            f"systemctl daemon-reload\nsystemctl restart {UNIT}", timeout=180)
-    assert "node-bootstrap: node 'hypervisor' had joined before" in vm.console()
+    assert "node-bootstrap-install: node 'hypervisor' had joined before" in vm.console()
 
 
 def test_credentials_of_the_hypervisor(new_vm, cluster):
@@ -84,13 +84,15 @@ def test_credentials_of_the_hypervisor(new_vm, cluster):
 
 
 def test_config_drive(new_vm, cluster):
-    """OpenStack's: the token as metadata of the instance, the settings in a cloud-config that other tools read as well."""
+    """OpenStack's: the token as metadata of the instance, the settings in a cloud-config that other tools read as well.
+
+    On a slow machine the network is up before udev has named the volume. The join waits for udev."""
     token = cluster.token()
     vm = new_vm("drive")
     about = {"uuid": "8bb7a1c9-0d4f-4c47-a6f1-c5ad0c1d8a6a", "name": "Pool-1", "hostname": "pool-1.novalocal", "meta": {"node-bootstrap-token": str(token)}}
     user_data = "#cloud-config\n" + yaml.safe_dump({"package_update": False, "node_bootstrap": document(cluster)})
     files = {"openstack/latest/meta_data.json": json.dumps(about), "openstack/latest/user_data": user_data}
-    vm.boot(*vm.firmware(metadata.OpenStack.dmi), *vm.volume("config-2", files))
+    vm.boot(*vm.firmware(metadata.OpenStack.dmi), *vm.volume("config-2", files), arguments=[LATE])
     joined_by(vm, cluster, token, "pool-1")
     assert {"--hostname-override=pool-1", f"--provider-id=openstack:///{about['uuid']}"} <= set(vm.kubelet_arguments())
     left = vm.run(f"find {RUN} -type f -printf '%M %u %f\\n'").splitlines()

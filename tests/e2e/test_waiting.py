@@ -3,12 +3,18 @@
 
 import json
 import re
+import sys
 import time
 
 import pytest
 from harness.controlplane import MANUAL_GROUP
-from harness.node import UNIT, without_state
+from harness.node import SOURCE, UNIT, without_state
 from harness.wait import until
+
+sys.path.append(str(SOURCE / "tests/integration"))
+
+import apiserver  # noqa: E402
+import faults  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,10 +31,12 @@ def cut_off(new_shared_node, cluster):
     cluster.kubectl("certificate", "approve", csr)
     return node
 
+QUEUE = "node-bootstrap-kubelet.service"
+
 
 def queued(node, unit="kubelet.service"):
     """The state of the job that waits to start a unit."""
-    return next((line.split()[3] for line in node.run("systemctl", "list-jobs", "--no-legend").stdout.splitlines() if unit in line), None)
+    return next((line.split()[3] for line in node.run("systemctl", "list-jobs", "--no-legend").stdout.splitlines() if line.split()[1] == unit), None)
 
 
 def test_approval_by_hand(manual, cluster):
@@ -75,6 +83,7 @@ def test_kubelet_stopped_while_waiting_stays_stopped(manual, cluster):
     manual.enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
     until(lambda: queued(manual) == "waiting", "kubelet's start is queued")
+    until(lambda: not queued(manual, QUEUE) and manual.show(QUEUE, "ActiveState") == "inactive", "nothing queues it again")
     manual.run("systemctl", "stop", "kubelet.service")
     cluster.kubectl("certificate", "approve", csr)
     until(lambda: manual.is_active(UNIT), "the machine joins")
@@ -160,3 +169,35 @@ def test_status_of_a_join_that_waits(manual):
     assert found["lastJoin"]["stages"][-1]["stage"] == "await"
     text = manual.run("node-bootstrap", "status", check=False).stdout
     assert "waits: csr-pending" in text and "`node-bootstrap explain csr-pending" in text
+
+
+def portal(server, token):
+    server.on("any", faults.PORTAL)
+
+
+def other_secret(server, token):
+    """It knows the public half of the token, which cluster-info shows to everybody."""
+    server.cluster.tokens[token.id] = apiserver.Token("f" * 16)
+
+
+@pytest.mark.parametrize("code, attack", [("answer-malformed", portal), ("signature-invalid", other_secret)])
+def test_attacker_first_and_the_cluster_later(new_node, cluster, code, attack):
+    """Somebody else answers at the address of the API server; nothing that is said there ends the join."""
+    token = cluster.token()
+    front = cluster.new_front().listen()
+    target = front.target
+    with apiserver.ApiServer(apiserver.Cluster()) as server:
+        attack(server, token)
+        front.target = ("127.0.0.1", server.port)
+        node = new_node().prepare(token, endpoints=[front.endpoint]).enable(UNIT)
+        node.boot("--unit=basic.target")
+        node.begin()
+        until(lambda: len(server.requests) >= 6, "the attacker is asked again and again", 60)
+        node.await_status(f"node-bootstrap explain {code}")
+        assert not node.kubelet_was_started()
+    front.target = target
+    front.cut()
+    assert node.await_end() == ("active", 0)
+    node.await_kubelet()
+    assert len([entry for entry in node.entries(code) if entry["PRIORITY"] == "4"]) == 1, "one warning for one reason"
+    front.close()

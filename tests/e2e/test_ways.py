@@ -11,6 +11,8 @@ from harness.node import CA_FILE, CONFIG, UNIT
 from harness.wait import until
 from harness.web import Proxy, Web
 
+pytestmark = pytest.mark.each_release
+
 CREDSTORE = "/etc/credstore/node-bootstrap."
 GIVEN = "/etc/node-bootstrap/"
 SYSTEM_CA = "/usr/local/share/ca-certificates/test.crt"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A target is one function that gets bytes and checks what has to hold for any bytes. With -Dfuzz=true it becomes a
- * libFuzzer program, otherwise a test that replays corpus/<target>/.
+ * A target is one function that gets bytes and checks what has to hold for any bytes. With
+ * -Dfuzz=true it becomes a libFuzzer program, otherwise a test that replays corpus/<target>/.
  */
 
 #include <stddef.h>
@@ -14,7 +14,8 @@
 
 #include "base/macro.h"
 
-/* `data` is a block of exactly `len` bytes, so that the address sanitizer sees any byte read past it. */
+/* `data` is a block of exactly `len` bytes, so that the address sanitizer sees any byte read past
+ * it. */
 void fuzz_one(const char *data, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -22,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #define FUZZ_CHECK(condition) \
         do { \
                 if (!(condition)) { \
-                        (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+                        (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, \
+                                      #condition); \
                         abort(); \
                 } \
         } while (0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/kubeconfig.h"
-#include "format/node_name.h"
-#include "format/url.h"
+#include "codec/url.h"
 #include "fuzz.h"
+#include "kube/kubeconfig.h"
+#include "kube/node_name.h"
 
 static void check_format(const struct nb_url *url) {
         struct nb_url again;

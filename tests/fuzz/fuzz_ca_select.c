@@ -5,21 +5,24 @@
 #define PEM_MAX (4 * 1024 * 1024)
 
 /* What is chosen is chosen again out of itself, whole. */
-static void select_by(const char *data, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE], unsigned n_pins,
-                      enum nb_ca_choice choice, struct nb_ca_selection *ret) {
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX), again = NB_BUFFER_INIT(PEM_MAX);
+static void select_by(const char *data, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
+                      unsigned n_pins, enum nb_ca_choice choice, struct nb_ca_selection *ret) {
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX),
+                                                   again = NB_BUFFER_INIT(PEM_MAX);
         struct nb_ca_selection second = {};
         struct nb_failure f = {};
         int r;
 
-        r = nb_ca_select(data, len, pins, n_pins, choice, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem, ret,
-                         &f);
+        r = nb_ca_select(data, len, pins, n_pins, choice, NB_CLUSTER_INFO_UNACCEPTABLE,
+                         NB_CA_PIN_MISMATCH, &pem, ret, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
-        FUZZ_CHECK(ret->n_taken > 0 && ret->n_taken + ret->n_left_out <= NB_CERTIFICATES_MAX && pem.len > 0);
-        FUZZ_CHECK(nb_ca_select(pem.data, pem.len, pins, n_pins, choice, NB_CLUSTER_INFO_UNACCEPTABLE,
-                                NB_CA_PIN_MISMATCH, &again, &second, &f) == 0);
+        FUZZ_CHECK(ret->n_taken > 0 && ret->n_taken + ret->n_left_out <= NB_CERTIFICATES_MAX &&
+                   pem.len > 0);
+        FUZZ_CHECK(nb_ca_select(pem.data, pem.len, pins, n_pins, choice,
+                                NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &again, &second,
+                                &f) == 0);
         FUZZ_CHECK(second.n_taken == ret->n_taken && second.n_left_out == 0);
         FUZZ_CHECK(pem.len == again.len && memcmp(pem.data, again.data, pem.len) == 0);
 }
@@ -34,8 +37,8 @@ static void select_by_hash(const char *data, size_t len) {
 
         if (nb_ca_hash_k3s(data, len, hash) < 0)
                 return;
-        r = nb_ca_select_k3s(data, len, hash, NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem,
-                             &selection, &f);
+        r = nb_ca_select_k3s(data, len, hash, NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE,
+                             NB_CA_PIN_MISMATCH, &pem, &selection, &f);
         FUZZ_CHECK_FAILURE(f, r);
         FUZZ_CHECK(r < 0 ? f.code == NB_CA_PIN_MISMATCH : selection.n_taken > 0 && pem.len > 0);
 }

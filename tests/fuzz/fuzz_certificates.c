@@ -41,7 +41,8 @@ static void verify(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        if (nb_certificates_parse(data, len, true, &certificates) < 0 || nb_key_import(data, len, &key) < 0)
+        if (nb_certificates_parse(data, len, true, &certificates) < 0 ||
+            nb_key_import(data, len, &key) < 0)
                 return;
         r = nb_certificate_verify_node(certificates, key, "worker-1", 1800000000, 300, &f);
         FUZZ_CHECK_FAILURE(f, r);

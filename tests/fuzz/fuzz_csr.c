@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/csr.h"
 #include "fuzz.h"
+#include "kube/csr.h"
 
 static void check_csr(const struct nb_csr *csr) {
         FUZZ_CHECK(csr->name[0] && csr->uid[0] && csr->resource_version[0] && csr->signer_name[0]);
         FUZZ_CHECK(fuzz_is_printable(csr->name) && fuzz_is_printable(csr->uid) &&
-                   fuzz_is_printable(csr->resource_version) && fuzz_is_printable(csr->signer_name) &&
-                   fuzz_is_printable(csr->reason) && fuzz_is_printable(csr->message));
+                   fuzz_is_printable(csr->resource_version) &&
+                   fuzz_is_printable(csr->signer_name) && fuzz_is_printable(csr->reason) &&
+                   fuzz_is_printable(csr->message));
         FUZZ_CHECK(csr->state != NB_CSR_STATE_PENDING || !csr->reason[0]);
         FUZZ_CHECK(!csr->request || strlen(csr->request) == csr->request_len);
         FUZZ_CHECK(!csr->certificate || strlen(csr->certificate) == csr->certificate_len);
@@ -18,7 +19,9 @@ static void check_round_trip(const struct nb_csr *csr) {
         struct nb_failure f = {};
 
         /* The API server adds uid and resourceVersion: what is submitted lacks just these. */
-        FUZZ_CHECK(nb_csr_format(csr->name, csr->request, csr->request_len, 600, &text) == 0);
+        FUZZ_CHECK(nb_csr_format(csr->name,
+                                 &(struct nb_csr_request){ csr->request, csr->request_len, 600 },
+                                 &text) == 0);
         FUZZ_CHECK(nb_csr_parse(text.data, text.len, &again, &f) < 0);
         FUZZ_CHECK(strstr(f.detail, "metadata.uid: expected a string, found nothing"));
 }

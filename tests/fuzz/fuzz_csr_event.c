@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/csr.h"
 #include "fuzz.h"
+#include "kube/csr.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_csr_event_done) struct nb_csr_event event = {};
@@ -13,7 +13,10 @@ void fuzz_one(const char *data, size_t len) {
                 return;
         FUZZ_CHECK((unsigned)event.type <= NB_CSR_EVENT_ERROR);
         FUZZ_CHECK(event.type == NB_CSR_EVENT_ERROR || event.csr.resource_version[0]);
-        FUZZ_CHECK(fuzz_is_printable(event.csr.resource_version) && fuzz_is_printable(event.csr.message));
-        FUZZ_CHECK(fuzz_is_printable(event.status.reason) && fuzz_is_printable(event.status.message));
-        FUZZ_CHECK(!event.csr.certificate || strlen(event.csr.certificate) == event.csr.certificate_len);
+        FUZZ_CHECK(fuzz_is_printable(event.csr.resource_version) &&
+                   fuzz_is_printable(event.csr.message));
+        FUZZ_CHECK(fuzz_is_printable(event.status.reason) &&
+                   fuzz_is_printable(event.status.message));
+        FUZZ_CHECK(!event.csr.certificate ||
+                   strlen(event.csr.certificate) == event.csr.certificate_len);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/k3s_token.h"
-#include "format/kubelet_env.h"
-#include "format/settings.h"
-#include "format/token.h"
+#include "base/text.h"
 #include "fuzz.h"
+#include "kube/k3s_token.h"
+#include "kube/token.h"
+#include "settings/kubelet_env.h"
+#include "settings/settings.h"
 
 static void check_token(const struct nb_secret *token, const char *origin) {
         struct nb_k3s_token k3s;
@@ -12,7 +13,7 @@ static void check_token(const struct nb_secret *token, const char *origin) {
         FUZZ_CHECK((token->data != NULL) == (origin[0] != '\0'));
         if (!token->data)
                 return;
-        if (nb_k3s_token_is_meant(token->data, token->len)) {
+        if (nb_k3s_token_looks_like(token->data, token->len)) {
                 FUZZ_CHECK(nb_k3s_token_parse(token->data, token->len, "fuzzed", &k3s) == 0);
                 nb_k3s_token_done(&k3s);
                 return;
@@ -21,9 +22,12 @@ static void check_token(const struct nb_secret *token, const char *origin) {
         nb_token_done(&parsed);
 }
 
-/* The six characters before `dot` end the name of a section, which the failure puts before any key: "nodeRegistration.". */
+/* The six characters before `dot` end the name of a section, which the failure puts before any key:
+ * "nodeRegistration.". */
 static bool is_section(const char *detail, const char *dot) {
-        static const char *const names[] = { "nodeRegistration", "discovery", "bootstrapToken", "controlPlane", "localAPIEndpoint", "timeouts" };
+        static const char *const names[] = { "nodeRegistration", "discovery",
+                                             "bootstrapToken",   "controlPlane",
+                                             "localAPIEndpoint", "timeouts" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 size_t len = strlen(names[i]);
@@ -34,7 +38,7 @@ static bool is_section(const char *detail, const char *dot) {
         return false;
 }
 
-/* Nothing in a failure that has the form of a token is out of the document. */
+/* A failure contains no token of the document. */
 static void check_no_token(const char *detail, const char *data, size_t len) {
         for (const char *p = detail; strlen(p) >= NB_TOKEN_LEN; p++) {
                 char text[NB_TOKEN_LEN + 1];
@@ -43,36 +47,28 @@ static void check_no_token(const char *detail, const char *data, size_t len) {
                         continue;
                 memcpy(text, p, NB_TOKEN_LEN);
                 text[NB_TOKEN_LEN] = '\0';
-                FUZZ_CHECK(!nb_token_may_stand_in(text) || !memmem(data, len, text, NB_TOKEN_LEN));
+                FUZZ_CHECK(!nb_text_contains_token(text) || !memmem(data, len, text, NB_TOKEN_LEN));
         }
 }
 
-/* Nor one of k3s, with its hash. */
+/* Nor a k3s token with its hash. */
 static void check_no_k3s_token(const char *detail, const char *data, size_t len) {
         for (const char *p = strstr(detail, "K10"); p; p = strstr(p + 1, "K10")) {
                 size_t n = strspn(p + 3, "0123456789abcdef");
 
-                FUZZ_CHECK(n < 64 || strncmp(p + 3 + n, "::", 2) != 0 || !memmem(data, len, p, n + 5));
+                FUZZ_CHECK(n < 64 || strncmp(p + 3 + n, "::", 2) != 0 ||
+                           !memmem(data, len, p, n + 5));
         }
 }
 
-/* All of them together make a line of kubeadm-flags.env. */
+/* kubelet and KUBELET_KUBEADM_ARGS accept each. */
 static void check_arguments(const struct nb_settings *settings) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(64 * 1024);
-        struct nb_kubelet_argument arguments[NB_SETTINGS_EXTRA_ARGS_MAX];
-        char names[NB_SETTINGS_EXTRA_ARGS_MAX][NB_SETTINGS_EXTRA_ARG_SIZE];
-        int r;
-
         for (unsigned i = 0; i < settings->n_extra_args; i++) {
-                const char *equal = strchr(settings->extra_args[i], '=');
+                const char *text = settings->extra_args[i], *equal = strchr(text, '=');
 
-                FUZZ_CHECK(equal);
-                memcpy(names[i], settings->extra_args[i], (size_t)(equal - settings->extra_args[i]));
-                names[i][equal - settings->extra_args[i]] = '\0';
-                arguments[i] = (struct nb_kubelet_argument){ names[i], equal + 1, false };
+                FUZZ_CHECK(equal &&
+                           nb_kubelet_argument_is_valid(text, (size_t)(equal - text), equal + 1));
         }
-        r = nb_kubeadm_flags_edit(NULL, 0, arguments, settings->n_extra_args, &text);
-        FUZZ_CHECK(r == (settings->n_extra_args > 0));
 }
 
 static void check_taints(const struct nb_settings *settings) {
@@ -80,16 +76,21 @@ static void check_taints(const struct nb_settings *settings) {
                 const char *taint = settings->taints[i], *effect = strchr(taint, ':');
 
                 FUZZ_CHECK(effect && effect == strrchr(taint, ':') && effect != taint);
-                FUZZ_CHECK(strcmp(effect, ":NoSchedule") == 0 || strcmp(effect, ":PreferNoSchedule") == 0 || strcmp(effect, ":NoExecute") == 0);
-                /* Each would be read as two, where they are joined for kubelet. */
+                FUZZ_CHECK(strcmp(effect, ":NoSchedule") == 0 ||
+                           strcmp(effect, ":PreferNoSchedule") == 0 ||
+                           strcmp(effect, ":NoExecute") == 0);
+                /* kubelet would read it as two. */
                 FUZZ_CHECK(!strpbrk(taint, ", \"'\\$"));
         }
 }
 
-/* What is accepted fits kubelet, tokens have their form, and no word of a token is in the failure. */
+/* What is accepted fits kubelet, tokens have their form, and no word of a token is in the failure.
+ */
 void fuzz_one(const char *data, size_t len) {
-        _cleanup_(nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
-        const struct nb_settings_source source = { .origin = "fuzzed" }, exposed = { .origin = "fuzzed", .is_exposed = true };
+        _cleanup_(
+                nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
+        const struct nb_settings_source source = { .origin = "fuzzed" },
+                                        exposed = { .origin = "fuzzed", .is_exposed = true };
         struct nb_settings settings, before;
         struct nb_failure f = {}, g = {};
         int r, r_exposed;
@@ -109,10 +110,11 @@ void fuzz_one(const char *data, size_t len) {
         }
         check_arguments(&settings);
         check_taints(&settings);
-        FUZZ_CHECK(strlen(settings.ignored) < NB_SETTINGS_IGNORED_SIZE && fuzz_is_printable(settings.ignored));
+        FUZZ_CHECK(strlen(settings.ignored) < NB_SETTINGS_IGNORED_SIZE &&
+                   fuzz_is_printable(settings.ignored));
         FUZZ_CHECK(!settings.cri_socket[0] || strncmp(settings.cri_socket, "unix:///", 8) == 0);
 
-        /* Where others can read it, it is the same but for tokens. */
+        /* An exposed document is read alike, except for tokens. */
         r_exposed = nb_settings_merge(&before, &exposed, data, len, &g);
         FUZZ_CHECK((r_exposed < 0) == (tokens.discovery.data || tokens.tls_bootstrap.data));
         FUZZ_CHECK(r_exposed >= 0 || g.code == NB_TOKEN_EXPOSED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/json.h"
+#include "codec/json.h"
 #include "fuzz.h"
 
 static int count(void *userdata, const char *key, struct nb_failure *f) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/encoding.h"
-#include "format/jws.h"
 #include "fuzz.h"
+#include "kube/jws.h"
 
 /* What is accepted is the one text that belongs to this ID and MAC. */
 void fuzz_one(const char *data, size_t len) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/kubeconfig.h"
 #include "fuzz.h"
+#include "kube/kubeconfig_format.h"
 
 /* Paths of any text come out of a kubeconfig as they went in, or are not written at all. */
 static void check_path(const char *path) {
         static const struct nb_url server = { .host = "a", .port = 443 };
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4 * NB_KUBECONFIG_MAX);
-        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client = { .key_data = NB_SECRET_INIT };
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
         struct nb_kubeconfig kubeconfig = { &server, "", "", path, path };
         struct nb_failure f = {};
 
@@ -15,11 +16,13 @@ static void check_path(const char *path) {
                 return;
         FUZZ_CHECK(nb_kubeconfig_parse_client("written", text.data, text.len, &client, &f) == 0);
         FUZZ_CHECK(strcmp(client.ca_file, path) == 0);
-        FUZZ_CHECK(strcmp(client.certificate_file, path) == 0 && strcmp(client.key_file, path) == 0);
+        FUZZ_CHECK(strcmp(client.certificate_file, path) == 0 &&
+                   strcmp(client.key_file, path) == 0);
 }
 
 void fuzz_one(const char *data, size_t len) {
-        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client = { .key_data = NB_SECRET_INIT };
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
         struct nb_failure f = {};
         int r;
 
@@ -27,7 +30,8 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
-        FUZZ_CHECK(!client.certificate_data || strlen(client.certificate_data) == client.certificate_data_len);
+        FUZZ_CHECK(!client.certificate.data ||
+                   strlen(client.certificate.data) == client.certificate.len);
         if (client.ca_file)
                 check_path(client.ca_file);
         if (client.certificate_file)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "format/kubelet_config.h"
-#include "format/yaml.h"
+#include "codec/yaml.h"
 #include "fuzz.h"
+#include "kube/kubelet_config.h"
 
 #define CA "/etc/kubernetes/pki/ca.crt"
 
@@ -16,7 +16,7 @@ static bool is_known(const char *path) {
         return false;
 }
 
-/* Only in sections are the keys ours. */
+/* Keys of other mappings are free. */
 static bool is_section(const char *path) {
         size_t len = strlen(path);
         const char *known;
@@ -32,13 +32,17 @@ static void check_keys(const struct nb_yaml_node *mapping, const char *prefix) {
                 char path[128];
 
                 FUZZ_CHECK(!strchr(node->key, '.'));
-                FUZZ_CHECK((size_t)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] ? "." : "", node->key) < sizeof(path));
+                FUZZ_CHECK((size_t)snprintf(path, sizeof(path), "%s%s%s", prefix,
+                                            prefix[0] ? "." : "", node->key) < sizeof(path));
                 if (!prefix[0] && (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0))
                         continue;
                 FUZZ_CHECK(is_known(path));
-                FUZZ_CHECK(strcmp(path, "authorization.mode") != 0 || strcmp(node->value, "Webhook") == 0);
-                FUZZ_CHECK(strcmp(path, "authentication.anonymous.enabled") != 0 || strcmp(node->value, "false") == 0);
-                FUZZ_CHECK(strcmp(path, "authentication.x509.clientCAFile") != 0 || strcmp(node->value, CA) == 0);
+                FUZZ_CHECK(strcmp(path, "authorization.mode") != 0 ||
+                           strcmp(node->value, "Webhook") == 0);
+                FUZZ_CHECK(strcmp(path, "authentication.anonymous.enabled") != 0 ||
+                           strcmp(node->value, "false") == 0);
+                FUZZ_CHECK(strcmp(path, "authentication.x509.clientCAFile") != 0 ||
+                           strcmp(node->value, CA) == 0);
                 FUZZ_CHECK(strcmp(path, "readOnlyPort") != 0 || strcmp(node->value, "0") == 0);
                 FUZZ_CHECK(strcmp(path, "containerRuntimeEndpoint") != 0 || node->value_len == 0);
                 if (is_section(path)) {
@@ -48,15 +52,18 @@ static void check_keys(const struct nb_yaml_node *mapping, const char *prefix) {
         }
 }
 
-/* Only allowed keys come out, and what comes out goes through as it is. */
+/* The output has only allowed keys, and filtering it changes nothing. */
 void fuzz_one(const char *data, size_t len) {
-        _cleanup_(nb_buffer_done) struct nb_buffer out = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX), again = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer out = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX),
+                                                   again = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE] = "kept";
+        const struct nb_kubelet_config_source source = { "fuzzed", CA,
+                                                         NB_KUBELET_CONFIG_UNACCEPTABLE };
         struct nb_failure f = {};
         int r;
 
-        r = nb_kubelet_config_filter("fuzzed", data, len, CA, NB_KUBELET_CONFIG_UNACCEPTABLE, &out, dropped, &f);
+        r = nb_kubelet_config_filter(&source, data, len, &out, dropped, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0) {
                 FUZZ_CHECK(out.len == 0 && strcmp(dropped, "kept") == 0);
@@ -65,6 +72,7 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK(memchr(dropped, '\0', sizeof(dropped)) && !strchr(dropped, '\n'));
         FUZZ_CHECK(nb_yaml_parse("filtered", out.data, out.len, NB_INTERNAL, &root, &f) >= 0);
         check_keys(root, "");
-        FUZZ_CHECK(nb_kubelet_config_filter("filtered", out.data, out.len, CA, NB_INTERNAL, &again, dropped, &f) >= 0);
-        FUZZ_CHECK(!dropped[0] && again.len == out.len && memcmp(again.data, out.data, out.len) == 0);
+        FUZZ_CHECK(nb_kubelet_config_filter(&source, out.data, out.len, &again, dropped, &f) >= 0);
+        FUZZ_CHECK(!dropped[0] && again.len == out.len &&
+                   memcmp(again.data, out.data, out.len) == 0);
 }

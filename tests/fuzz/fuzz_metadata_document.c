@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 
-#include "format/metadata_document.h"
 #include "fuzz.h"
+#include "metadata/metadata_document.h"
 
 #define KEY "node-bootstrap-token"
 

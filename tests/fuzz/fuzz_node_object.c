@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/node_object.h"
 #include "fuzz.h"
+#include "kube/node_object.h"
 
 void fuzz_one(const char *data, size_t len) {
         struct nb_node_object node = {};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/platform.h"
 #include "fuzz.h"
+#include "state/platform.h"
 
 void fuzz_one(const char *data, size_t len) {
-        _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX), second = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX),
+                                                   second = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
         struct nb_platform platform = {}, again = {};
         struct nb_failure f = {};
         int r;
@@ -12,7 +13,8 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
-        FUZZ_CHECK(fuzz_is_printable(platform.platform_id) && fuzz_is_printable(platform.data_source));
+        FUZZ_CHECK(fuzz_is_printable(platform.platform_id) &&
+                   fuzz_is_printable(platform.data_source));
         FUZZ_CHECK(nb_platform_format(&platform, &first) == 0);
         FUZZ_CHECK(nb_platform_parse(first.data, first.len, &again, &f) == 0);
         FUZZ_CHECK(nb_platform_format(&again, &second) == 0);

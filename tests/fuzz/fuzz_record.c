@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/handoff.h"
 #include "fuzz.h"
+#include "state/handoff.h"
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(NB_HANDOFF_MAX),
@@ -13,9 +13,10 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
-        FUZZ_CHECK(record.n_pins <= NB_SETTINGS_PINS_MAX && record.n_ca_hashes <= NB_SETTINGS_PINS_MAX);
-        FUZZ_CHECK(fuzz_is_printable(record.token_source) && fuzz_is_printable(record.certificate) &&
-                   fuzz_is_printable(record.server));
+        FUZZ_CHECK(record.n_pins <= NB_SETTINGS_PINS_MAX &&
+                   record.n_ca_hashes <= NB_SETTINGS_PINS_MAX);
+        FUZZ_CHECK(fuzz_is_printable(record.token_source) &&
+                   fuzz_is_printable(record.certificate) && fuzz_is_printable(record.server));
         FUZZ_CHECK(nb_record_format(&record, &first) == 0);
         FUZZ_CHECK(nb_record_parse(first.data, first.len, &again, &f) == 0);
         FUZZ_CHECK(nb_record_format(&again, &second) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/settings.h"
 #include "fuzz.h"
+#include "settings/settings.h"
 
 static void check_path(const char *path) {
         FUZZ_CHECK(path[0] == '/' && path[1] != '\0' && fuzz_is_printable(path));
@@ -11,15 +11,19 @@ static void check_path(const char *path) {
 static void check_settings(const struct nb_settings *settings) {
         char name[NB_NODE_NAME_MAX + 1];
 
-        FUZZ_CHECK(settings->n_endpoints <= NB_SETTINGS_ENDPOINTS_MAX && settings->n_pins <= NB_SETTINGS_PINS_MAX);
+        FUZZ_CHECK(settings->n_endpoints <= NB_SETTINGS_ENDPOINTS_MAX &&
+                   settings->n_pins <= NB_SETTINGS_PINS_MAX);
         check_path(settings->kubeconfig);
         check_path(settings->certificate_directory);
         check_path(settings->ca_file);
-        FUZZ_CHECK(settings->n_taints <= NB_SETTINGS_TAINTS_MAX && settings->n_extra_args <= NB_SETTINGS_EXTRA_ARGS_MAX);
+        FUZZ_CHECK(settings->n_taints <= NB_SETTINGS_TAINTS_MAX &&
+                   settings->n_extra_args <= NB_SETTINGS_EXTRA_ARGS_MAX);
         FUZZ_CHECK(settings->timeout_ms > 0);
-        FUZZ_CHECK(settings->csr_expiration_seconds == 0 || settings->csr_expiration_seconds >= NB_CSR_EXPIRATION_MIN);
+        FUZZ_CHECK(settings->csr_expiration_seconds == 0 ||
+                   settings->csr_expiration_seconds >= NB_CSR_EXPIRATION_MIN);
         if (settings->node_name[0])
-                FUZZ_CHECK(nb_node_name_parse(settings->node_name, strlen(settings->node_name), name) == 0);
+                FUZZ_CHECK(nb_node_name_parse(settings->node_name, strlen(settings->node_name),
+                                              name) == 0);
 }
 
 static const struct nb_settings_source source = { .origin = "fuzzed" };
@@ -39,9 +43,10 @@ void fuzz_one(const char *data, size_t len) {
         }
         check_settings(&settings);
         (void)nb_settings_verify(&settings, &ignored);
-        /* Merging the same once more changes nothing. */
+        /* Merging the same document again changes nothing. */
         again = settings;
         FUZZ_CHECK(nb_settings_merge(&again, &source, data, len, &f) == 0);
         FUZZ_CHECK(again.n_endpoints == settings.n_endpoints && again.n_pins == settings.n_pins);
-        FUZZ_CHECK(again.timeout_ms == settings.timeout_ms && strcmp(again.kubeconfig, settings.kubeconfig) == 0);
+        FUZZ_CHECK(again.timeout_ms == settings.timeout_ms &&
+                   strcmp(again.kubeconfig, settings.kubeconfig) == 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/token.h"
 #include "fuzz.h"
+#include "kube/token.h"
 
 void fuzz_one(const char *data, size_t len) {
         struct nb_token token, again;
@@ -11,7 +11,8 @@ void fuzz_one(const char *data, size_t len) {
         FUZZ_CHECK(is_parsed == (flaw[0] == '\0') && strlen(flaw) < sizeof(flaw) - 1);
         if (!is_parsed)
                 return;
-        FUZZ_CHECK(token.value.len == NB_TOKEN_LEN && memcmp(token.value.data, data, NB_TOKEN_LEN) == 0);
+        FUZZ_CHECK(token.value.len == NB_TOKEN_LEN &&
+                   memcmp(token.value.data, data, NB_TOKEN_LEN) == 0);
         FUZZ_CHECK(strlen(token.id) == NB_TOKEN_ID_LEN);
         FUZZ_CHECK(nb_token_parse(token.value.data, token.value.len, &again) == 0);
         FUZZ_CHECK(strcmp(token.secret, again.secret) == 0);

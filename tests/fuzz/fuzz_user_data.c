@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buffer.h"
 #include "base/encoding.h"
-#include "format/settings.h"
-#include "format/token.h"
-#include "format/user_data.h"
+#include "base/text.h"
 #include "fuzz.h"
+#include "kube/token.h"
+#include "metadata/user_data.h"
+#include "settings/settings.h"
 
 /* Nothing in a failure or a description that has the form of a token is out of the data. */
 static void check_no_token(const char *detail, const char *data, size_t len) {
@@ -13,25 +14,22 @@ static void check_no_token(const char *detail, const char *data, size_t len) {
 
                 memcpy(text, p, NB_TOKEN_LEN);
                 text[NB_TOKEN_LEN] = '\0';
-                FUZZ_CHECK(!nb_token_may_stand_in(text) || !memmem(data, len, text, NB_TOKEN_LEN));
+                FUZZ_CHECK(!nb_text_contains_token(text) || !memmem(data, len, text, NB_TOKEN_LEN));
         }
 }
 
 static void check_kind(const struct nb_user_data *user_data) {
-        bool has_token = user_data->token.data || user_data->tls_bootstrap_token.data;
-
-        FUZZ_CHECK(user_data->what[0] && strlen(user_data->what) < sizeof(user_data->what) - 1 && fuzz_is_printable(user_data->what));
-        FUZZ_CHECK(strlen(user_data->near_miss) < sizeof(user_data->near_miss) - 1 && fuzz_is_printable(user_data->near_miss));
-        FUZZ_CHECK(!user_data->near_miss[0] || user_data->kind == NB_USER_DATA_NOTHING || user_data->kind == NB_USER_DATA_UNREADABLE);
-        FUZZ_CHECK(user_data->kind != NB_USER_DATA_NOTHING || (!user_data->document.data && !has_token));
-        FUZZ_CHECK(user_data->kind != NB_USER_DATA_UNREADABLE || (!user_data->document.data && !has_token));
-        FUZZ_CHECK(user_data->kind != NB_USER_DATA_DOCUMENT || (user_data->document.data && !has_token));
-        FUZZ_CHECK(user_data->kind != NB_USER_DATA_CREDENTIALS || user_data->document.data || has_token);
+        FUZZ_CHECK(user_data->what[0] && strlen(user_data->what) < sizeof(user_data->what) - 1 &&
+                   fuzz_is_printable(user_data->what));
+        FUZZ_CHECK((user_data->kind == NB_USER_DATA_DOCUMENT) ==
+                   (user_data->document.data != NULL));
+        FUZZ_CHECK(user_data->document.data || !user_data->key);
         FUZZ_CHECK(user_data->document.len <= NB_USER_DATA_TEXT_MAX);
 }
 
 static bool is_same(const struct nb_secret *a, const struct nb_secret *b) {
-        return !a->data == !b->data && (!a->data || (a->len == b->len && memcmp(a->data, b->data, a->len) == 0));
+        return !a->data == !b->data &&
+               (!a->data || (a->len == b->len && memcmp(a->data, b->data, a->len) == 0));
 }
 
 /* What is for us is so in base64 as well. */
@@ -44,13 +42,16 @@ static void check_base64(const struct nb_user_data *user_data, const char *data,
         if (strstr(user_data->what, ", in base64") || nb_base64_encode(data, len, &text) < 0)
                 return;
         FUZZ_CHECK(nb_user_data_parse("fuzzed", text.data, text.len, &again, &f) == 0);
-        FUZZ_CHECK(again.kind == user_data->kind && is_same(&again.document, &user_data->document) && is_same(&again.token, &user_data->token));
+        FUZZ_CHECK(again.kind == user_data->kind && is_same(&again.document, &user_data->document));
         nb_user_data_done(&again);
 }
 
 /* Whatever it holds can be merged or refused, and names nothing but what metadata may set. */
-static void check_document(const struct nb_secret *document) {
-        const struct nb_settings_source source = { .origin = "fuzzed", .is_metadata = true };
+static void check_document(const struct nb_user_data *user_data) {
+        const struct nb_settings_source source = { .origin = "fuzzed",
+                                                   .key = user_data->key,
+                                                   .is_metadata = true };
+        const struct nb_secret *document = &user_data->document;
         struct nb_settings settings;
         struct nb_failure f = {};
         int r;
@@ -59,7 +60,24 @@ static void check_document(const struct nb_secret *document) {
         r = nb_settings_merge(&settings, &source, document->data, document->len, &f);
         FUZZ_CHECK_FAILURE(f, r);
         for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                FUZZ_CHECK(strcmp(settings.origin[i], "fuzzed") != 0 || nb_setting_is_for_metadata((enum nb_setting)i));
+                FUZZ_CHECK(strcmp(settings.origin[i], "fuzzed") != 0 ||
+                           nb_setting_rows[i].metadata != NB_SETTING_METADATA_NEVER);
+}
+
+static int check_file(void *userdata, const struct nb_user_data_file *file, struct nb_failure *f) {
+        FUZZ_CHECK(file->path[0] == '/' && file->text->len <= NB_USER_DATA_MAX &&
+                   file->mode <= 07777);
+        return 0;
+}
+
+static void check_files(const char *data, size_t len) {
+        const struct nb_user_data_files files = { .each = check_file };
+        struct nb_failure f = {};
+        int r = nb_user_data_find_files("fuzzed", data, len, &files, &f);
+
+        FUZZ_CHECK_FAILURE(f, r);
+        FUZZ_CHECK(r >= 0 || f.code == NB_METADATA_MALFORMED);
+        check_no_token(f.detail, data, len);
 }
 
 void fuzz_one(const char *data, size_t len) {
@@ -67,6 +85,7 @@ void fuzz_one(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
+        check_files(data, len);
         r = nb_user_data_parse("fuzzed", data, len, &user_data, &f);
         FUZZ_CHECK_FAILURE(f, r);
         check_no_token(f.detail, data, len);
@@ -77,10 +96,9 @@ void fuzz_one(const char *data, size_t len) {
         }
         check_kind(&user_data);
         check_no_token(user_data.what, data, len);
-        check_no_token(user_data.near_miss, data, len);
         if (user_data.kind != NB_USER_DATA_NOTHING)
                 check_base64(&user_data, data, len);
         if (user_data.document.data)
-                check_document(&user_data.document);
+                check_document(&user_data);
         nb_user_data_done(&user_data);
 }

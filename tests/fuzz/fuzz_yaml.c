@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/yaml.h"
+#include "codec/yaml.h"
 #include "fuzz.h"
 
 static unsigned check_tree(const struct nb_yaml_node *node, bool is_in_mapping, unsigned depth) {
@@ -21,8 +21,8 @@ static unsigned check_tree(const struct nb_yaml_node *node, bool is_in_mapping, 
 
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL;
-        struct nb_failure f = {}, g = {};
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL, *value = NULL;
+        struct nb_failure f = {}, g = {}, h = {};
         unsigned n = 0, n_nodes = 0;
         int r;
 
@@ -44,4 +44,15 @@ void fuzz_one(const char *data, size_t len) {
         }
         FUZZ_CHECK(n <= NB_YAML_DOCUMENTS_MAX && n_nodes <= NB_YAML_NODES_MAX);
         FUZZ_CHECK(f.code != NB_NONE || n <= 1);
+        /* A key of a document that is read as a whole is the same when it is read alone. */
+        r = nb_yaml_parse_key("fuzzed", data, len, NB_SETTINGS_MALFORMED, "a", &value, &h);
+        FUZZ_CHECK_FAILURE(h, r);
+        FUZZ_CHECK(r >= 0 || !value);
+        if (value)
+                FUZZ_CHECK(check_tree(value, false, 0) <= NB_YAML_NODES_MAX);
+        if (f.code == NB_NONE && n == 1 && nb_yaml_get(root, "a")) {
+                FUZZ_CHECK(value && value->type == nb_yaml_get(root, "a")->type);
+                FUZZ_CHECK(!value->value ||
+                           strcmp(value->value, nb_yaml_get(root, "a")->value) == 0);
+        }
 }

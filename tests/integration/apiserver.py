@@ -36,7 +36,7 @@ CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 NODES = "/api/v1/nodes"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-OTHERS = {REVIEWS: "review", "/cacerts": "cacerts", "/v1-k3s/client-kubelet.crt": "client-kubelet", "/v1-rke2/client-kubelet.crt": "client-kubelet"}
+OTHERS = {REVIEWS: "review", "/version": "version", "/cacerts": "cacerts", "/v1-k3s/client-kubelet.crt": "client-kubelet", "/v1-rke2/client-kubelet.crt": "client-kubelet"}
 
 
 # Requests and replies.
@@ -111,6 +111,7 @@ class Cluster:
         self.stopping = threading.Event()
         self.csrs = csrs.Requests(self.stopping)
         self.nodes = {}                 # name -> Node
+        self.version = "v1.34.0"
         self.violations = []
         self.hostile = False            # no machine may ever trust an endpoint of this cluster
         self.bundle = [self.ca.pem]     # certificate-authority-data
@@ -198,14 +199,22 @@ class ApiServer(endpoint.Endpoint):
         """From the next connection on."""
         self._identity = value
 
+    def become(self, cluster):
+        """Forgets what was scripted: from the next connection on a healthy endpoint of this cluster."""
+        with self._lock:
+            self._rules.clear()
+        self.on_connect, self.tls_options, self.prefix = None, lambda context: None, ""
+        self.cluster, self.stopping, self.violations = cluster, cluster.stopping, cluster.violations
+        self._identity = cluster.ca.serving()
+
     def stop(self):
         self.cluster.stop()
         self.close()
 
     @property
     def kinds(self):
-        """Without the question whether the node name is taken: see test_node.py."""
-        return [request.kind for request in self.requests if request.kind != "node"]
+        """Without the questions whether the node name is taken, and how old the server is: see test_node.py and test_k3s.py."""
+        return [request.kind for request in self.requests if request.kind not in ("node", "version")]
 
     def secure(self, connection):
         connection.handshake(self._context())
@@ -258,7 +267,7 @@ class ApiServer(endpoint.Endpoint):
         if request.path in ("/healthz", "/readyz", "/livez"):
             return Reply(200, b"ok", {"Content-Type": "text/plain; charset=utf-8"})
         if request.path == "/version":
-            return Reply(200, pki.compact({"major": "1", "minor": "34", "gitVersion": "v1.34.0"}))
+            return Reply(200, pki.compact({"major": "1", "minor": "34", "gitVersion": self.cluster.version}))
         if request.kind == "cluster-info" and request.method == "GET":
             return Reply(200, pki.compact(self.cluster.cluster_info(self.url)))
         if request.user is None:

@@ -93,6 +93,10 @@ class CloudWorld(World):
             (folder / name).write_bytes(data)
             self.namespace.bind(folder / name, target)
         self.namespace.set_kernel_line("ignition.platform.id=packet")
+        return self.context_of(identity)
+
+    @staticmethod
+    def context_of(identity):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.NamedTemporaryFile() as pem:
             pem.write(identity.combined)
@@ -138,7 +142,7 @@ class CloudCase(Case):
         self.node = node
         if code:
             self.requests = options.get("requests", [])
-
+            self.settings.setdefault("timeout", "5s")       # what a metadata service says ends no join
         if (code, exit_status) == MISSING:
             self.prepare = lambda world: knows_the_cluster(world) or prepare(world)
 

@@ -9,8 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import machine as machines
+import namespace
 
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
+
+
+def pytest_configure():
+    try:
+        namespace.hide_machine()
+    except OSError as error:
+        pytest.exit(str(error), 1)
 
 
 @pytest.fixture

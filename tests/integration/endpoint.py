@@ -86,9 +86,11 @@ class Connection:
     def __init__(self, server, sock, number):
         self.server, self.sock, self.number = server, sock, number
         self.requests, self.tls, self.error, self.user, self.peer = [], False, None, None, None
+        self.received, self.server_name = b"", None     # all that was decrypted; what TLS began with
         self._buffer = b""
 
     def handshake(self, context):
+        context.sni_callback = lambda sock, name, _: setattr(self, "server_name", name)
         self.sock = context.wrap_socket(self.sock, server_side=True)
         self.tls = True
         self.peer = self.sock.getpeercert() or None
@@ -103,6 +105,7 @@ class Connection:
         if not data:
             raise EOFError
         self._buffer += data
+        self.received += data
         if len(self._buffer) > MAX_REQUEST:
             raise BadRequest("request too large")
 

@@ -186,6 +186,29 @@ def flood_of_brackets(request):
     return _Endless(body=b"[")
 
 
+def error_flood(request):
+    return _Endless(500, body=b"no ")
+
+
+class _EndlessExtension(Reply):
+    def send(self, connection):
+        connection.send(self.head(connection.server.date(), **{"Transfer-Encoding": "chunked"}))
+        connection.send(b"1;x=")
+        while not connection.server.stopping.is_set():
+            connection.send(b"A" * 65536)
+            connection.sent = getattr(connection, "sent", 0) + 65536
+
+
+def endless_extension(request):
+    """One chunk, of which the size has an extension without an end: it is no part of any body."""
+    return _EndlessExtension()
+
+
+def long_header_line(request):
+    """Above what libcurl takes, and above our limit for all of them."""
+    return Reply(200, b"{}", {"X-Filler": "A" * (300 << 10)})
+
+
 class _EndlessHeaders(Reply):
     def send(self, connection):
         connection.send(b"HTTP/1.1 200 OK\r\n")
@@ -326,6 +349,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = "http://127.0.0.1:%d" % self._listener.getsockname()[1]
         self.asked = []
+        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -346,7 +370,7 @@ class Proxy:
         self.asked.append(target)
         host, port = target.rsplit(":", 1)
         with client, socket.create_connection((self.resolve(host), int(port))) as server:
-            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            client.sendall(self.answer)
             back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
             back.start()
             self._pump(client, server)

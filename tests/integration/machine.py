@@ -24,6 +24,7 @@ TOKEN = "abcdef.0123456789abcdef"
 TOKEN_ID, SECRET = TOKEN.split(".")
 TOKEN_SOURCE = "credential 'node-bootstrap.token'"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+RECORDED = 99           # exit status of the program that inspect() has in the place of join
 PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
 
 # Taken once: pytest changes the environment while cases are played side by side.
@@ -119,6 +120,21 @@ class Run:
     def wait_for_status(self, words, timeout=PATIENCE):
         self._wait_for(self.statuses, words, timeout)
 
+    def wait_for_code(self, timeout=PATIENCE):
+        """Until it has printed a failure: its lines and its statuses arrive independently of each other."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.codes, timeout), f"no failure; statuses {self.statuses[-3:]}"
+
+    def wait_for_attempts(self, n, timeout=PATIENCE):
+        """Until it has reported n times that it waits."""
+        with self._changed:
+            found = self._changed.wait_for(lambda: self.attempts >= n or not self.is_running(), timeout)
+        assert found and self.attempts >= n, f"{self.attempts} attempts; lines {self.lines}, statuses {self.statuses[-3:]}"
+
+    @property
+    def attempts(self):
+        return sum(status.startswith("Waiting since") for status in self.statuses)
+
     def is_running(self):
         return self._child.poll() is None
 
@@ -199,7 +215,7 @@ def assert_remedy(code, lines):
     values = re.fullmatch(re.sub(r"\\?@NODE_BOOTSTRAP_[A-Z0-9_]+\\?@", "(.+)", re.escape(FAILURES[code]["remedy"])), told)
     assert values, f"not the remedy of {code}: {told}"
     for name, value in zip(names, values.groups()):
-        assert value != name, f"the entry of {code} has no field {name}:\n{lines[at]}\n{told}"
+        assert value not in (name, f"<{name}>"), f"the entry of {code} has no field {name}:\n{lines[at]}\n{told}"
 
 
 def to_yaml(value, indent=""):
@@ -232,6 +248,7 @@ class Machine:
             folder.mkdir(mode=0o700)
         self.runs = []
         self.settings = {}
+        self.arguments = None           # of join, as the last inspect() found them
         self.secrets = [SECRET]         # must stand nowhere but in the credential,
         self.secret_files = []          # and in these, which a test made
         self.set_credential("token", TOKEN)
@@ -288,31 +305,65 @@ class Machine:
         return self.runs[-1]
 
     def start_join(self, **options):
-        return self.start("node-bootstrap", "join", f"--config-directory={self.etc}", **options)
+        """As the last inspect() would have started it."""
+        return self.start("node-bootstrap", *(self.arguments or ["join"]), f"--config-directory={self.etc}", **options)
 
     def join(self, patience=PATIENCE, **options):
         return self.start_join(**options).wait(patience)
 
-    def install(self, *arguments, **options):
-        return self.start("install", f"--root={self.root}", f"--config-directory={self.etc}", *arguments, **options).wait()
+    def install_words(self, *arguments):
+        return [f"--root={self.root}", f"--config-directory={self.etc}", *arguments]
 
-    def inspect(self, **options):
-        """install --inspect; returns the run, with the note as `run.note`."""
-        run = self.install("--inspect", **options)
-        path = self.run / "inspect.json"
-        run.note = json.loads(path.read_text()) if path.exists() else None
+    def install(self, *arguments, **options):
+        """What install does with what it finds in the state directory; without a child."""
+        return self.start("install", *self.install_words("--program=", *arguments), **options).wait()
+
+    def install_left(self, **options):
+        """What install does with what is in the state directory, where its child has left it there."""
+        left, program = self.path / "left", self.path / "programs" / "leave"
+        self.state.rename(left)
+        self.state.mkdir(mode=0o700)
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\nmv {left}/* {self.state}\n")
+        program.chmod(0o755)
+        return self.start("install", *self.install_words(f"--program={program}"), **options).wait()
+
+    def inspect(self, *arguments, **options):
+        """What install does before it runs the child; run.note is what it has found."""
+        recorder, recorded, copies = (self.path / name for name in ("recorder", "recorded", "copies"))
+        copies.mkdir(exist_ok=True)
+        recorder.write_text(f"#!/bin/sh\nmv {self.run}/given-* {copies} 2>/dev/null\nprintf '%s\\n' \"$@\" >{recorded}\nexit {RECORDED}\n")
+        recorder.chmod(0o755)
+        recorded.unlink(missing_ok=True)
+        run = self.start("install", *self.install_words(f"--program={recorder}", *arguments), **options).wait()
+        for path in copies.iterdir():
+            path.rename(self.run / path.name)
+        run.note = self.arguments = None
+        if recorded.exists():
+            assert run.exit == RECORDED
+            run.exit = 0
+            self.arguments = [word for word in recorded.read_text().splitlines() if not word.startswith("--config-directory")]
+            found = dict(word[2:].split("=", 1) for word in self.arguments[1:])
+            if "previous" in found:
+                run.note = {"verdict": found["previous"], "node": found["node"], "notAfter": found["valid-until"],
+                            "fallback": found["previous"] in ("other-cluster", "not-rotatable")}
+                if found["previous"] == "usable":
+                    run.note["verifyAccess"] = True
+        elif run.exit == 0 and (told := re.search("node '(.*?)' had joined before(; its certificate is good until (.*))?", run.stderr)):
+            run.note = {"verdict": "usable" if told[2] else "not-yet-valid", "node": told[1], "notAfter": told[3], "fallback": False}
+        elif run.exit == 0 and (told := re.search("node '(.*?)' has joined, so kubelet can start", run.stderr)):
+            run.note = {"verdict": "usable", "node": told[1], "fallback": False}
         return run
 
     def status(self, *arguments, **options):
         return self.start("node-bootstrap", "status", f"--config-directory={self.etc}", *arguments, **options).wait()
 
-    def unit(self, **options):
-        """The three commands of node-bootstrap.service, up to the first that fails; returns that or the last."""
-        for command in (self.inspect, self.join, self.install):
-            run = command(**options)
-            if run.exit != 0:
-                break
-        return run
+    def start_unit(self, *arguments, **options):
+        return self.start("install", *self.install_words(f"--program={self.program('node-bootstrap')}", *arguments), **options)
+
+    def unit(self, *arguments, **options):
+        """The command of node-bootstrap.service."""
+        return self.start_unit(*arguments, **options).wait()
 
     # What is there afterwards.
 

@@ -56,6 +56,12 @@ class Service(endpoint.Endpoint):
         self.node_name = NODE
         self.items = {}         # path -> text, besides
 
+    def become(self, user_data):
+        """Forgets what was scripted: from the next connection on it is healthy, and this is the user data."""
+        with self._lock:
+            self._rules.clear()
+        self.on_connect, self.user_data, self.token = None, user_data, None
+
     def kind_of(self, request):
         return {self.user_data_path: "user-data", self.token_path: "token"}.get(request.path, request.path)
 
@@ -363,28 +369,6 @@ class CloudStack(Service):
         self.items = {"/latest/meta-data/instance-id": self.provider_id[len("external-cloudstack://"):]}
 
 
-class Scaleway(Service):
-    """User data only for a source port that root alone may bind."""
-    provider, title = "scaleway", "Scaleway"
-    address = "169.254.42.42"
-    dmi = {"sys_vendor": "Scaleway", "product_name": "SCW-DEV1-S"}
-    user_data_path = "/user_data/cloud-init"
-    token_path = f"/user_data/{TOKEN_KEY}"
-    provider_id = "scaleway://instance/fr-par-1/11111111-1111-4111-8111-111111111111"
-
-    def refuse(self, request):
-        if request.path.startswith("/user_data") and request.connection.sock.getpeername()[1] >= 1024:
-            return Reply(403, b'{"message": "You must use a privileged port"}')
-        return super().refuse(request)
-
-    def find(self, request):
-        if request.path == "/conf" and request.query in ({}, {"format": "json"}):
-            fields = {"id": "11111111-1111-4111-8111-111111111111", "name": self.node_name, "hostname": self.node_name,
-                      "location": {"zone_id": "fr-par-1"}}
-            return Reply(200, json.dumps(fields).encode()) if request.query else text("".join(f"{k.upper()}={v}\n" for k, v in fields.items()))
-        return super().find(request)
-
-
 class Equinix(Service):
     """The one with a name and TLS, whose certificate the system's CAs vouch for."""
     provider, title = "equinix", "Equinix Metal"
@@ -406,4 +390,4 @@ class Equinix(Service):
         return super().find(request)
 
 
-PLAIN = (Aws, Gce, Azure, OpenStack, DigitalOcean, Hetzner, Oracle, Exoscale, Vultr, Alibaba, Akamai, UpCloud, CloudStack, Scaleway)
+PLAIN = (Aws, Gce, Azure, OpenStack, DigitalOcean, Hetzner, Oracle, Exoscale, Vultr, Alibaba, Akamai, UpCloud, CloudStack)

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network and a /sys of a machine's own: the real addresses of metadata services, DMI as clouds have it, and every packet seen."""
+"""What keeps the tests and the machine that runs them apart.
+
+`hide_machine()` is for all tests. `Namespace` also has a network and a /sys of its own: the real addresses of metadata services,
+DMI as clouds have it, and every packet seen.
+"""
 
 import ctypes
 import os
 import socket
 import subprocess
+import tempfile
 import threading
 
 import pytest
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
+MS_RDONLY, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 32, 16384, 1 << 18
 ETH_P_ALL = 3
 OUTGOING = 4            # of AF_PACKET: what this side sends; on the loopback each packet is also seen to come in
 
@@ -33,6 +39,55 @@ read -r _
 """
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+# Where the programs look, whatever --root and --config-directory say.
+HIDDEN = ("/run", "/etc/rancher", "/etc/kubernetes", "/etc/node-bootstrap", "/etc/credstore", "/etc/credstore.encrypted", "/etc/default",
+          "/etc/systemd/system", "/usr/lib/credstore", "/usr/lib/credstore.encrypted", "/usr/local/lib/credstore",
+          "/usr/local/lib/credstore.encrypted", "/var/lib/kubelet", "/var/lib/node-bootstrap", "/var/lib/dhcp", "/var/lib/systemd",
+          "/sys/class/dmi/id", "/dev/disk")
+READ_ONLY = ("/etc", "/usr", "/var/lib")
+MARK = "/run/node-bootstrap-tests"
+
+
+def mount(source, target, kind, flags, options=None):
+    words = [word.encode() if word else None for word in (source, target, kind)]
+    if libc.mount(*words, ctypes.c_ulong(flags), options) < 0:
+        raise OSError(ctypes.get_errno(), f"mount: {os.strerror(ctypes.get_errno())}", target)
+
+
+def hide_machine():
+    """From here on this process and its children have empty folders in the place of HIDDEN, root cannot change READ_ONLY, and
+    the host has a name of the tests: a node may not be called "localhost", as a machine that runs them may be.
+
+    An ordinary user does it in a user name space, and has no rights in it that programs inherit. Processes that come after, as
+    those of pytest-xdist, find MARK; those of root have other empty folders, so that no test meets the files of another.
+    """
+    is_hidden = os.path.exists(MARK)
+    if is_hidden and os.geteuid() != 0:
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWUSER if uid != 0 else 0)) < 0:
+        raise OSError(ctypes.get_errno(), "the tests need a mount name space of their own, so that they do not touch this machine")
+    if uid != 0:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+    socket.sethostname("machine")
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    if uid == 0 and not is_hidden:
+        mount("tmpfs", "/run", "tmpfs", 0, b"mode=755")
+        for folder in READ_ONLY:    # each below a layer that has the folders that this machine lacks
+            upper, work = (tempfile.mkdtemp(dir="/run") for _ in range(2))
+            os.chmod(upper, 0o755)
+            mount("overlay", folder, "overlay", 0, f"lowerdir={folder},upperdir={upper},workdir={work}".encode())
+            for hidden in HIDDEN:
+                if hidden.startswith(folder + "/"):
+                    os.makedirs(hidden, exist_ok=True)
+            mount(None, folder, None, MS_REMOUNT | MS_RDONLY)
+    for folder in filter(os.path.isdir, HIDDEN):
+        mount("tmpfs", folder, "tmpfs", 0, b"mode=755")
+    with open(MARK, "w", encoding="ascii"):
+        pass
 
 
 def within(network, function):

@@ -59,9 +59,9 @@ def pin(cert):
 
 
 def name(cn, orgs=()):
-    """O before CN, as Kubernetes has it."""
+    """O before CN, as Kubernetes has it: also more than the 64 characters that X.520 and newer versions of cryptography allow."""
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, org) for org in orgs]
-    return x509.Name(parts + ([x509.NameAttribute(NameOID.COMMON_NAME, cn)] if cn is not None else []))
+    return x509.Name(parts + ([x509.NameAttribute(NameOID.COMMON_NAME, cn, _validate=False)] if cn is not None else []))
 
 
 def load_certs(pem):

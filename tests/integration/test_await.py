@@ -51,7 +51,7 @@ def vanish(then):
 
 
 def replaced_by_ours(cluster, name):
-    """Somebody deletes the object and makes it anew: same contents, other UID, approved."""
+    """Somebody deletes the CSR and creates it again: same contents, another UID, approved."""
     cluster.stopping.wait(LEEWAY)
     cluster.csrs.replace(name)
     csrs.approve(after=0.1)(cluster, name)
@@ -63,6 +63,7 @@ FATES = [
     Case("never approved", fate(csrs.never), "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
     Case("approved, never issued", fate(csrs.approved_only), "csr-not-issued", 75, check=kept),
     Case("denied", fate(csrs.deny("Policy", "not one of our machines")), "csr-denied", 77, "Policy", "not one of our machines", check=dropped),
+    Case("denied, in another language", fate(csrs.deny("Policy", "Gerät unbekannt")), "csr-denied", 77, "Policy", "Gerät unbekannt", check=dropped),
     Case("denied without a reason", fate(csrs.deny("", "")), "csr-denied", 77, check=dropped),
     Case("denied with an escape sequence", fate(csrs.deny("Policy", "\x1b[2J\x1b]0;owned\x07 gone\nsecond line")), "csr-denied", 77, "gone",
          check=lambda world, run: dropped(world, run) or no_control(run)),
@@ -91,7 +92,7 @@ def stalls_when_submitted_again(world):
 
 CUT_SHORT = [
     Case("a poll", stalls_when_asked_again, "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
-    Case("another request", stalls_when_submitted_again, "csr-pending", 75, "was removed each time"),
+    Case("another request", stalls_when_submitted_again, "csr-pending", 75, "was deleted each time"),
 ]
 
 
@@ -128,7 +129,7 @@ CERTIFICATES = [
     Case("with an intermediate CA", issue(csrs.with_intermediates), None, 0, check=chain_of_two),
     Case("followed by its CA", issue(lambda cluster, csr: csrs.issued(cluster, csr) + cluster.signer.pem), None, 0, check=chain_of_two),
     Case("signed by another CA than the servers", lambda world: setattr(world.cluster, "signer", pki.CA("client-ca")), None, 0),
-    Case("valid from tomorrow, for the clock may be wrong", issue(csrs.with_changes(start=pki.DAY)), None, 0, "by this machine's clock it is"),
+    Case("valid from tomorrow, for the clock may be wrong", issue(csrs.with_changes(start=pki.DAY)), None, 0, "and this machine's clock is at"),
     Case("with client and server auth", issue(csrs.with_changes(eku=(pki.SERVER_AUTH, pki.CLIENT_AUTH))), None, 0),
 ]
 
@@ -204,7 +205,7 @@ def later(world, action):
 
 
 def test_silent_load_balancer(world):
-    """The watch is dropped somewhere on the way without a word: the machine finds out by itself."""
+    """A middlebox drops the watch silently: the machine notices it."""
     world.cluster.controller = csrs.approve(after=1)
     world.server.on("watch", faults.watch_silent)
     world.machine.configure(world.server, timeout="24h")
@@ -233,7 +234,7 @@ def test_token_expires_while_watching(world):
 
 
 def test_token_expires_and_watch_ends(world):
-    """Then nobody can ask any more: said, key and request are kept, and a new token goes on with them."""
+    """Then the CSR cannot be read any more: this is reported, key and CSR are kept, and a join with a new token continues with them."""
     world.cluster.controller = csrs.never
     world.server.on("watch", faults.watch_silent, times=1)
     world.machine.configure(world.server, timeout=None)

@@ -16,14 +16,14 @@ def world(tmp_path):
     world.check()
 
 
-def check(world, code=None):
+def check(world, code=None, is_decided=True):
     world.configure()
     run = world.machine.start("node-bootstrap", "check", "--local", f"--config-directory={world.machine.etc}").wait()
     assert run.exit == (1 if code else 0), run.stdout
     if code:
         assert f"  ✗ {code}: " in run.stdout
     else:
-        assert "✗" not in run.stdout and "  ✓ it could begin\n" in run.stdout
+        assert "✗" not in run.stdout and ("  ✓ a join can start\n" in run.stdout) == is_decided
     assert world.server.connections == [], "a cluster was asked"
     return run.stdout
 
@@ -33,7 +33,7 @@ def test_user_data_and_a_narrower_token(world):
     world.enter_cloud(user_data=world.document(OTHER_TOKEN, node=None), token=TOKEN)
     world.machine.secrets.append(OTHER_TOKEN.split(".")[1])
     said = check(world)
-    assert "  - recognised: Amazon EC2, since sys_vendor is 'Amazon EC2'\n  - asking Amazon EC2\n" in said
+    assert "  - recognised: Amazon EC2 (sys_vendor is 'Amazon EC2')\n  - querying Amazon EC2\n" in said
     assert "  - the user data of Amazon EC2: a NodeBootstrap document\n" in said
     assert f"  ✓ token: {TOKEN_ID}.**************** (instance tag 'node-bootstrap-token' of Amazon EC2)\n" in said
     assert f'  - discovery.endpoints: ["{world.server.endpoint}"] (the user data of Amazon EC2)\n' in said
@@ -41,21 +41,21 @@ def test_user_data_and_a_narrower_token(world):
     assert f"  - node name: {metadata.NODE} (the metadata of Amazon EC2)\n" in said
 
 
-def test_nothing_there(world):
+def test_no_user_data(world):
     world.enter_cloud(metadata.Hetzner, user_data=None)
     knows_the_cluster(world)
-    assert "the metadata of Hetzner Cloud holds nothing for this program" in check(world, "token-missing")
+    assert "the metadata of Hetzner Cloud has nothing for node-bootstrap" in check(world, "token-missing")
 
 
-def test_a_service_that_refuses(world):
+def test_metadata_refused(world):
     world.enter_cloud().on("user-data", lambda request: metadata.error(403, "Forbidden"))
-    assert "not looked at: see above" in check(world, "metadata-refused")
+    assert "skipped: see above" in check(world, "metadata-refused")
 
 
-def test_not_a_packet_where_a_credential_gives_the_token(world):
+def test_no_packet_with_a_token_credential(world):
     world.enter_cloud()
     world.machine.set_credential("token", TOKEN)
     world.local = {"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}, "node": {"name": NODE}}
     packets = world.packets()
-    assert "not asked: credential 'node-bootstrap.token' gives the identity" in check(world)
+    assert "not queried: the identity is from credential 'node-bootstrap.token'" in check(world)
     assert packets.sent() == [] and world.cloud.connections == []

@@ -66,7 +66,7 @@ def signed_for_another_id(world):
 
 
 SIGNATURES = [
-    Case("no signature at all", no_signature, "signature-missing", 69, "not signed"),
+    Case("no signature at all", no_signature, "signature-missing", 69, "has no signature"),
     Case("signed for others but not for us", signatures_of_others, "token-unknown", 69, TOKEN_ID),
     Case("made with another secret", other_secret, "signature-invalid", 76, TOKEN_ID),
     Case("changed after signing", tampered, "signature-invalid", 76),

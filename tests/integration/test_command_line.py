@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: what is not understood is named, what could be a secret is not, and help is at each verb."""
+"""The command line: messages name what is wrong, but not what could be a secret; each command has --help."""
 
+import os
+import re
 import subprocess
+import time
 
 import pytest
 
-from machine import FAILURES, TOKEN, find_program
+from machine import FAILURES, KEPT, PATIENCE, TOKEN, find_program
 
-VERBS = ["explain", "join", "refresh", "reset", "setup", "status"]
+COMMANDS = ["explain", "join", "refresh", "reset", "setup", "status"]
 
 # name, words, what the failure says
 WRONG = [
-    ("nothing at all", [], "there is no verb, expected one such as setup, check or status"),
-    ("options alone", ["--config-directory=/nowhere"], "there is no verb, expected one such as setup, check or status"),
-    ("unknown verb", ["jion"], "the verb 'jion' is not known, expected one of join, setup, check, refresh, reset, status, explain"),
-    ("unknown option before the verb", ["--verbose", "join"], "the option '--verbose' is not known"),
-    ("unknown option after the verb", ["join", "--foo"], "the option '--foo' is not known"),
-    ("unknown option with a value", ["join", "--foo=bar"], "the option '--foo' is not known"),
-    ("unknown letter", ["status", "-x"], "the option '-x' is not known"),
-    ("abbreviated option", ["join", "--config=/nowhere"], "the option '--config' is not known"),
-    ("second verb", ["join", "status"], "'status' after 'join' is one too many"),
-    ("word after the end of options", ["join", "--", "--help"], "'--help' after 'join' is one too many"),
-    ("option without its value", ["join", "--config-directory"], "'--config-directory' lacks its DIR"),
+    ("nothing at all", [], "a command is required"),
+    ("options alone", ["--config-directory=/nowhere"], "a command is required"),
+    ("unknown command", ["jion"], "unknown command 'jion'"),
+    ("unknown option before the command", ["--commandose", "join"], "unknown option '--commandose'"),
+    ("unknown option after the command", ["join", "--foo"], "unknown option '--foo'"),
+    ("unknown option with a value", ["join", "--foo=bar"], "unknown option '--foo'"),
+    ("unknown letter", ["status", "-x"], "unknown option '-x'"),
+    ("abbreviated option", ["join", "--config=/nowhere"], "unknown option '--config'"),
+    ("second command", ["join", "status"], "unexpected argument 'status'"),
+    ("word after the end of options", ["join", "--", "--help"], "unexpected argument '--help'"),
+    ("option without its value", ["join", "--config-directory"], "'--config-directory' requires DIR"),
     ("option with an empty value", ["join", "--config-directory="], "'--config-directory' is empty"),
-    ("value for an option that takes none", ["join", "--help=yes"], "'--help' takes no value but true and false"),
-    ("control sequence", ["\x1b[2J"], "the verb '?[2J' is not known, expected one of join, setup, check, refresh, reset, status, explain"),
+    ("value for an option that takes none", ["join", "--help=yes"], "'--help' accepts only true or false"),
+    ("control sequence", ["\x1b[2J"], "unknown command '?[2J'"),
 ]
 
 
@@ -33,37 +36,37 @@ def run(*words):
 
 
 @pytest.mark.parametrize("row", WRONG, ids=[row[0] for row in WRONG])
-def test_names_what_it_does_not_understand(row):
+def test_wrong_words_are_named(row):
     _, words, expected = row
     done = run(*words)
     assert done.returncode == int(FAILURES["usage"]["exit"]) and done.stdout == ""
-    assert f"node-bootstrap: usage: {expected}; `node-bootstrap " in done.stderr
+    assert f"node-bootstrap: usage: {expected}; see `node-bootstrap " in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [[TOKEN], ["join", TOKEN], ["join", f"--token={TOKEN}"], [f"--token={TOKEN}", "join"], ["join", "--token", TOKEN]],
-                         ids=["in place of the verb", "after the verb", "in an unknown option", "in an unknown option before the verb", "after one"])
-def test_does_not_quote_a_secret_in_the_wrong_place(words):
+                         ids=["in place of the command", "after the command", "in an unknown option", "in an unknown option before the command", "after one"])
+def test_a_secret_in_the_wrong_place_is_not_quoted(words):
     done = run(*words)
     assert done.returncode == 64 and "usage" in done.stderr
     assert TOKEN.split(".")[1] not in done.stderr
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("form", ["{0} --help", "--help {0}", "{0} -h", "--config-directory=/nowhere {0} --help", "--config-directory /nowhere {0} --help"])
-def test_help(verb, form):
-    done = run(*form.format(verb).split())
+def test_help(command, form):
+    done = run(*form.format(command).split())
     assert done.returncode == 0 and done.stderr == ""
-    expected = "node-bootstrap [OPTION...] VERB" if form.startswith("--help") else f"node-bootstrap {verb} [OPTION...]"
+    expected = "node-bootstrap [OPTION...] COMMAND" if form.startswith("--help") else f"node-bootstrap {command} [OPTION...]"
     assert done.stdout.splitlines()[0].startswith(expected)
     assert "--config-directory=DIR" in done.stdout and "--version" in done.stdout
 
 
-def test_help_lists_the_verbs():
+def test_help_lists_the_commands():
     listed = [line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ") and "-" not in line.split()[0]]
-    assert set(VERBS) <= set(listed)
-    for verb in listed:
-        assert run(verb, "--help").returncode == 0
+    assert set(COMMANDS) <= set(listed)
+    for command in listed:
+        assert run(command, "--help").returncode == 0
 
 
 @pytest.mark.parametrize("words", [["--version"], ["join", "--version"], ["--version", "join"]], ids=" ".join)
@@ -73,7 +76,43 @@ def test_version(words):
 
 
 @pytest.mark.parametrize("form", ["--config-directory={0} status", "status --config-directory={0}", "status --config-directory {0}", "--config-directory {0} status"])
-def test_settings_folder_before_and_after_the_verb(tmp_path, form):
+def test_settings_folder_before_and_after_the_command(tmp_path, form):
     (tmp_path / "config.yaml").write_text("nonsense: 1\n")
     done = run(*form.format(tmp_path).split())
     assert done.returncode == 78 and str(tmp_path) in done.stderr
+
+
+PROGRAMS = [["node-bootstrap"], ["node-bootstrap", "join"], ["node-bootstrap", "status"], ["install"], ["platform"]]
+STRANGER = 54321        # no user of this machine
+
+
+def wait_until_it_waits(child, name):
+    """Waits until the program sleeps: it can only be waiting for the full pipe."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with open(f"/proc/{child.pid}/stat", encoding="ascii") as stat:
+            found, state = re.fullmatch(r"\d+ \((.*)\) (\w) .*\n", stat.read()).groups()
+        if (found, state) == (name, "S"):
+            return
+        time.sleep(0.001)
+    raise AssertionError(f"{found} is in state {state}")
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
+def test_cannot_be_dumped_or_traced(words):
+    """For a process that must not be dumped, the kernel gives /proc/PID/environ to root."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    uid = os.geteuid() or STRANGER
+    drop = [] if os.geteuid() else ["setpriv", f"--reuid={uid}", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    with subprocess.Popen([*drop, find_program(words[0]), *words[1:], "--help"], env=KEPT | {"PATH": "/usr/bin:/bin"}, stdout=writer) as child:
+        wait_until_it_waits(child, words[0])
+        owners = [os.stat(f"/proc/{child.pid}{name}").st_uid for name in ("", "/environ")]
+        child.kill()
+    os.close(reader)
+    os.close(writer)
+    assert owners[0] == uid and owners[1] != uid

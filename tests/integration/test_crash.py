@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Crashes and full disks at every step of the file system work: strace kills the program at, or fails, the n-th call.
 
-After each of them a reader must find the old state or the new one, and the next start must finish the join.
+After each of them a reader must find the old state or the new one, and the next start must finish the join. With -s a table of the points at which each command was killed is printed.
 """
 
+import collections
+import json
 import re
 import shutil
 import subprocess
@@ -12,11 +14,15 @@ import pytest
 
 import csrs
 import pki
-from machine import Machine
+from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 from test_inspect import other_cluster
-from test_install import SERVER, snapshot
+from test_install import FLAGS, SERVER, snapshot
 
 STEPS = "openat,mkdirat,mkdir,fchmod,write,fsync,renameat,renameat2,rename,linkat,link,symlinkat,symlink,unlinkat,unlink"
+LIBRARY = re.compile(r'openat\(AT_FDCWD, "(?:(?:/usr)?/lib\S*/lib[^/"]+\.so[.\d]*|/etc/ld\.so\.cache)",')
+TABLE = collections.defaultdict(collections.Counter)      # (command, call) -> how often which outcome
+RECORD = {"version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "caCertHashes": [], "csr": "", "discovery": "token",
+          "kubeletArguments": "--v=2", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE, "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x"}
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
@@ -25,45 +31,39 @@ def strace():
     return shutil.which("strace") or pytest.skip("strace is not installed")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    """With -s: command, call, points, outcomes."""
+    TABLE.clear()
+    yield
+    for (command, call), outcomes in sorted(TABLE.items()):
+        words = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
+        print(f"\n{command:14} {call:12} {sum(outcomes.values()):4}  {words}", end="")
+
+
 def traced(machine, strace, program, *arguments, inject=None):
     command = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
     return machine.start(strace, *command, machine.program(program), *arguments, environment=ENVIRONMENT).wait()
 
 
-def install(machine, strace, inject=None):
-    return traced(machine, strace, "install", f"--root={machine.root}", f"--config-directory={machine.etc}", inject=inject)
+def install(machine, strace, inject=None, program=""):
+    return traced(machine, strace, "install", f"--program={program}", f"--root={machine.root}", f"--config-directory={machine.etc}", inject=inject)
 
 
 def join(machine, strace, inject=None):
     return traced(machine, strace, "node-bootstrap", "join", f"--config-directory={machine.etc}", inject=inject)
 
 
-def calls(machine):
-    """How often each call was made, from its first use on a folder of ours."""
-    counts = {}
-    for line in (machine.path / "trace").read_text().splitlines():
-        found = re.match(r"(?:\d+ +)?(\w+)\(", line)
-        if found:
-            counts[found[1]] = counts.get(found[1], 0) + 1
-    return counts
-
-
-def first_of_ours(machine, name):
-    """The number of the first call of this name after the state directory was opened: the ones before are libraries."""
-    number = 0
-    for line in (machine.path / "trace").read_text().splitlines():
-        found = re.match(r"(?:\d+ +)?(\w+)\(", line)
-        if found and found[1] == name:
-            number += 1
-            if str(machine.state) in line or name != "openat":
-                return number
-    return 1
-
-
 def points(machine):
-    """Every (call, number) at which to strike."""
-    return [(name, number) for name, count in calls(machine).items() if name != "write"
-            for number in range(first_of_ours(machine, name), count + 1)]
+    """Every (call, number) at which to strike, but for the opens of shared libraries; strace counts for each process."""
+    numbers, found = collections.Counter(), {}
+    for line in (machine.path / "trace").read_text().splitlines():
+        step = re.match(r"(?:(\d+) +)?(\w+)\(", line)
+        if step:
+            numbers[step.groups()] += 1
+            if not LIBRARY.search(line):
+                found[step[2], numbers[step.groups()]] = True
+    return list(found)
 
 
 def reset(machine, files):
@@ -101,6 +101,8 @@ def consistent(machine, old):
 def test_installer_is_killed(machine, cluster, strace, rejoin):
     if rejoin:
         machine.put_joined_before(cluster.ca.node(start=-pki.DAY, end=-pki.HOUR), SERVER, ca=cluster.ca)
+        machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [cluster.ca.pin]}), 0o644)
+        machine.put(FLAGS, 'KUBELET_KUBEADM_ARGS="--v=2"\n', 0o644)
     old = machine.read(Machine.KUBECONFIG) if rejoin else None
     machine.put_handoff(cluster.ca, "https://192.0.2.11:6443")
     files = save(machine)
@@ -110,12 +112,15 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
         reset(machine, files)
         run = install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"
-        found.add(consistent(machine, old))
+        outcome = consistent(machine, old)
+        found.add(outcome)
+        TABLE["install again" if rejoin else "install", name][outcome] += 1
         if run.exit == 0:
             continue        # the call was not reached this time
         run = machine.install()
         assert run.exit == 0, f"{where}: {run.stderr}"
         assert consistent(machine, old) == "new", where
+        assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="--hostname-override={NODE}"\n', where
         assert machine.inspect().note["verdict"] == "usable", where
         assert list(machine.state.iterdir()) == [], where
         left = [name for name in machine.target_names() if ".tmp" in name or "updated" in name]
@@ -129,7 +134,7 @@ def test_installer_meets_an_error(machine, cluster, strace, error):
     machine.put_handoff(cluster.ca, SERVER)
     files = save(machine)
     install(machine, strace).joined()
-    strikes = [(name, number) for name, number in points(machine) if name not in ("openat", "unlink", "unlinkat", "mkdir", "mkdirat")]
+    strikes = [(name, number) for name, number in points(machine) if name not in ("openat", "write", "unlink", "unlinkat", "mkdir", "mkdirat")]
     for name, number in strikes:
         reset(machine, files)
         run = install(machine, strace, f"{name}:error={error}:when={number}")
@@ -152,12 +157,15 @@ def test_previous_is_kept_at_every_error(world, strace):
     other_cluster(world)
     machine.put_handoff(world.cluster.ca, SERVER)
     files, before, old = save(machine), contents(machine), machine.read(Machine.KUBECONFIG)
+    program = machine.path / "forget"       # as join does, which fails then
+    program.write_text(f"#!/bin/sh\nrm -f {machine.state}/joined.json\n")
+    program.chmod(0o755)
     install(machine, strace).joined()
     strikes = [(name, number) for name, number in points(machine) if name in ("renameat", "renameat2", "symlinkat", "fsync", "fchmod")]
     kept = 0
     for name, number in strikes:
         reset(machine, files)
-        run = install(machine, strace, f"{name}:error=EIO:when={number}")
+        run = install(machine, strace, f"{name}:error=EIO:when={number}", program)
         if consistent(machine, old) == "old":
             run.joined()
             after = contents(machine)
@@ -174,7 +182,7 @@ def test_file_system_that_cannot_exchange(world, strace):
     """Replaced without a way back, as before; all the same it is either whole or not there."""
     other_cluster(world)
     world.machine.put_handoff(world.cluster.ca, SERVER)
-    install(world.machine, strace, "renameat2:error=EINVAL:when=2+").joined()
+    install(world.machine, strace, "renameat2:error=EINVAL:when=1+").joined()
     assert consistent(world.machine, None) == "new"
     assert [name for name in world.machine.target_names() if ".tmp" in name or "updated" in name] == []
 
@@ -184,8 +192,8 @@ def test_join_is_killed(world, strace):
     machine = world.machine
     files = save(machine)
     world.cluster.controller = csrs.never
-    join_points = None
     world.cluster.controller = csrs.approve()
+    found = set()
     join(machine, strace).joined()
     join_points = points(machine)
     assert len(join_points) > 8
@@ -193,11 +201,16 @@ def test_join_is_killed(world, strace):
         reset(machine, files)
         before = set(world.csrs())
         run = join(machine, strace, f"{name}:signal=KILL:when={number}")
+        files_left = {path.name for path in machine.state.iterdir()}
+        outcome = "new" if "joined.json" in files_left else "key" if "pending.key" in files_left else "old"
+        TABLE["join", name][outcome] += 1
+        found.add(outcome)
         if run.exit == 0:
             continue
         machine.join().joined()
         assert len(set(world.csrs()) - before) == 1, f"killed at {name} {number}"
         assert sorted(path.name for path in machine.state.iterdir()) == ["joined.json", "pending.key"], f"killed at {name} {number}"
+    assert found == {"old", "key", "new"}
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])

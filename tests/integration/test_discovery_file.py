@@ -113,7 +113,7 @@ def whole_bundle(world):
 
 
 def rotated_without_a_link(world):
-    """cluster-info has another CA alone: whoever holds the old one's key could say that."""
+    """cluster-info has only another CA: anybody with the key of the old one could publish that."""
     world.cluster.bundle = [pki.CA().pem]
     return file()(world)
 
@@ -135,7 +135,7 @@ NEWER = [
     Case("a clock of before this program", file(), "clock-wrong", 69, "before this program was built", faketime="-30y"),
     Case("another server", moved, None, 0, check=asked_at_the_new_one),
     Case("a rotated CA that chains to the file's", chained, None, 0, check=same_cas("new", "old")),
-    Case("a CA that the file does not vouch for", stranger_in_bundle, None, 0, "there is a CA that nothing that this machine was given vouches for", check=same_cas("ours")),
+    Case("a CA that the file does not vouch for", stranger_in_bundle, None, 0, "contains a certificate that may not be trusted as a CA", check=same_cas("ours")),
     Case("the whole bundle where the settings say so", whole_bundle, None, 0, check=same_cas("extra", "ours")),
     Case("another CA alone", rotated_without_a_link, None, 0, LEFT_OUT, check=of_the_file),
     Case("401", newer(faults.unauthorized), None, 0, requests=CHECKED, check=said_nothing),
@@ -263,7 +263,7 @@ def no_token(world):
 
 
 UNACCEPTABLE = ("discovery-file-unacceptable", 65)
-ENTRY = "users[0] 'admin'"
+ENTRY = "users[0]"
 REFUSED = [
     Case("token", user(f"{{token: {SECRET_VALUE}}}"), *UNACCEPTABLE, ENTRY, "token", requests=[]),
     Case("token file", user("{tokenFile: /var/run/token}"), *UNACCEPTABLE, ENTRY, "tokenFile"),
@@ -281,7 +281,7 @@ REFUSED = [
     Case("endpoints beside a credential", exclusive_credential, "settings-invalid", 78, "discovery.endpoints in",
          "credential 'node-bootstrap.cluster-info'", requests=[]),
     Case("a hash of another CA", pins("sha256:" + "0" * 64), "ca-pin-mismatch", 76, requests=[]),
-    Case("a hash, and no CA", pin_without_ca, "ca-pin-mismatch", 76, "names no CA", requests=[]),
+    Case("a hash, and no CA", pin_without_ca, "ca-pin-mismatch", 76, "contains no CA", requests=[]),
     Case("no token to go on with", no_token, "token-missing", 66, requests=[]),
 ]
 

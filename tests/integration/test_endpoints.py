@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discovery, as far as it is about connections: answers that are none, TLS, several endpoints, `server:` elsewhere, clocks."""
 
+import itertools
+import os
+import shutil
+import socket
+import sys
+import threading
+
 import pytest
 
 import apiserver
 import faults
 import pki
-from machine import TOKEN_ID, Case
+from machine import TOKEN_ID, Case, find_program
+
+numbers = itertools.count(1)
 
 UNREACHABLE = ("endpoint-unreachable", 69)
 UNRESOLVED = ("endpoint-unresolved", 69)
@@ -49,12 +58,17 @@ def old_tls(world):
     world.server.tls_options = faults.old_tls
 
 
+def little_was_taken(world, run):
+    """Some buffers of the kernel besides."""
+    assert all(getattr(connection, "sent", 0) < 32 << 20 for connection in world.server.connections)
+
+
 ANSWERS = [
     Case("plain HTTP on the port", on_connect(faults.plain_http), *RESET, "TLS"),
     Case("another protocol on the port", on_connect(faults.garbage_before_tls), *RESET, "TLS"),
     Case("TLS 1.1 only", old_tls, *RESET, "protocol version"),
     Case("redirect", discovery(faults.redirect("https://127.0.0.1:1/")), *FOREIGN, "302"),
-    Case("web page of a portal", discovery(faults.PORTAL), *MALFORMED),
+    Case("web page of a portal", discovery(faults.PORTAL), *MALFORMED, "cluster-info from ", ": expected JSON, found HTML (status 200)"),
     Case("not JSON", discovery(faults.answer("pong")), *MALFORMED),
     Case("empty body", discovery(faults.answer("")), *MALFORMED),
     Case("JSON that is no object", discovery(faults.answer('["ConfigMap"]')), *MALFORMED),
@@ -73,6 +87,9 @@ ANSWERS = [
     Case("body without end", discovery(faults.flood), *MALFORMED),
     Case("brackets without end", discovery(faults.flood_of_brackets), *MALFORMED),
     Case("headers without end", discovery(faults.endless_headers), *MALFORMED),
+    Case("one header line of 300 KiB", discovery(faults.long_header_line), *MALFORMED, "larger than"),
+    Case("error without end", discovery(faults.error_flood), *MALFORMED, "larger than"),
+    Case("chunk extension without end", discovery(faults.endless_extension), *MALFORMED, "larger than", check=little_was_taken),
     Case("announces a terabyte, and sends nothing", discovery(faults.announced(1 << 40)), *UNREACHABLE),
     Case("204 without contents", discovery(faults.answer("", 204)), *MALFORMED),
     Case("404", discovery(faults.error(404, "NotFound", 'configmaps "cluster-info" not found')), "cluster-info-missing", 69),
@@ -112,8 +129,8 @@ TLS = [
     Case("another CA of the name of the proven one, which has expired", another_beside_expired_ca, *UNTRUSTED, "not by the proven CA"),
     Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "issued by 'CN=", "not by the proven CA"),
     Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *EXPIRED, "expired on"),
-    Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *EXPIRED, "not yet"),
-    Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *OTHER_NAME, "for 10.96.0.1, kubernetes, and not for"),
+    Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *EXPIRED, "is not valid before"),
+    Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *OTHER_NAME, "for 10.96.0.1, kubernetes, not for"),
     Case("certificate for clients", identity(lambda ca: ca.node()), *OTHER_NAME, "for no name"),
 ]
 
@@ -146,6 +163,14 @@ def different(world):
     elsewhere(world)
     other = faults.edited(lambda info: info["data"].update(kubeconfig=info["data"]["kubeconfig"] + "# other\n"))
     world.server.on("cluster-info", lambda request: other(request) if len(world.server.seen("cluster-info")) % 2 == 0 else None)
+
+
+def same_length(world):
+    """Each copy is properly signed, and has other bytes."""
+    elsewhere(world)
+    numbers = iter(range(10 ** 6))
+    text = world.cluster.kubeconfig_text
+    world.cluster.kubeconfig_text = lambda url: text(url) + f"# {next(numbers):06}\n"
 
 
 def alternating(world):
@@ -186,6 +211,7 @@ ELSEWHERE = [
     Case("equal second copy", equal, None, 0, check=lambda world, run: world.check_elsewhere(world, run)),
     Case("changed once between the copies", changing_once, None, 0),
     Case("another second copy", different, "cluster-info-changed", 76, check=never_sent),
+    Case("another second copy of the same length", same_length, "cluster-info-changed", 76, check=never_sent),
     Case("changing all the time", alternating, "cluster-info-changed", 76, check=never_sent),
     Case("second copy cut", lambda world: elsewhere(world) or world.server.on("cluster-info", faults.cut, skip=1), *RESET, check=never_sent),
     Case("forged by a holder of the token", forged, *UNTRUSTED, check=never_sent),
@@ -284,6 +310,56 @@ def test_two_endpoints(played, case):
     played(case)
 
 
+# A file system in which the name servers are those of the test.
+WITH_NAME_SERVERS = """
+import os, subprocess, sys
+subprocess.run(["mount", "--bind", sys.argv[1], "/etc/resolv.conf"], check=True)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def name_server(world):
+    """One that takes questions and does not answer."""
+    server = world.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    try:
+        server.bind((f"127.{os.getpid() % 250 + 2}.{next(numbers)}.53", 53))
+    except PermissionError:
+        pytest.skip("port 53 needs root")
+    return server
+
+
+def answer_names(server):
+    """All of them are 127.0.0.1, and none has an IPv6 address."""
+    while True:
+        question, peer = server.recvfrom(512)
+        end = question.index(b"\0", 12) + 5
+        is_ipv4 = question[end - 4:end - 2] == b"\0\1"
+        answer = question[:2] + b"\x81\x80\0\1\0" + bytes([is_ipv4]) + bytes(4) + question[12:end]
+        server.sendto(answer + (b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\x7f\0\0\1" if is_ipv4 else b""), peer)
+
+
+def start_join_with(world, servers, options="", **more):
+    resolver = world.machine.path / "resolv.conf"
+    resolver.write_text("".join(f"nameserver {server.getsockname()[0]}\n" for server in servers) + options)
+    return world.machine.start(shutil.which("unshare"), "--mount", sys.executable, "-c", WITH_NAME_SERVERS, resolver,
+                               find_program("node-bootstrap"), "join", f"--config-directory={world.machine.etc}", **more)
+
+
+def test_one_silent_name_server_of_two(world):
+    """The C library turns to the second one after 5 s: so long at least a join has to be patient."""
+    servers = name_server(world), name_server(world)
+    threading.Thread(target=answer_names, args=[servers[1]], daemon=True).start()
+    world.machine.configure(world.server, endpoints=[world.server.endpoint.replace("127.0.0.1", "kubernetes")])
+    start_join_with(world, servers).wait().joined()
+
+
+def test_silent_name_server_is_no_trouble_of_routes(world):
+    world.machine.configure(world.server, endpoints=["api.example.org:6443"], timeout="infinity")
+    run = start_join_with(world, [name_server(world)], "options timeout:3 attempts:1\n", faketime="+0 x10")
+    run.wait_for_line(" api.example.org:6443: ")
+    assert run.codes == ["endpoint-unresolved"] and "no answer from a name server within 10 s" in run.stderr
+
+
 # Proxies, and what else the environment could say.
 
 DEAD_PROXY = "http://127.0.0.1:1"
@@ -294,6 +370,15 @@ def test_proxy_of_the_environment(world, name):
     proxy = world.closing(faults.Proxy())
     world.machine.join(environment={name: proxy.url}).joined()
     assert set(proxy.asked) == {world.server.endpoint}
+
+
+def test_what_a_proxy_says_of_itself(world):
+    """Its Retry-After is not the server's: that one is asked again soon."""
+    proxy = world.closing(faults.Proxy())
+    proxy.answer = b"HTTP/1.1 200 Connection established\r\nRetry-After: 600\r\n\r\n"
+    world.server.on("cluster-info", faults.UNAVAILABLE, times=1)
+    world.machine.configure(world.server, timeout="30s")
+    world.machine.join(environment={"HTTPS_PROXY": proxy.url}).joined()
 
 
 def test_proxy_that_is_not_for_this_address(world):
@@ -321,6 +406,27 @@ def test_server_name_of_cluster_info(world):
     world.cluster.kubeconfig = apiserver.kubeconfig(other.url, world.cluster.ca.pem, extra_cluster="    tls-server-name: api.example.org\n")
     world.machine.join().joined()
     assert other.kinds == ["create", "watch"] and world.machine.handoff()["tlsServerName"] == "api.example.org"
+
+
+def use_server_name(world, *names):
+    """cluster-info has the configured endpoint with a server name, and the server a certificate for these names."""
+    world.server.identity = world.cluster.ca.serving(names)
+    world.cluster.kubeconfig = lambda url: apiserver.kubeconfig(url, world.cluster.ca.pem, extra_cluster="    tls-server-name: metrics.example.org\n")
+
+
+def test_server_name_for_the_configured_endpoint(world):
+    """No pin covers the name: the endpoint is asked again under its own."""
+    use_server_name(world, "metrics.example.org", "127.0.0.1")
+    world.machine.join().joined()
+    assert world.server.kinds == ["cluster-info", "cluster-info", "create", "watch"]
+
+
+def test_server_name_of_another_certificate_of_the_cluster(world):
+    """Another holder of the token signs a cluster-info for a certificate of the same CA that is not the API server's."""
+    use_server_name(world, "metrics.example.org")
+    world.machine.configure(world.server, timeout="5s")
+    run = world.machine.join().failed("tls-name-mismatch", 76)
+    assert set(world.server.kinds) == {"cluster-info"} and no_credential(world, run) is None
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "SSL_CERT_DIR"])
@@ -409,8 +515,8 @@ def test_retry_after(world):
 
 
 def test_confirm_takes_half_a_minute(world):
-    """A wrong signature may be a race: asked again for 30 s, and given up then, although there is no deadline."""
-    world.cluster.tokens[TOKEN_ID].secret = "fedcba9876543210"
+    """A verified server that refuses may be behind: asked again for 30 s, and given up then, although there is no deadline."""
+    world.server.on("create", faults.unauthorized)
     world.machine.configure(world.server, timeout=None)
-    run = world.machine.join(faketime="+0 x10").failed("signature-invalid", 76)
-    assert len(world.server.requests) >= 3 and run.seconds > 2
+    run = world.machine.join(faketime="+0 x10").failed("token-rejected", 77)
+    assert len(world.server.seen("create")) >= 3 and run.seconds > 2

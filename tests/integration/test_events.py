@@ -55,6 +55,12 @@ def joined_and_the_clock_is_behind(world):
     join(world)
 
 
+def joined_and_a_setting_is_misspelt(world):
+    world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
+    world.machine.write_settings("apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovry: {}\n")
+    world.machine.unit()
+
+
 def other_cluster_is_not_there(world):
     test_inspect.other_cluster(world)
     world.server.on_connect = faults.reset
@@ -109,7 +115,7 @@ def refresh_not_shown(world):
 
 
 def refresh_of_nothing(world):
-    assert test_refresh.ask(world.machine).exit == 0
+    world.machine.unit("--refresh").joined()
 
 
 def kubeadm_document(world):
@@ -130,8 +136,8 @@ def name_in_capitals(world):
     join(world)
 
 
-def kubelet_takes_another_name(world):
-    world.machine.put("usr/lib/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet --hostname-override=other\n", 0o644)
+def flags_are_foreign(world):
+    world.machine.put("var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--v=2 --hostname-override=other"\n', 0o644)
     join(world)
 
 
@@ -142,11 +148,6 @@ def metadata_with_a_document(world):
 
 def metadata_with_nothing(world):
     world.enter_cloud(metadata.Hetzner, user_data="#!/bin/sh\n")
-    assert world.machine.unit().exit == 78
-
-
-def metadata_misspelt(world):
-    world.enter_cloud(metadata.Hetzner, user_data="node-bootstrap: {}\n")
     assert world.machine.unit().exit == 78
 
 
@@ -177,6 +178,7 @@ EVENTS = [
     ("certificate-left-out", "warning", World, join_with_a_stranger_in_the_bundle),
     ("join-anew", "notice", World, join_with_an_expired_certificate),
     ("set-aside", "notice", World, join_with_an_expired_certificate),
+    ("joined-anyway", "warning", World, joined_and_a_setting_is_misspelt),
     ("previous-kept", "warning", World, other_cluster_is_not_there),
     ("not-yet-valid", "warning", World, joined_and_the_clock_is_behind),
     ("csr-submitted-again", "warning", World, request_is_deleted),
@@ -186,15 +188,14 @@ EVENTS = [
     ("node-access-unknown", "warning", World, access_is_unknown),
     ("refreshed", "notice", World, refresh_renewed),
     ("refresh-unchanged", "info", World, refresh),
-    ("refresh-inapplicable", "debug", World, refresh_of_nothing),
+    ("refresh-inapplicable", "info", World, refresh_of_nothing),
     ("refresh-not-shown", "warning", World, refresh_not_shown),
     ("keys-ignored", "notice", ways.World, kubeadm_document),
     ("newer-left-out", "warning", ways.World, newer_is_of_another_ca),
     ("node-name-lowered", "notice", World, name_in_capitals),
-    ("node-name-differs", "warning", World, kubelet_takes_another_name),
+    ("kubelet-arguments-missing", "warning", World, flags_are_foreign),
     ("metadata-read", "info", CloudWorld, metadata_with_a_document),
     ("metadata-nothing", "notice", CloudWorld, metadata_with_nothing),
-    ("metadata-near-miss", "warning", CloudWorld, metadata_misspelt),
     ("token-on-command-line", "warning", World, setup_with_a_token),
 ]
 

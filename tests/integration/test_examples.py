@@ -23,7 +23,7 @@ TOKEN = "abcdef.0123456789abcdef"
 
 
 def from_butane(document):
-    """The Ignition config that butane makes of the few fields that the example has."""
+    """The Ignition config that butane generates from the fields of the example."""
     def resource(entry):
         contents = entry.get("contents")
         return {**entry, "contents": contents["inline"]} if contents else entry
@@ -34,7 +34,7 @@ def from_butane(document):
 
 
 def without_urls(document):
-    """An Ignition config with the text of its files in the place of their data URLs."""
+    """An Ignition config with the text of its files instead of their data URLs."""
     for file in document["storage"]["files"]:
         scheme, text = file["contents"]["source"].split(",", 1)
         assert scheme == "data:" and not file["contents"].get("compression")
@@ -63,7 +63,7 @@ def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
 
 
 def words_of(tmp_path, script, program):
-    """What the script runs its program with, in a folder with the files that it names; the token is not among it."""
+    """The arguments of the program that the script runs, in a folder with the files that it names; none is the token."""
     stub = tmp_path / program
     stub.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     stub.chmod(0o755)
@@ -85,7 +85,7 @@ def test_user_data_is_the_same_everywhere():
 
 
 def test_aws(tmp_path):
-    """By the name of a file; and only IMDSv2, which pods behind a hop of their own do not reach."""
+    """The user data is passed as a file, and only IMDSv2 is enabled, which pods behind another hop cannot reach."""
     words = words_of(tmp_path, "aws.sh", "aws")
     assert words[:6] == ["ec2", "run-instances", "--image-id", "the root", "--user-data", "file://user-data"]
     options = dict(option.split("=") for option in words[words.index("--metadata-options") + 1].split(","))
@@ -93,7 +93,7 @@ def test_aws(tmp_path):
 
 
 def test_vmware(tmp_path):
-    """govc wants an absolute path; the key is the one that is read."""
+    """govc requires an absolute path; the key is the one that the program reads."""
     words = words_of(tmp_path, "vmware.sh", "govc")
     assert words[:5] == ["vm.change", "-vm", "the root", "-f", f"guestinfo.userdata={tmp_path}/user-data"]
     assert '_USER_DATA "guestinfo.userdata"' in (SOURCE / "src/platform/guestinfo.h").read_text()
@@ -101,7 +101,7 @@ def test_vmware(tmp_path):
 
 @pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])
 def test_command_lines_hold_no_token(tmp_path, script, program):
-    """They name files, which are there, and pass on what else they are given."""
+    """They name files that exist, and pass on other arguments."""
     words = words_of(tmp_path, script, program)
     for name, file in (("node-bootstrap.token", "token"), ("node-bootstrap.config", "config.yaml")):
         assert [w for w in words if name in w and w.endswith(file)], words
@@ -119,7 +119,7 @@ def test_drop_in_is_the_documented_one(name, unit):
 
 
 def test_systemd_accepts_the_summary(tmp_path):
-    """With the drop-in that starts it; and its sandbox is as tight as that of our own services."""
+    """With the drop-in that starts it; its exposure is at most that of our own services."""
     drop_in = tmp_path / "node-bootstrap.service.d/summary.conf"
     drop_in.parent.mkdir()
     shutil.copy(EXAMPLES / "summary.conf", drop_in)

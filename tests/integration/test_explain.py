@@ -17,7 +17,7 @@ def explain(*words):
 
 
 def plain(text):
-    return re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"\1", text)
+    return re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", text)
 
 
 def one_line(text):
@@ -25,7 +25,7 @@ def one_line(text):
 
 
 def test_lines_are_short():
-    """But for a command, which is not broken."""
+    """Except for commands, which are not wrapped."""
     for line in explain(*FAILURES).stdout.splitlines():
         assert len(line) <= WIDTH or " " not in line.strip() or line.split(": ")[0] in FAILURES or "MESSAGE_ID" in line
 
@@ -40,8 +40,8 @@ def test_code_by_its_message_id():
     assert explain(*ids).stdout == explain(*FAILURES).stdout == explain(*(i.upper() for i in ids)).stdout
 
 
-@pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_ERROR={}", "MESSAGE_ID={id}"])
-def test_code_as_it_stands_in_a_log_or_a_search(form):
+@pytest.mark.parametrize("form", ["{}:", "NODE_BOOTSTRAP_ERROR={}", "MESSAGE_ID={id}", "TOKEN_UNKNOWN", "Token-Unknown"])
+def test_code_as_in_a_log_line_or_a_match(form):
     said = form.format("token-unknown", id=FAILURES["token-unknown"]["message-id"])
     assert explain(said).stdout == explain("token-unknown").stdout != ""
 
@@ -52,17 +52,31 @@ def test_lists_all_codes():
     assert [line.split(maxsplit=1)[1] for line in lines] == [row["subject"] for row in FAILURES.values()]
 
 
-@pytest.mark.parametrize("word", ["token-unknwon", "0123456789abcdef0123456789abcdef", ""], ids=["code", "MESSAGE_ID", "empty"])
-def test_code_that_is_not_known(word):
+@pytest.mark.parametrize("word", ["frobnicate", "0123456789abcdef0123456789abcdef", ""], ids=["code", "MESSAGE_ID", "empty"])
+def test_unknown_code(word):
     done = explain(word)
     assert done.returncode == int(FAILURES["usage"]["exit"]) and done.stdout == ""
-    assert "is not known; without one, `node-bootstrap explain` lists all" in done.stderr
+    assert "; `node-bootstrap explain` lists all codes" in done.stderr
+
+
+@pytest.mark.parametrize("word, near", [("token-unknwon", "token-unknown"), ("tls-untrust", "tls-untrusted"), ("csr_denid", "csr-denied"), ("frobnicate", None), ("x" * 5000, None)],
+                         ids=["letters swapped", "cut", "another dash", "unlike all", "very long"])
+def test_near_code_is_suggested(word, near):
+    said = explain(word).stderr
+    assert (f" (did you mean '{near}'?); " in said) if near else "did you mean" not in said
+
+
+def test_commands_of_remedies_have_no_placeholder():
+    """A command with a placeholder would be pasted as it is."""
+    for code, row in FAILURES.items():
+        for command in re.findall(r"`([^`]*)`", re.sub(r"@NODE_BOOTSTRAP_[A-Z0-9_]+@", "", row["remedy"])):
+            assert not re.search(r"\b(?!DER\b)[A-Z][A-Z_]+\b", command), f"{code}: {command}"
 
 
 # --- bash ---
 
 def complete(*words):
-    """What bash offers for the last of the words, which it takes apart at '='."""
+    """What bash offers for the last word; bash splits words at '='."""
     parts = [part for word in words for part in re.split(r"(=)", word) if part] or [""]
     if words[-1] == "":
         parts.append("")
@@ -100,7 +114,7 @@ def test_completes_failure_codes():
     assert complete("node-bootstrap", "explain", "token-u") == ["token-unknown"]
 
 
-def test_completes_files_where_an_option_takes_one(tmp_path):
+def test_completes_files_for_options_that_take_one(tmp_path):
     (tmp_path / "token").touch()
     assert complete("node-bootstrap", "setup", f"--token-file={tmp_path}/to") == [f"{tmp_path}/token"]
     assert complete("node-bootstrap", "check", "--us") == ["--user-data="]

@@ -220,7 +220,7 @@ ALONE = [
 # With another way of discovery.
 
 def beside_endpoints(world):
-    """Discovery by token and endpoints; the kubeconfig has the address of nobody."""
+    """Discovery by token and endpoints; the kubeconfig has an unused address."""
     made = prepare(world, bearer, server="https://192.0.2.1:6443")
     world.machine.set_credential("token", TOKEN)
     world.cluster.tokens[TOKEN_ID].may = ()
@@ -233,7 +233,7 @@ def beside_a_document(world):
 
 
 def stronger_than_a_path(world):
-    """The path's token is one that nobody knows."""
+    """The API server does not know the token in the file."""
     other = bootstrap_kubeconfig(world.server.url, world.cluster.ca.pem, {"token": "nobody-knows-this"})
     return {**prepare(world, bearer, as_credential=True), "bootstrap": {"kubeconfig": world.give("other", other)}}
 
@@ -278,7 +278,7 @@ BESIDE = [
     Case("a discovery file", beside_a_document, None, 0, requests=CHECKED, check=by_certificate),
     Case("a credential is stronger than a path", stronger_than_a_path, None, 0, check=authenticated),
     Case("a kubeconfig is stronger than a token", stronger_than_a_token, None, 0, check=authenticated),
-    Case("endpoints, and no token", endpoints_without_token, "token-missing", 66, "leave discovery.endpoints out", requests=[]),
+    Case("endpoints, and no token", endpoints_without_token, "token-missing", 66, "remove discovery.endpoints", requests=[]),
     Case("paths of OpenShift", openshift, None, 0, check=openshift_joined),
     Case("tls-server-name and proxy-url", with_way, None, 0, check=way_arrived),
 ]
@@ -340,7 +340,7 @@ def not_taken(world):
 
 EXEC = {"exec": {"command": "/usr/bin/aws", "apiVersion": "client.authentication.k8s.io/v1"}}
 BAD = ("bootstrap-kubeconfig-unacceptable", 65)
-USER = "users[0] 'kubelet'"
+USER = "users[0].user"
 REFUSED = [
     Case("exec", path(EXEC), *BAD, USER, "exec", requests=[]),
     Case("auth-provider", path({"auth-provider": {"name": "oidc"}}), *BAD, USER, "auth-provider", requests=[]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubeadm's JoinConfiguration in the place of the settings, as a file and as a credential, through all three commands."""
+"""kubeadm's JoinConfiguration instead of settings, as a file and as a credential, with all three commands."""
 
 import platform
 
@@ -22,7 +22,7 @@ KUBELET_CONFIGURATION = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Kubele
 
 
 def document(world, version="v1beta3", *, token=TOKEN, discovery=None, registration=None, timeout="80s", **more):
-    """What `kubeadm config print join-defaults` has, for this cluster. The token stands in it, and in no credential."""
+    """What `kubeadm config print join-defaults` prints, for this cluster. The token is in the document, and in no credential."""
     (world.machine.credentials / "node-bootstrap.token").unlink(missing_ok=True)
     by_token = {"bootstrapToken": {"token": token, "apiServerEndpoint": world.server.endpoint, "caCertHashes": [world.cluster.ca.pin]}}
     deadline = {"timeouts": {"discovery": "40s", "tlsBootstrap": "40s"}} if version == "v1beta4" else {}
@@ -44,7 +44,7 @@ def as_file(text, mode=0o600):
 
 
 class Row(Case):
-    """Writes config.yaml, or nothing but the credential, in the place of settings."""
+    """Writes config.yaml, or only the credential, instead of settings."""
 
     class world(World):
         def configure(self, *servers, **sections):
@@ -77,7 +77,7 @@ def by_token(world, run):
 
 
 def said_once(world, run, *ignored):
-    """The keys that are passed over are named by one line of the whole unit."""
+    """One line of the whole unit lists the ignored keys."""
     lines = [line for one in world.machine.runs for line in one.lines if "keys that are for other phases" in line]
     assert len(lines) == bool(ignored)
     assert all(key in lines[0] for key in ignored)
@@ -88,7 +88,7 @@ def ignores(*keys):
 
 
 def flags(*arguments):
-    """A check: kubeadm-flags.env holds these, sorted by name as kubeadm has them; the name where it is not the host's."""
+    """Checks that kubeadm-flags.env has these, sorted by name as by kubeadm, and the node name if it differs from the host name."""
     def check(world, run):
         named = [] if platform.node() == NODE else [f"--hostname-override={NODE}"]
         expected = " ".join(sorted([*arguments, *named], key=lambda text: text.split("=")[0]))
@@ -128,7 +128,7 @@ def by_file(world):
 
 
 def weaker_than_a_credential(world):
-    """The token in the document is one that the cluster does not know."""
+    """The cluster does not know the token in the document."""
     world.machine.secrets.append(OTHER_SECRET)
     text = document(world, token=OTHER)
     world.machine.set_credential("token", TOKEN)
@@ -168,9 +168,9 @@ GOOD = [
     Row("a discovery file", as_file(by_file), None, 0, check=by_token),
     Row("a discovery file, as a credential", as_credential(by_file), None, 0, check=by_token),
     Row("a credential is stronger than its token", as_file(weaker_than_a_credential), None, 0, check=by_token),
-    Row("among other documents", as_file(among_others), None, 0, check=ignores("ClusterConfiguration", "KubeletConfiguration")),
+    Row("with other documents", as_file(among_others), None, 0, check=ignores("ClusterConfiguration", "KubeletConfiguration")),
     Row("keys of other phases", as_file(with_ignored_keys), None, 0, check=ignores("imagePullPolicy", "ignorePreflightErrors", "skipPhases", "patches")),
-    Row("beside a document of our own", as_file(beside_our_own), None, 0, check=ca_elsewhere),
+    Row("with a NodeBootstrap drop-in", as_file(beside_our_own), None, 0, check=ca_elsewhere),
 ]
 
 
@@ -193,15 +193,15 @@ def other_token(world):
 
 INVALID = ("settings-invalid", 78)
 REFUSED = [
-    Row("others may read the token", as_file(of("v1beta3"), 0o644), "token-exposed", 78, "config.yaml", requests=[]),
+    Row("other users can read the token", as_file(of("v1beta3"), 0o644), "token-exposed", 78, "config.yaml", requests=[]),
     Row("a control plane node", as_file(of("v1beta3", controlPlane={"localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}})), *INVALID,
         "controlPlane", requests=[]),
     Row("an unknown key", as_file(of("v1beta3", podSubnet="10.0.0.0/8")), *INVALID, "podSubnet", requests=[]),
     Row("timeouts of another version", as_file(of("v1beta3", timeouts={"discovery": "5m"})), *INVALID, "timeouts", requests=[]),
-    Row("two of them", as_file(lambda world: f"{document(world)}---\n{document(world)}"), *INVALID, "second", requests=[]),
-    Row("beside a document that kubeadm does not know", as_file(lambda world: f"{document(world)}---\n{HEADER}"), *INVALID, requests=[]),
+    Row("two JoinConfigurations", as_file(lambda world: f"{document(world)}---\n{document(world)}"), *INVALID, "second", requests=[]),
+    Row("with a document that kubeadm does not know", as_file(lambda world: f"{document(world)}---\n{HEADER}"), *INVALID, requests=[]),
     Row("version v1beta1", as_file(of("v1beta1")), *INVALID, "v1beta1", requests=[]),
-    Row("a token that is none", as_file(malformed_token), "token-malformed", 65, requests=[]),
+    Row("a malformed token", as_file(malformed_token), "token-malformed", 65, requests=[]),
     Row("a token with another secret", as_file(other_token), "signature-invalid", 76),
     Row("file and endpoints", as_file(with_endpoints), *INVALID, "discovery.endpoints in", "discovery.file in", "10.yaml", "config.yaml", requests=[]),
 ]
@@ -218,7 +218,7 @@ def test_refused(played, case):
 
 
 def test_pin_holds(tmp_path):
-    """The hash in the document, which no one else says."""
+    """The hash is only in the document."""
     world = Row.world(tmp_path)
     try:
         as_file(of("v1beta4"))(world)

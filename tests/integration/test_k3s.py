@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""k3s: /cacerts proven by the hash in the token, and what the supervisor may answer."""
+"""k3s: /cacerts verified with the hash in the token, and the answers of the supervisor."""
 
 import pytest
 
@@ -167,6 +167,8 @@ BAD_CACERTS = [
     K3sCase("TLS of another CA that stands in the bundle", tls_of_a_stranger_in_the_bundle, *UNTRUSTED, discovery={"trustWholeBundle": True}),
     K3sCase("TLS for another name", for_another_name, "tls-name-mismatch", 76, check=nothing_sent),
     K3sCase("other bytes over verified TLS", cacerts(second_time(faults.rewritten(lambda body: body + b"\n"))), "cacerts-changed", 76, check=nothing_sent),
+    K3sCase("other bytes of the same length over verified TLS", cacerts(second_time(faults.rewritten(lambda body: body[:-1] + b"\t"))), "cacerts-changed", 76,
+            check=nothing_sent),
     K3sCase("another pin besides", lambda world: {"pins": [pki.CA("other").pin]}, "ca-pin-mismatch", 76, check=nothing_sent),
     K3sCase("private key in it", served(lambda cluster: cluster.ca.pem + pki.key_pem(pki.new_key())), *MALFORMED, check=nothing_sent),
     K3sCase("no CA", served(lambda cluster: cluster.signer.node().chain), *HASH_MISMATCH, "no CA certificate", check=nothing_sent),
@@ -191,7 +193,7 @@ def test_cacerts(played, case):
 
 
 class MalformedCase(K3sCase):
-    """Nobody knows that it is meant for a supervisor."""
+    """Nothing shows that the token is for a supervisor."""
     untouched = {}
 
 
@@ -216,7 +218,9 @@ TOKENS = [
                   cluster={"type": "kubernetes"}, check=nothing_asked),
     K3sCase("newline after it", lambda world: world.give(TOKEN + "\n"), None, 0),
     K3sCase("secret of another token", lambda world: world.give("abcdef.ffffffffffffffff"), "token-rejected", 77, "not authorized"),
-    K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "not authorized"),
+    K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "the supervisor rejected the token", "not authorized"),
+    K3sCase("401 without a Status, as old supervisors send it", sign(faults.answer("Unauthorized", 401)), "token-rejected", 77,
+            "the supervisor rejected the token (401)", "the ID abcdef"),
     K3sCase("token of another group", lambda world: setattr(world.cluster.tokens[TOKEN_ID], "groups", ("k3s:monitoring",)), "supervisor-refused", 77, "forbidden"),
     K3sCase("unverified and hostile", lambda world: without_hash(TOKEN)(world) or tls_of_another(world), *UNTRUSTED,
             discovery={"unsafeSkipCAVerification": True}),
@@ -250,6 +254,19 @@ def kept(world, run):
     assert (world.machine.state / "pending.key").exists()
 
 
+def runs(version):
+    return lambda world: setattr(world.cluster, "version", version)
+
+
+def shows(action):
+    return lambda world: world.server.on("version", action)
+
+
+def not_requested(world, run):
+    """Nothing was sent that the supervisor remembers."""
+    assert world.server.seen("client-kubelet") == [] and world.cluster.node_passwords == {}
+
+
 CERTIFICATES = [
     K3sCase("for another key", issued(lambda cluster, *_: pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), USER))), *UNUSABLE, "another key", check=dropped),
     K3sCase("for another node", leaf(cn=pki.node_user("node-2")), *UNUSABLE, "node-2", check=dropped),
@@ -261,8 +278,13 @@ CERTIFICATES = [
     K3sCase("CA", leaf(ca=True), *UNUSABLE, check=dropped),
     K3sCase("not issued by what follows it", issued(lambda cluster, key, leaf: leaf + cluster.ca.pem), *UNUSABLE, check=dropped),
     K3sCase("leaf alone", issued(lambda cluster, key, leaf: leaf), None, 0),
-    K3sCase("private key in the answer", issued(lambda cluster, key, leaf: leaf + cluster.signer.pem + csrs.FOREIGN_KEY), *UNUSABLE, "private key", check=dropped),
-    K3sCase("shared key, as old servers send it", issued(lambda cluster, key, leaf: cluster.signer.node(NODE).combined), *UNUSABLE, "too old", check=dropped),
+    K3sCase("private key in the answer", issued(lambda cluster, key, leaf: leaf + cluster.signer.pem + csrs.FOREIGN_KEY), "supervisor-too-old", 69, "private key", check=dropped),
+    K3sCase("shared key, as old servers send it", issued(lambda cluster, key, leaf: cluster.signer.node(NODE).combined), "supervisor-too-old", 69, "a private key", check=dropped),
+    *(K3sCase(f"version {version}", runs(version), "supervisor-too-old", 69, version, check=not_requested) for version in (
+        "v1.21.2+k3s1", "v1.29.12+k3s1", "v1.30.8+k3s1", "v1.31.4+k3s1", "v1.32.0+k3s1")),
+    *(K3sCase(f"version {version}", runs(version), None, 0) for version in ("v1.29.13+k3s1", "v1.30.9+k3s1", "v1.31.5+k3s1", "v1.32.1+k3s1", "v1.33.0+k3s1", "v2.0.0", "1.21.2")),
+    K3sCase("version that nobody shows", shows(faults.unauthorized), None, 0),
+    K3sCase("version that is none", shows(faults.PORTAL), None, 0),
     K3sCase("nothing", sign(faults.answer("")), *UNUSABLE, check=dropped),
     K3sCase("web page", sign(faults.PORTAL), *UNUSABLE, check=dropped),
     K3sCase("flood", sign(faults.flood), *MALFORMED, check=kept),
@@ -322,7 +344,7 @@ def test_supervisor_and_file_exclude_each_other(k3s, place):
 
 
 def test_certificate_that_is_no_ca_among_bytes_that_are_vouched_for(k3s):
-    """The hash is of the bytes: what is no CA in them is left out, and nobody is blamed."""
+    """The hash covers the bytes: a certificate in them that is no CA is left out without a failure."""
     leaf = pki.cert_pem(k3s.cluster.signer.client(pki.new_key().public_key(), "somebody"))
     k3s.cluster.cacerts = k3s.cluster.ca.pem + leaf
     k3s.give()

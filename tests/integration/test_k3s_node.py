@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""k3s and RKE2: the wire, the node password, RKE2's two ports, the CSR API, and joining anew."""
+"""k3s and RKE2: the wire, the node password, RKE2's two ports, the CSR API, and joining again."""
 
 import json
 import os
@@ -29,10 +29,11 @@ def world(tmp_path):
 def test_wire(world):
     """Nothing but the request for the bytes before the proof; then one request with everything."""
     join(world).joined()
-    first, second, request = world.server.requests
+    first, second, version, request = world.server.requests
     for ask in (first, second):
         assert ask.method == "GET" and ask.path == "/cacerts" and not [key for key in ask.headers if "node" in key or key == "cookie"]
-    assert len({ask.connection.number for ask in (first, second, request)}) == 3
+    assert len({ask.connection.number for ask in (first, second, request)}) == 3 and version.connection == request.connection
+    assert (version.method, version.path) == ("GET", "/version") and not [key for key in version.headers if "node" in key]
     assert (request.method, request.path, request.user) == ("POST", "/v1-k3s/client-kubelet.crt", f"system:bootstrap:{TOKEN_ID}")
     assert request.headers["k3s-node-name"] == NODE and request.headers["k3s-node-password"] == world.password
     assert "expect" not in request.headers
@@ -69,7 +70,7 @@ def test_key_is_durable_before_it_is_used_and_kept(world):
 
 
 def test_whole_unit(world):
-    """The three commands; what kubelet gets, and that the next start asks nobody."""
+    """All commands of the unit; what kubelet gets, and that the next start sends no request."""
     world.machine.unit().joined()
     certificates, text = world.machine.installed_identity()
     assert pki.subject(certificates[0]) == (["system:nodes"], [USER]) and certificates[1] == world.cluster.signer.cert
@@ -117,6 +118,16 @@ def test_damaged_password(world, text):
     world.machine.put(PASSWORD_FILE, text)
     world.machine.unit().failed("node-password-missing", 66)
     assert world.server.seen("client-kubelet") == [] and world.machine.target(PASSWORD_FILE).read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("text", ["two words", "a\r\nX-Evil: 1"])
+def test_damaged_copy_of_the_password(world, text):
+    """join looks at it again: what follows a line break would be a header of its own."""
+    world.machine.inspect().joined()
+    [copy] = world.machine.run.glob("given-*rancher*")
+    copy.write_text(text)
+    world.machine.join().failed("node-password-missing", 66, "one word")
+    assert world.server.seen("client-kubelet") == []
 
 
 def test_password_is_not_left_for_others(world):
@@ -207,10 +218,10 @@ def test_rke2_asked_at_the_wrong_port(rke):
     join(rke).failed("supervisor-missing", 69, "404")
 
 
-# Joining anew: the certificate that the node has goes first.
+# Joining again: the node's present certificate is tried first.
 
 class Rejoin:
-    """A node that has a certificate, in a file where kubelet wants a link: it joins anew."""
+    """A node with a certificate in a file where kubelet expects a link: it joins again."""
 
     def __init__(self, world, identity=None, **options):
         self.world = world
@@ -287,6 +298,15 @@ def test_certificate_of_another_cluster(world):
 def test_certificate_of_another_name_is_not_shown(world):
     rejoin = Rejoin(world, world.cluster.signer.node("node-2"))
     rejoin.join().joined()
+    assert rejoin.users == [f"system:bootstrap:{TOKEN_ID}"]
+
+
+def test_copy_of_a_certificate_of_another_name_is_not_shown(world):
+    rejoin = Rejoin(world)
+    world.machine.inspect().joined()
+    [copy] = world.machine.run.glob("given-*current*")
+    copy.write_bytes(world.cluster.signer.node("node-2").combined)
+    world.machine.join().joined()
     assert rejoin.users == [f"system:bootstrap:{TOKEN_ID}"]
 
 

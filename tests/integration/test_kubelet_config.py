@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubelet.configFrom: cluster: what is asked, what comes through `join`, and what the root side takes of it."""
+"""kubelet.configFrom: cluster: what join requests and filters, and what the installer accepts."""
 
 import json
 
@@ -59,7 +59,7 @@ def wanted(world):
 
 
 def maps(answers, otherwise=missing, version="34"):
-    """What the cluster answers by the name of the ConfigMap; as RBAC does, with 403, where a Role names one of them alone."""
+    """The cluster's answer by the name of the ConfigMap: 403, as from RBAC, if a Role names only one of them."""
     def prepare(world):
         wanted(world)
 
@@ -70,37 +70,42 @@ def maps(answers, otherwise=missing, version="34"):
             answer = answers.get(name, otherwise)
             return answer(name) if callable(answer) else answer
         world.server.on("other", action)
+        world.server.on("version", action)
     return prepare
 
 
 def token_expired(world):
-    """While the request waited; the certificate that was issued does."""
+    """The token expired while the CSR was pending; the issued certificate works."""
     wanted(world)
     world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else apiserver.unauthorized())
 
 
 def other_group(world):
-    """A token that RBAC gives no more than a request."""
+    """RBAC lets the token only create a CSR."""
     wanted(world)
     world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else None if request.path == "/version" else forbidden("x"))
 
 
+def requests(world):
+    return [request for request in world.server.requests if request.kind in ("other", "version")]
+
+
 def asked_as(*users):
     def check(world, run):
-        assert [request.user for request in world.server.seen("other")] == list(users)
+        assert [request.user for request in requests(world)] == list(users)
     return check
 
 
 def asked(*names):
     def check(world, run):
-        assert [request.path.rsplit("/")[-1] for request in world.server.seen("other")] == list(names)
+        assert [request.path.rsplit("/")[-1] for request in requests(world)] == list(names)
         if run.exit == 0:
             assert (world.machine.state / "kubelet-config.yaml").read_text() == FILTERED
     return check
 
 
 def first(n, answer, then):
-    """Another answer to the first requests."""
+    """A different answer to the first requests."""
     count = iter(range(n))
     return lambda name: answer(name) if next(count, None) is not None else then
 
@@ -124,7 +129,7 @@ CASES = [
     Case("none, then it is made", maps({"kubelet-config": first(1, missing, config_map())}, version="0"), None, 0, "kubelet-config-missing"),
     Case("no key kubelet", maps({"kubelet-config": config_map(data={"other": "x"})}), *MISSING, "data.kubelet"),
     Case("not a KubeletConfiguration", maps({"kubelet-config": config_map("kind: Config\n")}), *BAD, "apiVersion"),
-    Case("anybody may do anything", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), *BAD, "authorization.mode", "AlwaysAllow"),
+    Case("AlwaysAllow", maps({"kubelet-config": config_map(KUBEADM.replace("Webhook", "AlwaysAllow"))}), *BAD, "authorization.mode", "AlwaysAllow"),
     Case("another type", maps({"kubelet-config": config_map(KUBEADM + "maxPods: many\n")}), *BAD, ":11: maxPods"),
     Case("too large", maps({"kubelet-config": config_map("#" * 300000)}), *BAD),
     Case("not JSON", maps({"kubelet-config": endpoint.Reply(200, b"pong")}), "answer-malformed", 65),
@@ -137,7 +142,7 @@ def test_configure(played, case):
     played(case)
 
 
-def test_not_asked_without(world):
+def test_not_requested_by_default(world):
     world.machine.join().joined()
     assert world.server.seen("other") == [] and not (world.machine.state / "kubelet-config.yaml").exists()
 
@@ -151,8 +156,8 @@ def test_whole_unit(world):
     assert request.user == "system:bootstrap:" + TOKEN_ID
 
 
-def test_one_that_is_there_stays(world):
-    """The operator's, whatever the cluster has."""
+def test_existing_file_stays(world):
+    """The operator's file stays."""
     maps({"kubelet-config": config_map()})(world)
     world.machine.put(CONFIG, "mine", 0o644)
     world.machine.unit().joined()
@@ -182,7 +187,7 @@ def test_installed(handed):
     assert handed.read(CONFIG) == FILTERED
 
 
-def test_ca_file_is_ours_whatever_join_says(handed):
+def test_ca_file_is_the_installers(handed):
     handed.put_state("kubelet-config.yaml", FILTERED.replace("/etc/kubernetes/pki/ca.crt", "/var/lib/private/node-bootstrap/ca.crt"))
     handed.install().joined()
     assert handed.read(CONFIG) == FILTERED
@@ -200,25 +205,25 @@ LIES = [
 
 
 @pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
-def test_lies(handed, text, code, word):
+def test_hostile_handoff(handed, text, code, word):
     handed.put_state("kubelet-config.yaml", text)
     handed.install().failed(code, 76 if code == "handoff-untrusted" else 65, word)
     assert handed.target_names() == {}
 
 
-def test_none_is_left(handed):
+def test_missing_handoff(handed):
     handed.install().failed("handoff-malformed", 65, "kubelet-config.yaml")
     assert handed.target_names() == {}
 
 
-def test_link_in_its_place(handed):
+def test_link_instead_of_a_file(handed):
     (handed.path / "secret").write_text(FILTERED)
     (handed.state / "kubelet-config.yaml").symlink_to(handed.path / "secret")
-    handed.install().failed("handoff-malformed", 65, "no regular file")
+    handed.install_left().failed("handoff-malformed", 65, "no regular file")
 
 
-def test_not_taken_without(world):
-    """Whatever lies there: the settings do not ask for it."""
+def test_ignored_by_default(world):
+    """The settings do not ask for it."""
     world.machine.put_handoff(world.cluster.ca, SERVER)
     world.machine.put_state("kubelet-config.yaml", FILTERED)
     world.machine.install().joined()

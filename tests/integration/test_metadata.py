@@ -22,12 +22,12 @@ def user_data(cloud):
 
 
 def narrower_place(cloud):
-    """The token of the narrower place is the good one."""
+    """Only the token beside the user data is valid."""
     return lambda world: world.enter_cloud(cloud, user_data=world.document(OTHER_TOKEN), token=TOKEN) and None
 
 
 def token_alone(cloud):
-    """The settings are part of the image, the token alone comes from the cloud."""
+    """The image has the settings; the cloud has only the token."""
     def prepare(world):
         world.enter_cloud(cloud, user_data=None, token=TOKEN + "\n")
         knows_the_cluster(world)
@@ -59,11 +59,11 @@ def asked_once(world, run):
 def rows():
     for cloud in ALL:
         yield CloudCase(f"{cloud.provider}: user data", user_data(cloud), None, 0, cloud.title, check=asked_once)
-        yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, f"the metadata of {cloud.title} holds nothing for this program")
+        yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, f"the metadata of {cloud.title} has nothing for node-bootstrap")
         yield CloudCase(f"{cloud.provider}: node name and provider ID", named(cloud), None, 0, node=metadata.NODE, check=has_provider_id)
         if cloud.token_path:
-            yield CloudCase(f"{cloud.provider}: narrower place", narrower_place(cloud), None, 0, "and the token in", metadata.TOKEN_KEY)
-            yield CloudCase(f"{cloud.provider}: token alone", token_alone(cloud), None, 0, f"metadata of {cloud.title} for this program: the token in")
+            yield CloudCase(f"{cloud.provider}: narrower place", narrower_place(cloud), None, 0, "the token is in", metadata.TOKEN_KEY)
+            yield CloudCase(f"{cloud.provider}: token alone", token_alone(cloud), None, 0, f"metadata of {cloud.title}: the token is in")
 
 
 @pytest.mark.parametrize("case", rows())
@@ -79,7 +79,7 @@ MANY = 10 * 1024 * 1024
 
 
 def on(kind, action, cloud=metadata.Aws, **options):
-    """The service is healthy but for this."""
+    """The service works, except for this fault."""
     return lambda world: world.enter_cloud(cloud).on(kind, action, **options)
 
 
@@ -113,7 +113,7 @@ def not_followed(world, run):
 
 
 def expires_once(world):
-    """The session is over when the first GET comes."""
+    """The session has expired before the first GET."""
     cloud = world.enter_cloud()
 
     def expire(request):
@@ -142,7 +142,7 @@ def without_ipv4(world):
 
 
 def beside_ipv6(kind, action, **options):
-    """What the first address does wrong once is no reason to ask the second, which anybody may hold who holds it."""
+    """A single fault of the first address is no reason to use the second one, which an attacker might hold."""
     def prepare(world):
         world.enter_cloud().on(kind, action, times=1, **options)
         world.beside = second_address(world)
@@ -163,33 +163,27 @@ def never_asked(world, run):
     assert world.beside.requests == []
 
 
-def ordinary_port(world):
-    """As an ordinary user's program it may bind no low port."""
-    world.enter_cloud(metadata.Scaleway)
-    world.machine.wrap = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
-
-
 
 FAULTS = [
     CloudCase("nobody listens", nobody_listens, *UNREACHABLE, metadata.LINK_LOCAL),
-    CloudCase("packets are swallowed", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
+    CloudCase("packets are dropped", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("no route", no_route, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("IPv6 alone", without_ipv4),
     CloudCase("hangs up once, beside IPv6", beside_ipv6("user-data", faults.hang_up_instead), check=never_asked),
     CloudCase("cut once, beside IPv6", beside_ipv6("user-data", faults.cut), check=never_asked),
-    CloudCase("no word once, beside IPv6", beside_ipv6("session", faults.stall), check=never_asked),
-    CloudCase("half a word once, beside IPv6", beside_ipv6("user-data", faults.stall_after_headers), check=never_asked),
+    CloudCase("no answer once, beside IPv6", beside_ipv6("session", faults.stall), check=never_asked),
+    CloudCase("headers without a body once, beside IPv6", beside_ipv6("user-data", faults.stall_after_headers), check=never_asked),
     CloudCase("reset once, beside IPv6", reset_beside_ipv6, check=never_asked),
-    CloudCase("no word", on("any", faults.stall), *UNREACHABLE),
-    CloudCase("a byte now and then", on("user-data", faults.drip), *UNREACHABLE),
+    CloudCase("no answer", on("any", faults.stall), *UNREACHABLE),
+    CloudCase("one byte at a time", on("user-data", faults.drip), *UNREACHABLE),
     CloudCase("slow", on("any", faults.slow(0.3))),
     CloudCase("hangs up", on("user-data", faults.hang_up_instead), *UNREACHABLE),
-    CloudCase("answer that is cut", on("user-data", faults.cut), *UNREACHABLE),
+    CloudCase("truncated answer", on("user-data", faults.cut), *UNREACHABLE),
     CloudCase("reset", at_connect(faults.reset), *UNREACHABLE),
-    CloudCase("500 and then good", on("any", faults.INTERNAL, times=1)),
-    CloudCase("500 for ever", on("any", faults.INTERNAL), *UNREACHABLE, "500"),
-    CloudCase("429 and then good", on("user-data", faults.TOO_MANY, times=1)),
-    CloudCase("429 for ever", on("user-data", faults.TOO_MANY), *UNREACHABLE, "429"),
+    CloudCase("500 once", on("any", faults.INTERNAL, times=1)),
+    CloudCase("500 always", on("any", faults.INTERNAL), *UNREACHABLE, "500"),
+    CloudCase("429 once", on("user-data", faults.TOO_MANY, times=1)),
+    CloudCase("429 always", on("user-data", faults.TOO_MANY), *UNREACHABLE, "429"),
     CloudCase("hangs up and then good", on("session", faults.hang_up_instead, times=1)),
     CloudCase("403 for the session", on("session", faults.answer("", 403)), *REFUSED, "403"),
     CloudCase("403 for the user data", on("user-data", faults.answer("", 403)), *REFUSED, "403"),
@@ -199,15 +193,15 @@ FAULTS = [
     CloudCase("204", on("user-data", faults.answer("", 204)), *MISSING),
     CloudCase("empty", on("user-data", faults.answer("")), *MISSING),
     CloudCase("page of a portal", on("user-data", faults.PORTAL), *MISSING),
-    CloudCase("session that is over, once", expires_once, check=sessions(2)),
-    CloudCase("session that is over again and again", expires_always, *REFUSED, "401"),
+    CloudCase("session that expires once", expires_once, check=sessions(2)),
+    CloudCase("session that always expires", expires_always, *REFUSED, "401"),
     CloudCase("empty session", on("session", faults.answer("")), *REFUSED),
-    CloudCase("session with a line in it", on("session", faults.answer("a\r\nX-Forwarded-For: 192.0.2.1")), *REFUSED),
-    CloudCase("session without end", on("session", faults.answer("A" * 100000)), *REFUSED),
+    CloudCase("session token with a line break", on("session", faults.answer("a\r\nX-Forwarded-For: 192.0.2.1")), *REFUSED),
+    CloudCase("endless session token", on("session", faults.answer("A" * 100000)), *REFUSED),
     CloudCase("10 MiB", gives(b"#cloud-config\n" + b"#" * MANY), *REFUSED),
     CloudCase("10 MiB announced", on("user-data", faults.announced(MANY)), *UNREACHABLE),
-    CloudCase("body without end", on("user-data", faults.flood), *REFUSED),
-    CloudCase("headers without end", on("user-data", faults.endless_headers), *REFUSED),
+    CloudCase("endless body", on("user-data", faults.flood), *REFUSED),
+    CloudCase("endless headers", on("user-data", faults.endless_headers), *REFUSED),
     CloudCase("gzip bomb", gives(gzip.compress(b"#" * (100 * 1024 * 1024))), *MALFORMED),
     CloudCase("redirect to the API server", redirected, *REFUSED, "302", check=not_followed),
     CloudCase("redirect to itself", on("any", faults.redirect("/latest/user-data")), *REFUSED, "302"),
@@ -219,12 +213,11 @@ FAULTS = [
     CloudCase("OpenStack: meta_data.json that is not JSON", on("token", faults.PORTAL, metadata.OpenStack), *MALFORMED, "meta_data.json"),
     CloudCase("OpenStack: no meta_data.json", on("token", faults.answer("", 404), metadata.OpenStack)),
     CloudCase("Google: 403", on("any", faults.answer("", 403), metadata.Gce), *REFUSED, "403"),
-    CloudCase("Oracle: 429 and then good", on("any", faults.TOO_MANY, metadata.Oracle, times=1)),
+    CloudCase("Oracle: 429 once", on("any", faults.TOO_MANY, metadata.Oracle, times=1)),
     CloudCase("Hetzner: redirect", on("any", faults.redirect("http://192.0.2.1/"), metadata.Hetzner), *REFUSED, "302"),
-    CloudCase("DigitalOcean: body without end", on("user-data", faults.flood, metadata.DigitalOcean), *REFUSED),
-    CloudCase("Scaleway: no low port", ordinary_port, *REFUSED, "port below 1024", "scaleway.conf"),
-    CloudCase("token that is none", gives(None, token="not a token"), "token-malformed", 65, "tag 'node-bootstrap-token' of Amazon EC2"),
-    CloudCase("token without end", gives(None, token="A" * 100000), *REFUSED),
+    CloudCase("DigitalOcean: endless body", on("user-data", faults.flood, metadata.DigitalOcean), *REFUSED),
+    CloudCase("invalid token", gives(None, token="not a token"), "token-malformed", 65, "tag 'node-bootstrap-token' of Amazon EC2"),
+    CloudCase("endless token", gives(None, token="A" * 100000), *REFUSED),
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A k3s token out of metadata: the hash in it is what the cluster is known by, and root has not seen it."""
+"""A k3s token in metadata: the hash in it identifies the cluster, and root has not seen it."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_join(world):
 
 
 def test_type_is_for_the_machine(world):
-    """The node's password is made before metadata is read, so that the token comes too late to say that it is k3s."""
+    """The node's password is made before metadata is read, so a token from there cannot select k3s."""
     world.local = {}
     world.configure()
     world.enter_cloud()
@@ -75,7 +75,7 @@ def test_hash(world, members, code, status):
 
 
 def test_pins_of_the_machine_hold(world):
-    """A hash of somebody else's CA, beside the one that root has pinned."""
+    """A hash of another CA than the pinned one."""
     world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
     machine = handed_over(world)
@@ -86,7 +86,7 @@ def test_pins_of_the_machine_hold(world):
 
 
 def test_hash_of_more_than_the_pins(world):
-    """The hash is that of the very bytes, and `join` may say any: what root has pinned is trusted, and nothing that stands beside it."""
+    """`join` can provide any bundle with its hash: only the pinned CA in it is trusted."""
     world.local = {**world.local, "discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
     machine = handed_over(world)
@@ -104,7 +104,7 @@ def test_pins_of_the_machine_and_the_hash(world):
 
 
 def test_hash_of_the_machine_holds(world):
-    """A token that has come to the machine since: nothing of metadata counts any more."""
+    """After a token was delivered to the machine, metadata is ignored."""
     machine = handed_over(world)
     other = supervisor.K3s(tokens={TOKEN_ID: apiserver.Token(SECRET)}, passwords={"node": SERVER_SECRET})
     machine.set_credential("token", other.k10(TOKEN))

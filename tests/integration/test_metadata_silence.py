@@ -11,7 +11,7 @@ import pki
 from cloud import PLATFORM, CloudWorld
 from machine import HEADER, NODE, TOKEN, Machine, to_yaml
 
-METADATA = [metadata.LINK_LOCAL, metadata.Aws.address6, metadata.Alibaba.address, metadata.Scaleway.address]
+METADATA = [metadata.LINK_LOCAL, metadata.Aws.address6, metadata.Alibaba.address]
 NOTE = "metadata.yaml"
 
 
@@ -29,7 +29,7 @@ def machine(world):
 
 
 def settings(world, **sections):
-    """All that the machine has to know but the token."""
+    """All settings, without the token."""
     return {"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}, "node": {"name": NODE}, **sections}
 
 
@@ -66,7 +66,7 @@ def join_configuration(world):
 
 @pytest.mark.parametrize("give", [credential, other_credential, token_in_settings, join_configuration], ids=lambda give: give.__name__.replace("_", " "))
 def test_token_on_the_machine(world, give):
-    """In a cloud, and the machine has its token from elsewhere: what is sent goes to the API server."""
+    """A machine in a cloud that has its token from elsewhere only contacts the API server."""
     (world.machine.etc / "config.yaml").unlink()
     give(world)
     cloud = world.enter_cloud(user_data="#!/bin/sh\n")
@@ -82,7 +82,7 @@ def test_token_on_the_machine(world, give):
 
 @pytest.mark.parametrize("provider", ["auto", "none"])
 def test_no_cloud(world, machine, provider):
-    """A machine of one's own, and one where metadata is switched off: not one packet, to anybody."""
+    """No packet is sent outside of a cloud, or with metadata.provider: none."""
     configure(world, metadata={"provider": provider})
     if provider == "auto":
         world.namespace.set_dmi(sys_vendor="Dell Inc.", product_name="PowerEdge R650", chassis_asset_tag="Not Specified", bios_vendor="Dell Inc.")
@@ -98,7 +98,7 @@ def test_no_cloud(world, machine, provider):
 
 
 def test_no_dmi(world, machine):
-    """Neither has this machine a folder for it."""
+    """The machine has no /sys/class/dmi/id."""
     configure(world)
     packets = world.packets()
     machine.join().failed("token-missing", 66)
@@ -106,7 +106,7 @@ def test_no_dmi(world, machine):
 
 
 def test_cloud_is_asked(world, machine):
-    """The same machine without the credential: the counter counts."""
+    """The same machine without the credential sends packets, so the counter works."""
     configure(world)
     cloud = world.enter_cloud(user_data=None, token=TOKEN)
     packets = world.packets()
@@ -115,7 +115,7 @@ def test_cloud_is_asked(world, machine):
 
 
 def test_no_proxy(world, machine):
-    """Metadata goes to no proxy, whatever the environment says; nobody is there."""
+    """Metadata requests ignore the proxy of the environment, which does not exist."""
     cloud = world.enter_cloud()
     proxy = {name: "http://192.0.2.1:3128" for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")}
     machine.inspect()
@@ -139,7 +139,7 @@ SEED = f"instance-id: i-1\nlocal-hostname: {metadata.NODE}\n"
     ({"hasGuestinfo": True, "user_data": TOKEN}, "VMware", False),
 ], ids=["config drive", "config drive, user data", "NoCloud", "NoCloud, no meta-data", "guestinfo, token", "guestinfo, user data"])
 def test_platform(world, machine, found, title, has_name):
-    """Where the user data has the token, it has the settings too. join is given copies: the folder itself is closed to it."""
+    """User data with the token has the settings too. join reads copies: it cannot access the folder itself."""
     if found.get("user_data") == TOKEN:
         found = {**found, "user_data": world.document(node=None if has_name else {"name": NODE})}
     else:
@@ -152,7 +152,7 @@ def test_platform(world, machine, found, title, has_name):
     folder = f"{world.namespace.path}/root{PLATFORM}"
     os.rename(folder, folder + "-away")
     run = machine.join().joined()
-    assert f"metadata of {title} for this program" in run.stderr
+    assert f"metadata of {title}: " in run.stderr
     machine.install().joined()
     world.assert_joined(metadata.NODE if has_name else NODE)
     assert {address for address, _ in packets.sent()} == {world.server.host}
@@ -164,7 +164,7 @@ def test_platform_with_nothing(world, machine, found):
     configure(world)
     world.find_platform(**found)
     packets = world.packets()
-    machine.unit().failed("token-missing", 66, "holds nothing for this program")
+    machine.unit().failed("token-missing", 66, "has nothing for node-bootstrap")
     assert packets.sent() == []
 
 
@@ -178,7 +178,7 @@ def joined_by_metadata(world, **changes):
 
 
 def test_note_for_the_installer(world, machine):
-    """What the metadata said, without its token; gone with the join."""
+    """The settings from metadata, without the token; removed after the join."""
     joined_by_metadata(world)
     path = machine.state / NOTE
     assert path.stat().st_mode & 0o777 == 0o600
@@ -201,7 +201,7 @@ def test_record(world, machine):
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["cloud", "no cloud any more"])
 def test_next_boot(world, machine, is_there):
-    """The node name came from the cloud: at the next boot the machine is a node by its record, and nobody is asked."""
+    """The record has the node name from the cloud, so that the next boot needs no metadata."""
     world.local = {"metadata": {"nodeName": True}}
     world.configure()
     cloud = world.enter_cloud(user_data=world.document(node=None))
@@ -212,14 +212,13 @@ def test_next_boot(world, machine, is_there):
     packets = world.packets()
     run = machine.inspect().joined()
     assert run.note["verdict"] == "usable", run.note
-    machine.join().joined()
-    machine.install().joined()
+    machine.unit().joined()
     assert packets.sent() == [] and len(cloud.requests) == asked
     world.assert_joined(metadata.NODE)
 
 
 def test_name_on_the_machine_is_another(world, machine):
-    """A name that root wrote is stronger than the one that was recorded from a cloud."""
+    """A node name in the settings overrides the one that was recorded from metadata."""
     world.enter_cloud(user_data=world.document(node={"name": "elsewhere"}))
     machine.unit().joined()
     world.local = {"node": {"name": NODE}}
@@ -232,7 +231,7 @@ def put_note(machine, **sections):
 
 
 def test_note_where_a_credential_gives_the_token(world, machine):
-    """A hostile join writes one: it is passed over, since metadata does not apply."""
+    """A file from a hostile join is ignored if metadata does not apply."""
     configure(world)
     machine.set_credential("token", TOKEN)
     machine.inspect().joined()
@@ -246,7 +245,7 @@ def test_note_where_a_credential_gives_the_token(world, machine):
 
 @pytest.mark.parametrize("keys", [{}, {"unsafeSkipCAVerification": True}, {"trustWholeBundle": True}], ids=["pins", "no pins", "whole bundle"])
 def test_note_of_another_cluster(world, machine, keys):
-    """Where root wrote a pin, no cloud and no hostile join says another one."""
+    """A pin in the settings overrides those of a cloud or a hostile join."""
     world.local = {"discovery": {"caCertHashes": [world.cluster.ca.pin]}}
     world.configure()
     world.recognised()
@@ -258,7 +257,7 @@ def test_note_of_another_cluster(world, machine, keys):
 
 
 def test_note_where_metadata_is_switched_off(world, machine):
-    """The pin would be the attacker's: without metadata there is none, and nothing is installed."""
+    """The only pin would be the attacker's: without metadata there is none, and nothing is installed."""
     machine.put_handoff(world.cluster.ca, world.server.url, metadata="aws")
     put_note(machine, **settings(world))
     world.configure(metadata={"provider": "none"})
@@ -267,9 +266,9 @@ def test_note_where_metadata_is_switched_off(world, machine):
 
 
 @pytest.mark.parametrize("section, key, value", [("kubelet", "kubeconfig", "/etc/kubernetes/manifests/x.yaml"), ("kubelet", "extraArgs", ["config=/tmp/x"]),
-                                                 ("kubelet", "caFile", "/etc/passwd"), ("csr", "keyType", "rsa-2048")], ids=lambda value: str(value)[:20])
+                                                 ("kubelet", "caFile", "/etc/passwd")], ids=lambda value: str(value)[:20])
 def test_note_that_says_too_much(world, machine, section, key, value):
-    """What user data may not say, what join left may not say either."""
+    """The file from join may only have the keys that user data may have."""
     joined_by_metadata(world)
     put_note(machine, **settings(world, **{section: {key: value}}))
     run = machine.install()
@@ -278,7 +277,7 @@ def test_note_that_says_too_much(world, machine, section, key, value):
 
 
 def test_note_that_names_another_node(world, machine):
-    """The certificate is for the name that the cloud gave."""
+    """The certificate is for the node name from the cloud."""
     joined_by_metadata(world)
     put_note(machine, **{**settings(world), "node": {"name": "other"}})
     run = machine.install()
@@ -297,7 +296,7 @@ def test_note_that_is_no_file(world, machine, make):
 
 
 def test_note_that_is_missing(world, machine):
-    """What the cloud said is needed, and join left none of it."""
+    """The settings from metadata are needed, and join left none."""
     joined_by_metadata(world)
     (machine.state / NOTE).unlink()
     run = machine.install()

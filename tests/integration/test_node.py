@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stage node: whether another machine has this node name."""
 
+import os
+import shutil
+
 import pytest
 
 import faults
 import pki
-from machine import HEADER, NODE, Case, to_yaml
+from machine import HEADER, NODE, Case, find_program, to_yaml
 
 
 def node_object(name=NODE, ready="True", address="192.0.2.77", **changes):
@@ -27,7 +30,7 @@ def answer(action, **rule):
 
 
 def not_ready_after(n):
-    """As it is after a machine was installed anew: for a while the Node says Ready."""
+    """After a machine was reinstalled, its Node stays Ready for a while."""
     def prepare(world):
         there()(world)
 
@@ -86,7 +89,7 @@ def test_node(played, case):
 
 
 def test_certificate_of_this_very_node(world):
-    """Joined anew since kubelet cannot rotate it: the Node that is Ready is this machine's own."""
+    """It joins again because kubelet cannot rotate the certificate: the Ready Node is this machine's own."""
     machine = world.machine
     there()(world)
     machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
@@ -105,3 +108,37 @@ def test_expired_certificate_of_this_node(world):
     world.machine.put_joined_before(world.cluster.ca.node(NODE, start=-pki.DAY, end=-pki.HOUR), world.server.url, ca=world.cluster.ca)
     assert world.machine.inspect().joined().note["verdict"] == "expired"
     world.machine.join().failed(*TAKEN)
+
+
+# The name of a machine that was not given one.
+
+NO_NAMES = ["localhost", "localhost.localdomain", "localhost.example.org"]
+UNDER_ANOTHER_HOST_NAME = 'printf %s "$1" >/proc/sys/kernel/hostname; shift; exec "$@"'
+
+
+def with_host_name(machine, name, verb):
+    program = ("--uts", "sh", "-c", UNDER_ANOTHER_HOST_NAME, "-", name, find_program("node-bootstrap"))
+    return machine.start(shutil.which("unshare"), *program, verb, f"--config-directory={machine.etc}").wait()
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_localhost_in_the_settings(world, name):
+    world.machine.configure(world.server, node=name)
+    world.machine.join().failed("node-name-localhost", 78, name, "config.yaml")
+    assert world.server.connections == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a host name of its own needs root")
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_localhost_by_the_host_name(world, name):
+    world.machine.write_settings(HEADER + to_yaml({"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}}))
+    with_host_name(world.machine, name, "join").failed("node-name-localhost", 78, name, "the host name")
+    assert world.server.connections == []
+    run = with_host_name(world.machine, name, "check")
+    assert run.exit == 1 and "node-name-localhost" in run.stdout + run.stderr and "could begin" not in run.stdout
+
+
+@pytest.mark.parametrize("name", ["localhosts", "node.localhost"])
+def test_names_that_only_look_like_it(world, name):
+    world.machine.configure(world.server, node=name)
+    world.machine.join().joined()

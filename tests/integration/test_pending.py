@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request that nobody approves: what is said of it, why, and when again. Time runs faster here, so that ten seconds are soon over."""
+"""A CSR that is not approved: what is reported, why, and when it is repeated. The clock runs faster here."""
 
 import re
 import time
@@ -45,7 +45,7 @@ def test_nobody_is_bound(world):
     name, = world.csrs()
     assert told(run) == ["csr-pending", "csr-pending-unbound", "csr-pending-unbound"], "at once, with its reason, and at the end"
     assert all(f"`kubectl certificate approve {name}`" in line for line in run.lines if ": csr-pending" in line)
-    assert any(f"kubectl certificate approve {name} (nobody approves it by itself" in status for status in run.statuses)
+    assert any(f"kubectl certificate approve {name} (it will not be approved automatically" in status for status in run.statuses)
     assert len(world.server.seen("review")) == 1
 
 
@@ -62,13 +62,13 @@ def test_a_user_whose_name_is_cut(world):
 
 
 def test_no_approver(world):
-    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"'{USER}' has the right", "csrapproving")
+    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"'{USER}' is allowed automatic approval", "csrapproving")
     assert told(run) == ["csr-pending", "csr-pending-unapproved", "csr-pending-unapproved"]
     assert world.server.kinds.count("watch") == 1, "the watch went on"
 
 
 def test_no_machine(world):
-    """OpenShift has an approver with rules of its own, and nobody is asked."""
+    """OpenShift has its own approver, so the API server is not asked."""
     def rename(obj):
         obj["spec"]["username"] = MACHINE_CONFIG
     world.server.on("create", faults.edited(rename))
@@ -115,10 +115,10 @@ def test_told_again_at_growing_distances(world):
     """After 1, 5 and 15 min, and not in between."""
     world.machine.configure(world.server, timeout=None)
     run = world.machine.start_join(faketime="+0 x60")
-    run.wait_for_line("waits for approval for 15 min")
+    run.wait_for_line("is waiting for approval for 15 min")
     csrs.approve()(world.cluster, world.csrs()[0])
     run.wait().joined()
-    waited = re.findall(r"waits for approval for (\d+ (?:min|s))", "\n".join(run.lines))
+    waited = re.findall(r"is waiting for approval for (\d+ (?:min|s))", "\n".join(run.lines))
     assert len(told(run)) == len(waited) == 5 and waited[2:] == ["1 min", "5 min", "15 min"], run.lines
 
 

@@ -90,7 +90,7 @@ def test_handoff(world):
     assert note["tokenSource"] == TOKEN_SOURCE and note["tlsServerName"] == note["proxyURL"] == ""
 
 
-# What is there already.
+# A CSR that exists already.
 
 def put(key=None, change=lambda obj: None, **options):
     """A pending key from before, and an object under the name that belongs to it."""
@@ -200,7 +200,7 @@ ANSWERS = [
     Case("403", token_may("get", "list", "watch"), "csr-forbidden", 77, "system:bootstrap:" + TOKEN_ID, check=key_is_kept),
     Case("403, of a token without rights", token_may(), "csr-forbidden", 77, "system:bootstrap:" + TOKEN_ID, check=key_is_kept),
     Case("403 as to anybody, though a token was shown", create(faults.forbidden_to("system:anonymous")), *REFUSED, "system:anonymous",
-         "did not take the credential", check=key_is_kept),
+         "ignored the credential", check=key_is_kept),
     Case("403 to a name that ends the quote", create(faults.forbidden_to('x\\" system:anonymous\x1b[2J')), "csr-forbidden", 77, check=key_is_kept),
     Case("403 of a webhook", create(webhook), "csr-forbidden", 77, "no nodes today", check=key_is_kept),
     Case("422", create(faults.error(422, "Invalid", 'spec.usages: Unsupported value: "x"')), "csr-rejected", 77, "spec.usages", check=key_is_kept),
@@ -247,7 +247,7 @@ def test_denied_before(world):
 
 
 def test_other_node_name_is_another_request(world):
-    """The name of the object covers the subject: a machine that is renamed while it waits asks anew, with the same key."""
+    """The name of the CSR covers the subject: a machine that is renamed while it waits submits another CSR with the same key."""
     world.cluster.controller = csrs.never
     for node in ("node-1", "node-2"):
         world.machine.configure(world.server, node=node, timeout="8s")
@@ -262,7 +262,7 @@ def test_pending_key_that_is_damaged(world, contents):
     """As an unclean end may leave it: a new one is made, and that is said."""
     world.machine.put_state("pending.key", contents)
     run = world.machine.join().joined()
-    assert "making a new key" in run.stderr
+    assert "creating a new key" in run.stderr
     assert (world.machine.state / "pending.key").read_bytes() != contents and len(world.csrs()) == 1
 
 

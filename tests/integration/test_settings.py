@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: strict, with file, line, key and expectation in every error; and where the stronger of two wins."""
+"""Settings: each error names file, line, key and what was expected; a stronger document wins."""
 
 import os
 import platform
@@ -34,13 +34,13 @@ INVALID = [
     ("endpoint with port 65536", "discovery:\n  endpoints: [\"10.0.0.1:65536\"]\n", 4, "discovery.endpoints[0]", ""),
     ("second endpoint is bad", "discovery:\n  endpoints:\n  - 10.0.0.1:6443\n  - 10.0.0.2:x\n", 6, "discovery.endpoints[1]", ""),
     ("empty endpoint", "discovery:\n  endpoints: [\"\"]\n", 4, "discovery.endpoints[0]", ""),
-    ("IPv6 address that is none", "discovery:\n  endpoints: [\"[fe80::1::2]:6443\"]\n", 4, "discovery.endpoints[0]", ""),
+    ("malformed IPv6 address", "discovery:\n  endpoints: [\"[fe80::1::2]:6443\"]\n", 4, "discovery.endpoints[0]", ""),
     ("too many endpoints", "discovery:\n  endpoints: [" + ", ".join(f"h{i}" for i in range(17)) + "]\n", 4, "discovery.endpoints[16]", "at most 16"),
     ("too many pins", "discovery:\n  caCertHashes: [" + ", ".join(["sha256:" + "ab" * 32] * 33) + "]\n", 4, "discovery.caCertHashes[32]", "at most 32"),
     ("pin without type", "discovery:\n  caCertHashes: [\"" + "ab" * 32 + "\"]\n", 4, "discovery.caCertHashes[0]", "sha256:"),
     ("pin of another type", "discovery:\n  caCertHashes: [\"sha1:" + "ab" * 20 + "\"]\n", 4, "discovery.caCertHashes[0]", "sha256:"),
     ("pin that is too short", "discovery:\n  caCertHashes: [\"sha256:abcd\"]\n", 4, "discovery.caCertHashes[0]", "64"),
-    ("pin with a character that is no digit", "discovery:\n  caCertHashes: [\"sha256:" + "g" * 64 + "\"]\n", 4, "discovery.caCertHashes[0]", ""),
+    ("pin with a letter beyond f", "discovery:\n  caCertHashes: [\"sha256:" + "g" * 64 + "\"]\n", 4, "discovery.caCertHashes[0]", ""),
     ("node name with an underscore", "node:\n  name: node_1\n", 4, "node.name", ""),
     ("node name with a line break", "node:\n  name: \"a\\nb\"\n", 4, "node.name", ""),
     ("node name that is too long", "node:\n  name: " + ".".join(["a" * 63] * 4) + "\n", 4, "node.name", "253"),
@@ -49,18 +49,17 @@ INVALID = [
     ("path that is a folder", "kubelet:\n  caFile: /etc/kubernetes/\n", 4, "kubelet.caFile", ""),
     ("empty path", "kubelet:\n  certificateDirectory: \"\"\n", 4, "kubelet.certificateDirectory", ""),
     ("path with a line break", "kubelet:\n  kubeconfig: \"/etc/a\\nb\"\n", 4, "kubelet.kubeconfig", ""),
-    ("key type that is not offered", "csr:\n  keyType: rsa-2048\n", 4, "csr.keyType", "ecdsa-p256"),
     ("expiration below the minimum", "csr:\n  expirationSeconds: 599\n", 4, "csr.expirationSeconds", "600"),
     ("negative expiration", "csr:\n  expirationSeconds: -600\n", 4, "csr.expirationSeconds", ""),
     ("expiration beyond 32 bit", "csr:\n  expirationSeconds: 4294967896\n", 4, "csr.expirationSeconds", ""),
     ("expiration in quotes", "csr:\n  expirationSeconds: \"600\"\n", 4, "csr.expirationSeconds", ""),
     ("expiration in hours", "csr:\n  expirationSeconds: 24h\n", 4, "csr.expirationSeconds", ""),
-    ("metadata provider of nobody", "metadata:\n  provider: myspace\n", 4, "metadata.provider", ""),
+    ("unknown metadata provider", "metadata:\n  provider: myspace\n", 4, "metadata.provider", ""),
     ("timeout without unit", "timeout: 30\n", 3, "timeout", ""),
     ("timeout in another unit", "timeout: 5 parsecs\n", 3, "timeout", ""),
     ("negative timeout", "timeout: -5s\n", 3, "timeout", ""),
-    ("timeout of nothing", "timeout: 0s\n", 3, "timeout", ""),
-    ("timeout beyond all bounds", "timeout: 99999999999999999999d\n", 3, "timeout", ""),
+    ("timeout of zero", "timeout: 0s\n", 3, "timeout", ""),
+    ("timeout that is too long", "timeout: 99999999999999999999d\n", 3, "timeout", ""),
     ("timeout that is a list", "timeout: [5m]\n", 3, "timeout", ""),
 ]
 
@@ -97,8 +96,8 @@ INCOMPLETE = [
     ("only comments", "# to be done\n", "discovery.endpoints"),
     ("no endpoint", HEADER + f"discovery:\n  caCertHashes: [\"{PIN}\"]\n", "discovery.endpoints"),
     ("empty list of endpoints", HEADER + f"discovery:\n  endpoints: []\n  caCertHashes: [\"{PIN}\"]\n", "discovery.endpoints"),
-    ("no pin and no permission to do without", HEADER + "discovery:\n  endpoints: [\"127.0.0.1:1\"]\n", "discovery.caCertHashes"),
-    ("no pin and permission denied", HEADER + "discovery:\n  endpoints: [\"127.0.0.1:1\"]\n  unsafeSkipCAVerification: false\n", "discovery.caCertHashes"),
+    ("no pin, and unsafeSkipCAVerification not set", HEADER + "discovery:\n  endpoints: [\"127.0.0.1:1\"]\n", "discovery.caCertHashes"),
+    ("no pin, and unsafeSkipCAVerification false", HEADER + "discovery:\n  endpoints: [\"127.0.0.1:1\"]\n  unsafeSkipCAVerification: false\n", "discovery.caCertHashes"),
 ]
 
 
@@ -107,7 +106,7 @@ def table(rows):
 
 
 def both(machine, code, *words):
-    """join and install --inspect read the settings alike. Nothing was contacted, nothing written."""
+    """join and install read the settings alike, contact nothing and write nothing."""
     for run in (machine.join(), machine.inspect()):
         run.failed(code, 78, *words)
     assert list(machine.state.iterdir()) == [] and machine.target_names() == {}
@@ -168,7 +167,7 @@ def test_error_names_the_credential(machine):
 # Precedence: credential, config.yaml.d (later names win), config.yaml.
 
 def asked_for(world):
-    """The node name of the request that was made."""
+    """The node name in the CSR."""
     world.machine.join().joined()
     return world.server.seen("create")[0].json()["metadata"]["name"], lambda node: pki.csr_name(
         pki.load_key((world.machine.state / "pending.key").read_bytes()).public_key(), pki.node_user(node))
@@ -182,7 +181,7 @@ PRECEDENCE = [
     ("file alone", {}, None, NODE),
     ("drop-in over file", {"10-a.yaml": named("node-a")}, None, "node-a"),
     ("later drop-in over earlier", {"20-b.yaml": named("node-b"), "10-a.yaml": named("node-a")}, None, "node-b"),
-    ("drop-in that is silent on it", {"10-a.yaml": named("node-a"), "20-b.yaml": HEADER + "timeout: 60s\n"}, None, "node-a"),
+    ("later drop-in without the key", {"10-a.yaml": named("node-a"), "20-b.yaml": HEADER + "timeout: 60s\n"}, None, "node-a"),
     ("credential over drop-in", {"10-a.yaml": named("node-a")}, named("node-c"), "node-c"),
     ("file of another ending", {"10-a.yml": named("node-a"), "20-b.yaml.bak": named("node-b"), ".30-c.yaml.swp": named("node-c")}, None, NODE),
     ("empty drop-in", {"10-a.yaml": "# nothing\n"}, None, NODE),
@@ -208,7 +207,7 @@ def test_empty_name_is_the_host_name(world):
 
 
 def test_lists_are_replaced_not_joined(world):
-    """A stronger document replaces a list as a whole."""
+    """A stronger document replaces the whole list."""
     world.machine.write_settings(HEADER + f"discovery:\n  endpoints: [\"{world.server.endpoint}\"]\n  caCertHashes: [\"{PIN}\"]\n", "config.yaml.d/1.yaml")
     world.machine.join().failed("ca-pin-mismatch", 76)
 
@@ -228,7 +227,7 @@ def test_file_that_is_too_large(machine):
 
 
 def test_settings_through_a_link(world):
-    """Configuration management may make links: the files are root's own."""
+    """Configuration management may create links: only root writes there."""
     path = world.machine.etc / "config.yaml"
     path.rename(world.machine.path / "real.yaml")
     path.symlink_to(world.machine.path / "real.yaml")
@@ -252,13 +251,13 @@ def test_usage(machine, arguments):
 
 
 @pytest.mark.parametrize("name", ["STATE_DIRECTORY", "RUNTIME_DIRECTORY"])
-def test_variable_that_lacks(machine, name):
+def test_missing_variable(machine, name):
     run = machine.start("/usr/bin/env", "-u", name, machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
     run.failed("usage", 64, name)
 
 
 def test_no_credentials(machine):
-    """systemd sets no $CREDENTIALS_DIRECTORY where there is no credential at all."""
+    """systemd sets no $CREDENTIALS_DIRECTORY if there is no credential."""
     run = machine.start("/usr/bin/env", "-u", "CREDENTIALS_DIRECTORY", machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
     run.failed("token-missing", 66, "node-bootstrap.token")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap status: what it makes of a journal."""
+"""node-bootstrap status: the last join, from the journal."""
 
 import json
 import re
@@ -72,18 +72,18 @@ def test_a_failure(machine, journal):
     assert (found["outcome"], found["error"], found["message"]) == ("failed", "token-rejected", "it is token-rejected")
     text = journal.status(machine).stdout
     assert "failed: token-rejected\n" in text and "token-rejected: it is token-rejected\n" in text
-    assert "  For a bootstrap token, `kubeadm token list`" in text and text.endswith("`node-bootstrap explain token-rejected` tells more.\n")
+    assert "  For a bootstrap token, `kubeadm token list`" in text and text.endswith("For details, run `node-bootstrap explain token-rejected`.\n")
 
 
 def test_the_remedy_has_the_values_of_its_failure(machine, journal):
-    """Also of one that is waited for; not those of one before."""
+    """Also of a failure that is retried; not those of an earlier failure."""
     journal.failure(1, "token-unknown", "discover", priority=4, TOKEN_ID="aaaaaa").failure(2, "token-unknown", "discover", TOKEN_ID="bbbbbb")
     text = journal.status(machine).stdout
     assert "this one has the ID bbbbbb." in text and "aaaaaa" not in text
     journal.failure(3600, "token-unknown", "discover", priority=4, run="2", TOKEN_ID="cccccc")
     assert "this one has the ID cccccc." in journal.status(machine).stdout
     journal.entry(7200, "stopped", run="3", STAGE="await")
-    assert "`systemctl start node-bootstrap.service` goes on.\n" in journal.status(machine).stdout
+    assert "`systemctl start node-bootstrap.service` continues the join.\n" in journal.status(machine).stdout
 
 
 def test_a_failure_before_any_stage(machine, journal):
@@ -92,7 +92,7 @@ def test_a_failure_before_any_stage(machine, journal):
 
 
 def test_a_join_under_way(machine, journal):
-    """The last that such a journal tells is that it waits."""
+    """The last entry of such a journal says that it waits."""
     journal.done(0.02, "discover", 0.02).failure(5, "csr-pending", "await", priority=4)
     found = last_join(journal, machine)
     assert stages(found)[-1] == ("await", 20000, 4980000, "under-way", "csr-pending")
@@ -118,7 +118,7 @@ def test_the_last_of_several_joins(machine, journal):
     assert found["begin"] == "2026-01-02T04:04:05.000000Z" and len(found["stages"]) == 5
 
 
-def test_other_units_are_passed_over(machine, journal):
+def test_other_units_are_ignored(machine, journal):
     joined(journal).failure(10, "token-missing", run="2", unit="other.service")
     assert last_join(journal, machine)["outcome"] == "done"
 
@@ -166,14 +166,14 @@ def test_a_failure_after_a_connection(machine, journal):
     assert [(c["endpoint"], c["offsetUsec"]) for c in found["stages"][0]["connections"]] == [(None, 0)]
 
 
-def test_a_wait_in_a_stage_that_does_not_say_that_it_is_done(machine, journal):
+def test_a_wait_in_a_stage_without_an_entry_at_its_end(machine, journal):
     journal.done(0.01, "discover", 0.01).failure(0.02, "server-error", "node", priority=4)
     journal.connected(1, "node", 0.9, TCP_USEC=1, TLS_USEC=1).done(1.1, "request", 0.1)
     assert stages(last_join(journal, machine))[1:3] == [("node", 10000, 990000, "done", "server-error"), ("request", 1000000, 100000, "done", None)]
 
 
 class Local(faults.Proxy):
-    """All names are of this machine."""
+    """Resolves every name to this machine."""
 
     @staticmethod
     def resolve(_):
@@ -184,7 +184,7 @@ class LoggingWorld(World):
     machine_type = LoggingMachine
 
     def join(self, journal, server=None, **environment):
-        """Joins, and tells what the status makes of what the join wrote to the journal."""
+        """Joins, and returns `lastJoin` as read from the journal of that join."""
         self.configure(server or self.server)
         run = self.machine.join(environment=environment)
         assert (run.exit, run.stderr) == (0, "")
@@ -219,7 +219,7 @@ def assert_within(stage):
 @pytest.mark.parametrize("is_name, proxy, has_resolved", [
     (True, None, True), (False, None, False), (False, NAME, True), (True, "127.0.0.1", False),
 ], ids=["name", "address", "address, by a proxy with a name", "name, by a proxy with an address"])
-def test_what_a_join_writes_is_enough(logging_world, journal, is_name, proxy, has_resolved):
+def test_the_journal_of_a_real_join(logging_world, journal, is_name, proxy, has_resolved):
     named = logging_world.by_name()
     server = named if is_name else logging_world.server
     environment = {"HTTPS_PROXY": logging_world.closing(Local()).url.replace("127.0.0.1", "me:secret@" + proxy)} if proxy else {}
@@ -233,14 +233,14 @@ def test_what_a_join_writes_is_enough(logging_world, journal, is_name, proxy, ha
 
 
 def test_the_second_copy_is_a_connection_of_its_own(logging_world, journal):
-    """The server that cluster-info names is not the endpoint that was asked."""
+    """cluster-info names another server than the endpoint it came from."""
     logging_world.cluster.server = logging_world.by_name().url
     found = logging_world.join(journal)
     assert [[c["endpoint"].split(":")[0] for c in stage["connections"]] for stage in found["stages"][:2]] == [["127.0.0.1", "127.0.0.1"], [NAME]]
     assert_within(found["stages"][0])
 
 
-def test_a_connection_that_is_used_again_is_told_of_once(logging_world, journal):
+def test_a_reused_connection_is_shown_once(logging_world, journal):
     """cluster-info is not signed at first; when it is, the answer comes over the connection that is there."""
     logging_world.cluster.tokens.pop(TOKEN_ID)
     logging_world.server.on("cluster-info", lambda _: logging_world.cluster.tokens.setdefault(TOKEN_ID, apiserver.Token(SECRET)) and None, skip=1)
@@ -253,7 +253,7 @@ def test_a_connection_that_is_used_again_is_told_of_once(logging_world, journal)
 @pytest.mark.parametrize("word", ["a\ufffeb", "a\uffffb", "a<script>b", "a\u0085b", "\u202eabc", "ü" * 40],
                          ids=["no character", "another one", "markup", "a C1 control", "text turned around", "cut within a character"])
 def test_odd_words(machine, journal, word):
-    """Of a journal from elsewhere: no picture is broken by them, and no terminal obeys them."""
+    """Text in a journal from elsewhere breaks no picture, and no terminal obeys it."""
     journal.entry(0, "stage-done", STAGE=word, DURATION_USEC=1000)
     journal.entry(1, "token-rejected", STAGE=word, ERROR=word, PRIORITY=3, MESSAGE=word * 50)
     picture = journal.status(machine, "--plot")
@@ -263,7 +263,7 @@ def test_odd_words(machine, journal, word):
 
 
 def test_many_stages(machine, journal):
-    """A request that was made again and again: what ended it is there."""
+    """A request that was repeated many times: the failure that ended it is shown."""
     for i in range(40):
         journal.done(i, "request", 0.5)
     found = last_join(journal.failure(100, "token-rejected", "request"), machine)
@@ -271,7 +271,7 @@ def test_many_stages(machine, journal):
     assert found["durationUsec"] >= 99 * SECOND
 
 
-def test_a_clock_that_was_behind_at_a_later_boot(machine, journal):
+def test_a_clock_that_is_behind_at_a_later_boot(machine, journal):
     joined(journal, at=100000)
     journal.text = journal.text.replace("_BOOT_ID=" + "b" * 32, "_BOOT_ID=" + "a" * 32)
     journal.entry(0, "already-joined", run="2").entry(1, "already-joined", run="2")
@@ -287,12 +287,12 @@ def test_an_empty_journal(machine, journal):
 
 def test_no_such_journal(machine, tmp_path):
     run = machine.status(f"--journal={tmp_path}/nowhere")
-    assert "The journal cannot be read: No such file or directory" in run.stdout
+    assert "Cannot read the journal: No such file or directory" in run.stdout
 
 
 @pytest.mark.parametrize("words, expected", [
-    (["--json", "--plot"], "'--json' and '--plot' exclude each other"), (["now"], "'now' after 'status' is one too many"),
-    (["--journal"], "'--journal' lacks its DIR"),
+    (["--json", "--plot"], "'--json' and '--plot' cannot be combined"), (["now"], "unexpected argument 'now'"),
+    (["--journal"], "'--journal' requires DIR"),
 ], ids=["two forms", "a word", "no folder"])
 def test_wrong_words(machine, words, expected):
     machine.status(*words).failed("usage", 64, expected)

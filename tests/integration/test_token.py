@@ -22,8 +22,7 @@ MALFORMED = [
     ("character that is none of them", b"abcdef.0123456789abcd-f"),
     ("blank before", b" " + TOKEN.encode()),
     ("blank after", TOKEN.encode() + b" "),
-    ("two newlines", TOKEN.encode() + b"\n\n"),
-    ("line end of another system", TOKEN.encode() + b"\r\n"),
+    ("a newline within", TOKEN.encode() + b"\r\n\n" + TOKEN.encode()),
     ("newline before", b"\n" + TOKEN.encode()),
     ("NUL after", TOKEN.encode() + b"\0"),
     ("byte order mark", b"\xef\xbb\xbf" + TOKEN.encode()),
@@ -59,6 +58,14 @@ def test_malformed(world, data):
     run = world.machine.join().failed("token-malformed", 65, "node-bootstrap.token")
     unquoted(run, data)
     untouched(world)
+
+
+@pytest.mark.parametrize("name", ["token", "tls-bootstrap-token"])
+@pytest.mark.parametrize("end, is_told", [("", False), ("\n", False), ("\r\n", True), ("\n\n", True), ("\r\n\r\n", True)], ids=ascii)
+def test_line_ends_after_it_are_ignored(world, name, end, is_told):
+    world.machine.set_credential(name, TOKEN + end)
+    run = world.machine.join().joined()
+    assert run.stderr.count(f"the credential 'node-bootstrap.{name}' ends with more than one newline, or with CRLF") == is_told
 
 
 def test_encrypted(world):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Somebody who holds a valid token, or a certificate of the cluster, and wants to be taken for the API server; and what is told while waiting."""
 
+import fcntl
+import glob
+import os
 import time
 from ipaddress import ip_address
 
@@ -51,6 +54,22 @@ def test_trust(played, case):
     played(case)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees the descriptors of a process that must not be dumped")
+def test_what_a_connection_trusts_cannot_be_changed(world):
+    """The memory files that libcurl reads again with each connection."""
+    seals = []
+
+    def look(request):
+        for path in glob.glob(f"/proc/{world.machine.current().pid}/fd/*"):
+            if os.readlink(path).startswith("/memfd:"):
+                with open(path, "rb") as file:
+                    seals.append(fcntl.fcntl(file, fcntl.F_GET_SEALS))
+
+    world.server.on("watch", look)
+    world.machine.join().joined()
+    assert seals and set(seals) == {fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL}
+
+
 def warnings(run, code):
     return sum(f": {code}: " in line for line in run.lines)
 
@@ -82,8 +101,8 @@ def test_reasons_that_take_turns_do_not_fill_the_journal(world):
 
 
 def test_the_last_word_says_that_it_was_tried_again(world):
-    world.cluster.tokens[TOKEN_ID] = apiserver.Token("another0another0")
-    run = world.machine.join(faketime="+0 x10").failed("signature-invalid", 76)
+    world.server.on("create", faults.unauthorized)
+    run = world.machine.join(faketime="+0 x10").failed("token-rejected", 77)
     assert run.lines[-2].endswith("; gave up after 30 s")
 
 
@@ -96,7 +115,7 @@ def test_the_address_that_does_not_answer_is_the_one_that_is_named(world):
 
 
 def test_a_new_cluster_that_is_down_does_not_keep_a_node_down(world):
-    """Other pins, nobody there, no timeout: the certificate from before is good, so the wait has an end (seen through a faster clock)."""
+    """Other pins, no server, no timeout: the present certificate is valid, so the wait ends (with a faster clock)."""
     for run in (world.machine.inspect(), world.machine.join(), world.machine.install()):
         assert run.exit == 0
     world.machine.configure(world.server, endpoints=[faults.dead_endpoint()], pins=[pki.CA("other").pin])
@@ -106,3 +125,10 @@ def test_a_new_cluster_that_is_down_does_not_keep_a_node_down(world):
     run = world.machine.join(faketime="+0 x20")
     assert run.exit == 0 and "joining anew failed" in run.stderr and time.monotonic() - begun < 60
     assert world.machine.install().exit == 0 and world.machine.target_names() == before
+
+
+def test_netrc_is_ignored(world):
+    """The endpoint would look into what is sent with cluster-info: see World.check()."""
+    (world.machine.path / ".netrc").write_text("machine 127.0.0.1 login somebody password hunter2hunter2\n")
+    world.machine.join(environment={"HOME": str(world.machine.path)}).joined()
+    assert all(b"Basic" not in connection.received for connection in world.server.connections)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways into the scripted cluster other than token and endpoints: documents, and cases that go through all three commands."""
+"""Join methods other than token and endpoints with the scripted cluster, and cases that run all commands of the unit."""
 
 import base64
 import json

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One cmocka test for each row of a table, under the row's own sentence. A row begins with `const char *name`. */
+/* One cmocka test for each row of a table, under the row's own sentence. A row begins with `const
+ * char *name`. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,9 @@ static size_t n_cases;
 static inline void case_add(const char *name, CMUnitTestFunction run, void *row) {
         if (n_cases == CASES_MAX)
                 abort();
-        case_list[n_cases++] = (struct CMUnitTest){ .name = name, .test_func = run, .initial_state = row };
+        case_list[n_cases++] = (struct CMUnitTest){ .name = name,
+                                                    .test_func = run,
+                                                    .initial_state = row };
 }
 
 /* `run` finds its row in *state. */

@@ -20,7 +20,8 @@ struct folder {
         int fd;
 };
 
-static inline int folder_remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
+static inline int folder_remove_one(const char *path, const struct stat *st, int type,
+                                    struct FTW *where) {
         return remove(path);
 }
 
@@ -37,7 +38,8 @@ static inline void folder_remove(struct folder *folder) {
 }
 
 /* `path` as it would be on the machine, with its folders. */
-static inline void folder_locate(const struct folder *folder, const char *path, char ret[static PATH_MAX]) {
+static inline void folder_locate(const struct folder *folder, const char *path,
+                                 char ret[static PATH_MAX]) {
         assert_true(snprintf(ret, PATH_MAX, "%s%s", folder->path, path) < PATH_MAX);
         for (char *slash = strchr(ret + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';

@@ -2,6 +2,8 @@
 """The root file system of the machines: a Debian from mmdebstrap, and over it what one session installs.
 
 The Debian tree is cached under a name that says what is in it, and is never written to: everything else is an overlay.
+
+    python3 -m harness.image SUITE      prints the path of another tree, which has what `tests/run` needs
 """
 
 import fcntl
@@ -10,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,12 +28,18 @@ KUBELET_FLAGS = (
     "--container-runtime=remote --container-runtime-endpoint=unix:///run/containerd/containerd.sock "
     "--enforce-node-allocatable="  # kubeadm takes an empty list out of config.yaml
 )
+PACKAGING = Path(__file__).parents[3] / "packaging"
 FILES = Path(__file__).parent / "files"
 MASKED = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer getty.target".split()
 
 
-def sources():
-    """This machine's own Debian sources."""
+def sources(suite):
+    """This machine's own Debian sources, which are for SUITE, as they are for another suite."""
+    def adapt(entry):
+        if suite == "sid":  # It has no updates.
+            entry = re.sub(rf" {SUITE}-\S+", "", entry)
+        return re.sub(rf"\b{SUITE}\b", suite, entry)
+
     found = []
     for path in sorted(Path("/etc/apt").glob("sources.list.d/*.sources")):
         found += [s for s in re.split(r"\n\s*\n", path.read_text()) if "debian-archive-keyring" in s]
@@ -38,13 +47,21 @@ def sources():
     for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt").glob("sources.list.d/*.list"))]:
         if path.exists():
             lines += [s for s in path.read_text().splitlines() if re.match(r"deb .*debian", s)]
-    return "\n\n".join(found) + "\n", "\n".join(lines) + "\n"
+    return ["\n".join(s + "\n" for s in map(adapt, entries) if re.search(rf"\b{suite}\b", s)) for entries in (found, lines)]
 
 
 def debian(suite=SUITE, packages=PACKAGES):
     """The cached Debian tree, made if it is not there yet."""
     key = hashlib.sha256(" ".join([suite, *sorted(packages)]).encode()).hexdigest()[:12]
     return cached(f"root-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", packages))
+
+
+def workshop(suite):
+    """The cached Debian tree in which all that packaging/dependencies installs is there."""
+    files = [PACKAGING / "dependencies", PACKAGING / "debian/control"]
+    key = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    hooks = (f"copy-in {PACKAGING} /", 'chroot "$1" /packaging/dependencies build test', 'rm -r "$1/packaging"')
+    return cached(f"workshop-{suite}-{key}", lambda root: mmdebstrap(root, suite, "minbase", [], hooks))
 
 
 def kernel(suite=SUITE):
@@ -72,13 +89,16 @@ def cached(name, make):
     return path
 
 
-def mmdebstrap(root, suite, variant, packages):
+def mmdebstrap(root, suite, variant, packages, hooks=()):
     lists = []
-    for text, kind in zip(sources(), ("sources", "list")):
+    for text, kind in zip(sources(suite), ("sources", "list")):
         if text.strip():
             lists.append(isolation.cache() / f".apt.{kind}")
             lists[-1].write_text(text)
-    subprocess.run(["mmdebstrap", "--quiet", f"--variant={variant}", "--include=" + ",".join(packages), suite, root, *lists], check=True)
+    # As this machine takes a copy of an archive that is not renewed.
+    valid = subprocess.run(["apt-config", "--format", '%f "%v";%n', "dump", "Acquire::Check-Valid-Until"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    options = [f"--variant={variant}", *(f"--aptopt={line}" for line in valid.splitlines()), *(f"--include={package}" for package in packages), *(f"--customize-hook={hook}" for hook in hooks)]
+    subprocess.run(["mmdebstrap", "--quiet", *options, suite, root, *lists], check=True, stdout=sys.stderr)
     for path in lists:
         path.unlink()
 
@@ -93,7 +113,7 @@ def debs(root, *packages):
             work = Path(work)
             for name in ("lists/partial", "archives/partial", "sources.d"):
                 (work / name).mkdir(parents=True)
-            for text, kind in zip(sources(), ("sources", "list")):
+            for text, kind in zip(sources(SUITE), ("sources", "list")):
                 (work / f"sources.d/debian.{kind}").write_text(text)
             options = {
                 "APT::Sandbox::User": "root", "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": work / "sources.d",
@@ -164,3 +184,7 @@ def chroot(root, *command):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    print(workshop(sys.argv[1]))

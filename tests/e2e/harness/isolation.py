@@ -72,6 +72,8 @@ def enter(work, before=lambda: None):
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("proc", "/proc", "proc")
     mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")
+    if os.path.isdir("/etc/kubernetes"):  # kubeadm reads what is there
+        mount("tmpfs", "/etc/kubernetes", "tmpfs", 0, "mode=0755")
     work.mkdir(parents=True, exist_ok=True)
     mount("tmpfs", str(work), "tmpfs", 0, "mode=0700")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

@@ -124,11 +124,10 @@ class Machine:
     # doing things inside
 
     def run(self, *command, check=True, timeout=PATIENCE, stdin=None):
-        """Runs a command inside, as root; returns what it said, both streams together."""
+        """Runs a command inside, as root; returns its output, both streams together. An exported journal holds binary fields."""
         done = subprocess.run(
-            ["nsenter", "--all", f"--target={self.leader}", "--wdns=/", "--", *command], text=True, input=stdin, timeout=timeout,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            env=ENVIRONMENT,
+            ["nsenter", "--all", f"--target={self.leader}", "--wdns=/", "--", *command], text=True, errors="surrogateescape",
+            input=stdin, timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env=ENVIRONMENT,
         )
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")

@@ -22,6 +22,12 @@ SHELL = {
     "/etc/systemd/system/shell@.service": "[Service]\nExecStart=-/bin/sh\nStandardInput=socket\nStandardError=inherit\n",
 }
 NETWORK = "[Match]\nName=en*\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
+# With this on the kernel command line, the label of a CD-ROM appears 8 s after the network is up. Within one rule udev would run PROGRAM
+# before IMPORT.
+LATE = "late_volumes"
+LATE_RULES = f"""SUBSYSTEM=="block", KERNEL=="sr*", ACTION=="add", IMPORT{{cmdline}}="{LATE}"
+ACTION=="add", ENV{{{LATE}}}=="?*", PROGRAM="/bin/sh -c 'until systemctl is-active network-online.target; do sleep 1; done; sleep 8'"
+"""
 # kubelet itself would take a minute to start on such a processor.
 RUNS = "kubelet runs:"
 KUBELET = f'#!/bin/sh\necho "{RUNS} $*" >/dev/ttyS0\nexec sleep infinity\n'
@@ -39,7 +45,7 @@ class Template:
         self.disk = Path(work) / "disk"
         where = Path(work) / "disk-root"
         root = image.overlay(where, kernel, *layers)
-        for name, text in {**SHELL, "/etc/systemd/network/vm.network": NETWORK}.items():
+        for name, text in {**SHELL, "/etc/systemd/network/vm.network": NETWORK, "/etc/udev/rules.d/00-late.rules": LATE_RULES}.items():
             (root / name.lstrip("/")).write_text(text)
         (root / "usr/bin/kubelet").write_text(KUBELET)
         (root / "usr/bin/kubelet").chmod(0o755)

@@ -30,8 +30,8 @@ static void backoff_doubles_up_to_the_cap_within_its_spread(void **state) {
                 uint64_t found = nb_backoff_ms(cases[i].attempt, 200, 5000, cases[i].random);
 
                 if (found != cases[i].expected)
-                        fail_msg("%s: %llu, expected %llu", cases[i].name, (unsigned long long)found,
-                                 (unsigned long long)cases[i].expected);
+                        fail_msg("%s: %llu, expected %llu", cases[i].name,
+                                 (unsigned long long)found, (unsigned long long)cases[i].expected);
         }
 }
 

@@ -27,14 +27,19 @@ static const struct {
 
 static void vectors_both_ways(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(vectors); i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer standard = NB_BUFFER_INIT(64), url = NB_BUFFER_INIT(64),
-                                                           back = NB_BUFFER_INIT(64), back_url = NB_BUFFER_INIT(64);
+                _cleanup_(nb_buffer_done) struct nb_buffer standard = NB_BUFFER_INIT(64),
+                                                           url = NB_BUFFER_INIT(64),
+                                                           back = NB_BUFFER_INIT(64),
+                                                           back_url = NB_BUFFER_INIT(64);
                 size_t len = strlen(vectors[i].bytes);
 
                 assert_int_equal(nb_base64_encode(vectors[i].bytes, len, &standard), 0);
                 assert_int_equal(nb_base64url_encode(vectors[i].bytes, len, &url), 0);
-                assert_int_equal(nb_base64_decode(vectors[i].base64, strlen(vectors[i].base64), &back), 0);
-                assert_int_equal(nb_base64url_decode(vectors[i].base64url, strlen(vectors[i].base64url), &back_url), 0);
+                assert_int_equal(
+                        nb_base64_decode(vectors[i].base64, strlen(vectors[i].base64), &back), 0);
+                assert_int_equal(nb_base64url_decode(vectors[i].base64url,
+                                                     strlen(vectors[i].base64url), &back_url),
+                                 0);
                 assert_int_equal(back.len, len);
                 assert_int_equal(back_url.len, len);
                 if (len == 0)
@@ -50,14 +55,10 @@ static void what_is_not_exactly_base64_is_refused(void **state) {
         static const struct {
                 const char *name, *text;
         } cases[] = {
-                { "no padding", "Zg" },
-                { "half of the padding", "Zg=" },
-                { "padding inside", "Zg==Zm9v" },
-                { "too much padding", "Z===" },
-                { "only padding", "====" },
-                { "bits after the last byte", "Zh==" },
-                { "a line end", "Zm9v\n" },
-                { "a space", "Zm 9v" },
+                { "no padding", "Zg" },           { "half of the padding", "Zg=" },
+                { "padding inside", "Zg==Zm9v" }, { "too much padding", "Z===" },
+                { "only padding", "====" },       { "bits after the last byte", "Zh==" },
+                { "a line end", "Zm9v\n" },       { "a space", "Zm 9v" },
                 { "the other alphabet", "-_--" },
         };
 

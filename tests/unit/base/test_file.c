@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,14 +32,15 @@ static int setup(void **state) {
         return 0;
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
+        return remove(path);
+}
+
 static int teardown(void **state) {
         struct folder *folder = *state;
-        static const char *const names[] = { "a", "b", ".a.tmp", "link", "fifo", "target" };
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                (void)unlinkat(folder->fd, names[i], 0);
         close(folder->fd);
-        assert_int_equal(rmdir(folder->path), 0);
+        assert_int_equal(nftw(folder->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
         free(folder);
         return 0;
 }
@@ -126,12 +128,22 @@ static void removing_what_is_not_there_is_fine(void **state) {
         assert_int_equal(faccessat(folder->fd, "a", F_OK, 0), -1);
 }
 
+/* valgrind does not know openat2(2), without which nothing can be opened below a root. */
+static void skip_without_lookup(const struct folder *folder) {
+        int fd = nb_path_open(folder->fd, "/", O_RDONLY | O_DIRECTORY);
+
+        if (fd == -ENOSYS)
+                skip();
+        close(fd);
+}
+
 static void folders_are_made_with_their_mode(void **state) {
         struct folder *folder = *state;
         char path[128];
         int fd;
 
-        (void)snprintf(path, sizeof(path), "%s//b/c/d/", folder->path);
+        skip_without_lookup(folder);
+        (void)snprintf(path, sizeof(path), "%s//b/c/d", folder->path);
         assert_int_equal(nb_folder_make(NULL, path, 0700, &fd), 0);
         close(fd);
         assert_int_equal(mode_of(folder->fd, "b"), 0755);
@@ -140,7 +152,8 @@ static void folders_are_made_with_their_mode(void **state) {
         assert_int_equal(nb_folder_make(folder->path, "/b/c/d", 0755, &fd), 0);
         close(fd);
         assert_int_equal(mode_of(folder->fd, "b/c/d"), 0700);
-        for (const char *const *name = (const char *const[]){ "b/c/d", "b/c", "b", NULL }; *name; name++)
+        for (const char *const *name = (const char *const[]){ "b/c/d", "b/c", "b", NULL }; *name;
+             name++)
                 assert_int_equal(unlinkat(folder->fd, *name, AT_REMOVEDIR), 0);
 }
 
@@ -149,10 +162,12 @@ static void folders_of_an_image_stay_in_it(void **state) {
         char path[128];
         int fd;
 
+        skip_without_lookup(folder);
         assert_int_equal(mkdirat(folder->fd, "b", 0700), 0);
         assert_int_equal(symlinkat("/tmp", folder->fd, "link"), 0);
-        assert_int_equal(nb_folder_make(folder->path, "/link", 0755, &fd), -ENOTDIR);
-        assert_int_equal(nb_folder_make(folder->path, "/link/node-bootstrap-made-this", 0755, &fd), -ENOTDIR);
+        assert_int_equal(nb_folder_make(folder->path, "/link", 0755, &fd), -ELOOP);
+        assert_int_equal(nb_folder_make(folder->path, "/link/node-bootstrap-made-this", 0755, &fd),
+                         -ELOOP);
         assert_int_equal(access("/tmp/node-bootstrap-made-this", F_OK), -1);
         assert_int_equal(nb_folder_make("/nowhere/at/all", "/b", 0755, &fd), -ENOENT);
         /* On a machine that runs, links are its administrator's. */
@@ -173,7 +188,50 @@ static void paths_are_split_at_their_last_component(void **state) {
         assert_string_equal(folder, "/");
         assert_int_equal(nb_path_split("c", folder, sizeof(folder), &name), -EINVAL);
         assert_int_equal(nb_path_split("/a/", folder, sizeof(folder), &name), -EINVAL);
-        assert_int_equal(nb_path_split("/longer/than/sixteen/c", folder, sizeof(folder), &name), -ENAMETOOLONG);
+        assert_int_equal(nb_path_split("/longer/than/sixteen/c", folder, sizeof(folder), &name),
+                         -ENAMETOOLONG);
+}
+
+/* A file, a folder and a link to another folder, `depth` folders down in "a". */
+static void plant(const struct folder *folder, unsigned depth) {
+        int fd = folder->fd;
+
+        assert_int_equal(mkdirat(fd, "a", 0700), 0);
+        fd = openat(fd, "a", O_RDONLY | O_DIRECTORY);
+        for (unsigned i = 1; i < depth; i++) {
+                int below_fd;
+
+                assert_int_equal(mkdirat(fd, "d", 0700), 0);
+                below_fd = openat(fd, "d", O_RDONLY | O_DIRECTORY);
+                close(fd);
+                fd = below_fd;
+        }
+        assert_int_equal(nb_file_write(fd, "file", 0600, "x", 1), 0);
+        assert_int_equal(mkdirat(fd, "folder", 0700), 0);
+        assert_int_equal(symlinkat(folder->path, fd, "link"), 0);
+        close(fd);
+}
+
+static void clearing_removes_whatever_is_there(void **state) {
+        struct folder *folder = *state;
+
+        assert_int_equal(nb_file_clear(folder->fd, "a"), 0);
+        assert_int_equal(nb_file_write(folder->fd, "target", 0600, "x", 1), 0);
+        plant(folder, 5);
+        assert_int_equal(nb_file_clear(folder->fd, "a"), 0);
+        assert_int_equal(faccessat(folder->fd, "a", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+        assert_int_equal(symlinkat("target", folder->fd, "link"), 0);
+        assert_int_equal(nb_file_clear(folder->fd, "link"), 0);
+        assert_int_equal(faccessat(folder->fd, "link", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+        assert_int_equal(faccessat(folder->fd, "target", F_OK, 0), 0);
+}
+
+static void clearing_frees_a_name_that_cannot_be_removed(void **state) {
+        struct folder *folder = *state;
+
+        plant(folder, 20);
+        assert_int_equal(nb_file_clear(folder->fd, "a"), 0);
+        assert_int_equal(faccessat(folder->fd, "a", F_OK, AT_SYMLINK_NOFOLLOW), -1);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -186,6 +244,8 @@ int main(void) {
                 TEST(reading_stops_at_the_ceiling),
                 TEST(creating_never_replaces),
                 TEST(removing_what_is_not_there_is_fine),
+                TEST(clearing_removes_whatever_is_there),
+                TEST(clearing_frees_a_name_that_cannot_be_removed),
                 TEST(folders_are_made_with_their_mode),
                 TEST(folders_of_an_image_stay_in_it),
                 cmocka_unit_test(paths_are_split_at_their_last_component),

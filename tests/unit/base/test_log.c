@@ -20,12 +20,13 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
-#include "base/console.h"
 #include "base/log.h"
+#include "base/terminal.h"
 
 #define STUCK_LINES 2000 /* more than a terminal holds */
 
-static char journal[8192]; /* the entries, each field on a line, and an empty line behind each entry */
+static char
+        journal[8192]; /* the entries, each field on a line, and an empty line behind each entry */
 static unsigned n_entries;
 
 /* In the place of libsystemd's. */
@@ -34,7 +35,8 @@ int sd_journal_sendv(const struct iovec *fields, int n) {
 
         n_entries++;
         for (int i = 0; i < n; i++)
-                len += (size_t)snprintf(journal + len, sizeof(journal) - len, "%.*s\n", (int)fields[i].iov_len, (const char *)fields[i].iov_base);
+                len += (size_t)snprintf(journal + len, sizeof(journal) - len, "%.*s\n",
+                                        (int)fields[i].iov_len, (const char *)fields[i].iov_base);
         (void)snprintf(journal + len, sizeof(journal) - len, "\n");
         if (n_entries > 8)
                 journal[0] = '\0';
@@ -73,13 +75,16 @@ static void announce(int stream) {
         char text[64];
 
         assert_int_equal(fstat(stream, &st), 0);
-        (void)snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+        (void)snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev,
+                       (unsigned long long)st.st_ino);
         assert_int_equal(setenv("JOURNAL_STREAM", text, true), 0);
 }
 
 /* What the program logs with these two, of which `stream` is the journal's; -1: neither. */
 static void run(int out, int err, int stream) {
-        const struct nb_failure f = { .code = NB_TOKEN_UNKNOWN, .http_status = 404, .detail = "no such token" };
+        const struct nb_failure f = { .code = NB_TOKEN_UNKNOWN,
+                                      .http_status = 404,
+                                      .detail = "no such token" };
 
         if (stream >= 0)
                 announce(stream);
@@ -104,7 +109,8 @@ static void assert_journal(void) {
 }
 
 static void assert_lines(int fd) {
-        static const char expected[] = "tester: all is well\ntester: token-unknown: no such token\n  ";
+        static const char expected[] =
+                "tester: all is well\ntester: token-unknown: no such token\n  ";
         char text[4096] = "";
         ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
@@ -192,7 +198,10 @@ static void stuck_console_holds_nothing_up(void **state) {
         assert_int_equal(openpty(&master, &terminal, NULL, NULL, NULL), 0);
         run(stream, terminal, stream);
         for (unsigned i = 0; i < STUCK_LINES; i++)
-                nb_log(LOG_INFO, NB_NONE, "a line that nobody reads: %u, and it is as long as such lines are wont to be", i);
+                nb_log(LOG_INFO, NB_NONE,
+                       "a line that nobody reads: %u, and it is as long as such lines are wont to "
+                       "be",
+                       i);
         assert_int_equal(n_entries, 3 + STUCK_LINES);
         assert_empty(stream);
         (void)close(stream);
@@ -221,16 +230,54 @@ static void slow_console_gets_every_byte(void **state) {
         (void)close(ends[0]);
 }
 
+static void remedy_with(const char *endpoint, char *ret, size_t size) {
+        FILE *stream = fmemopen(ret, size, "w");
+
+        assert_non_null(stream);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", endpoint);
+        nb_log_print_remedy(stream, NB_ENDPOINT_UNREACHABLE);
+        nb_log_field(NB_FIELD_ENDPOINT, NULL);
+        assert_int_equal(fclose(stream), 0);
+}
+
+/* `status` and `setup` take the values from the journal, where somebody who took `join` over can
+ * write. */
+static void remedy_is_no_command_of_somebody_else(void **state) {
+        static const char *const good[] = { "10.0.0.1:6443", "[fd00::1]:6443",
+                                            "kube-api.example.com:443" },
+                                 *const bad[] = { "x;id",    "x$(id)",  "x`id`",
+                                                  "x|id",    "x&id",    "x >/etc/passwd",
+                                                  "x' id '", "x\"id\"", "x#",
+                                                  "x\\" };
+        char text[1024];
+
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+                remedy_with(good[i], text, sizeof(text));
+                assert_non_null(strstr(text, good[i]));
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                remedy_with(bad[i], text, sizeof(text));
+                assert_null(strstr(text, bad[i]));
+                assert_non_null(strstr(text, "https://<ENDPOINT>/"));
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(journal_alone_where_stderr_is_its_stream, setup, teardown),
-                cmocka_unit_test_setup_teardown(journal_alone_where_stdout_is_another_stream, setup, teardown),
-                cmocka_unit_test_setup_teardown(both_where_stdout_alone_is_its_stream, setup, teardown),
+                cmocka_unit_test_setup_teardown(journal_alone_where_stderr_is_its_stream, setup,
+                                                teardown),
+                cmocka_unit_test_setup_teardown(journal_alone_where_stdout_is_another_stream, setup,
+                                                teardown),
+                cmocka_unit_test_setup_teardown(both_where_stdout_alone_is_its_stream, setup,
+                                                teardown),
                 cmocka_unit_test_setup_teardown(stderr_alone_without_a_journal, setup, teardown),
-                cmocka_unit_test_setup_teardown(stderr_alone_where_neither_is_the_stream, setup, teardown),
-                cmocka_unit_test_setup_teardown(terminal_of_a_person_stays_as_it_is, setup, teardown),
+                cmocka_unit_test_setup_teardown(stderr_alone_where_neither_is_the_stream, setup,
+                                                teardown),
+                cmocka_unit_test_setup_teardown(terminal_of_a_person_stays_as_it_is, setup,
+                                                teardown),
                 cmocka_unit_test_setup_teardown(stuck_console_holds_nothing_up, setup, teardown),
                 cmocka_unit_test(slow_console_gets_every_byte),
+                cmocka_unit_test(remedy_is_no_command_of_somebody_else),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

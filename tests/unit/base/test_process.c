@@ -15,7 +15,8 @@
 
 #define LARGE ((size_t)256 * 1024) /* more than a pipe holds */
 
-static int run(const char *script, const void *input, size_t len, struct nb_secret *output, struct nb_process_result *result) {
+static int run(const char *script, const void *input, size_t len, struct nb_secret *output,
+               struct nb_process_result *result) {
         const char *const argv[] = { "sh", "-c", script, NULL };
 
         return nb_process_run(argv, input, len, output, result);
@@ -37,7 +38,9 @@ static void tells_status_and_last_line(void **state) {
 static void keeps_the_last_line_of_many(void **state) {
         struct nb_process_result result;
 
-        assert_int_equal(run("i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done", NULL, 0, NULL, &result), 0);
+        assert_int_equal(run("i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done",
+                             NULL, 0, NULL, &result),
+                         0);
         assert_string_equal(result.error, "line 1999");
 }
 
@@ -94,7 +97,9 @@ static void gives_it_no_signal_mask_and_no_environment(void **state) {
         assert_int_equal(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
         assert_int_equal(setenv("NB_TEST", "1", 1), 0);
         assert_int_equal(nb_secret_init(&output, 4096), 0);
-        assert_int_equal(run("grep SigBlk /proc/self/status; echo ${NB_TEST-unset}", NULL, 0, &output, &result), 0);
+        assert_int_equal(run("grep SigBlk /proc/self/status; echo ${NB_TEST-unset}", NULL, 0,
+                             &output, &result),
+                         0);
         assert_string_equal(output.data, "SigBlk:\t0000000000000000\nunset\n");
         assert_int_equal(run("kill -PIPE $$", NULL, 0, NULL, &result), 0);
         assert_int_equal(result.status, 128 + SIGPIPE);

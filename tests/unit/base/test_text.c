@@ -57,15 +57,18 @@ static struct line_case lines[] = {
         { "copied as it is", TEXT("Forbidden: n\xc3\xb6"), 32, "Forbidden: n\xc3\xb6" },
         { "cut to the size", TEXT("abcdef"), 4, "abc" },
         { "cut before a character that does not fit", TEXT("ab\xe2\x82\xac"), 5, "ab" },
-        { "controls become spaces", TEXT("a\nb\x1b[2Jc\x7f"
-                                         "d\xc2\x9b"
-                                         "e"),
+        { "controls become spaces",
+          TEXT("a\nb\x1b[2Jc\x7f"
+               "d\xc2\x9b"
+               "e"),
           32, "a b [2Jc d e" },
-        { "line ends of Unicode become spaces", TEXT("a\xe2\x80\xa8"
-                                                     "b"),
+        { "line ends of Unicode become spaces",
+          TEXT("a\xe2\x80\xa8"
+               "b"),
           32, "a b" },
-        { "what is not UTF-8 becomes question marks", TEXT("a\xff\xfe"
-                                                           "b"),
+        { "what is not UTF-8 becomes question marks",
+          TEXT("a\xff\xfe"
+               "b"),
           32, "a??b" },
         { "a NUL becomes a space", TEXT("a\0b"), 32, "a b" },
         { "nothing", TEXT(""), 32, "" },
@@ -94,8 +97,9 @@ static struct printable_case printables[] = {
         { "a tab is not", "a\tb", false },
         { "a newline is not", "a\n", false },
         { "an escape sequence is not", "\x1b[31m", false },
-        { "one of eight bits is not", "\xc2\x9b"
-                                      "31m",
+        { "one of eight bits is not",
+          "\xc2\x9b"
+          "31m",
           false },
         { "what is not UTF-8 is not", "\xff", false },
         { "a byte order mark is not", "\xef\xbb\xbf", false },
@@ -120,10 +124,14 @@ static struct quote_case quotes[] = {
         { "quoted as it is", "a b", "'a b'" },
         { "nothing is quoted", "", "''" },
         { "of a long line of several words the first",
-          "curl -sfL https://get.k3s.io | K3S_URL=https://10.0.0.1:6443 K3S_TOKEN=d41d8cd98f00b204e9800998ecf8427e sh -s - agent", "'curl\u2026' (117 bytes)" },
+          "curl -sfL https://get.k3s.io | K3S_URL=https://10.0.0.1:6443 "
+          "K3S_TOKEN=d41d8cd98f00b204e9800998ecf8427e sh -s - agent",
+          "'curl\u2026' (117 bytes)" },
         { "the longest that is quoted whole", NINETY_SIX, "'" NINETY_SIX "'" },
-        { "the middle is left out", NINETY_SIX "  -", "'" TEN TEN TEN TEN TEN "012345\u2026789" TEN TEN "012345  -' (99 bytes)" },
-        { "cut between characters", TEN TEN TEN TEN TEN "01234\u00e9\u00e9\u00e9" TEN TEN TEN "012345678901\u00e9",
+        { "the middle is left out", NINETY_SIX "  -",
+          "'" TEN TEN TEN TEN TEN "012345\u2026789" TEN TEN "012345  -' (99 bytes)" },
+        { "cut between characters",
+          TEN TEN TEN TEN TEN "01234\u00e9\u00e9\u00e9" TEN TEN TEN "012345678901\u00e9",
           "'" TEN TEN TEN TEN TEN "01234\u2026234567890123456789012345678901\u00e9' (105 bytes)" },
 };
 

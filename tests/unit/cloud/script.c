@@ -17,21 +17,25 @@ static pthread_t thread;
 
 static void complain(const char *expected, const char *found) {
         if (!complaint[0])
-                (void)snprintf(complaint, sizeof(complaint), "expected '%s', found '%.200s'", expected ? expected : "nothing", found);
+                (void)snprintf(complaint, sizeof(complaint), "expected '%s', found '%.200s'",
+                               expected ? expected : "nothing", found);
 }
 
 static void answer(int fd, const char *request, const struct exchange *exchange) {
         char head[256];
         int n;
 
-        if (!exchange->request || strncmp(request, exchange->request, strlen(exchange->request)) != 0)
+        if (!exchange->request ||
+            strncmp(request, exchange->request, strlen(exchange->request)) != 0)
                 complain(exchange->request, request);
         else if (exchange->header && !strstr(request, exchange->header))
                 complain(exchange->header, request);
         if (!exchange->request)
                 return;
-        n = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n", exchange->status, strlen(exchange->body));
-        if (send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_MORE) < 0 || send(fd, exchange->body, strlen(exchange->body), MSG_NOSIGNAL) < 0)
+        n = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n",
+                     exchange->status, strlen(exchange->body));
+        if (send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_MORE) < 0 ||
+            send(fd, exchange->body, strlen(exchange->body), MSG_NOSIGNAL) < 0)
                 complain("a client that listens", "none");
 }
 
@@ -64,7 +68,8 @@ static void *serve(void *userdata) {
 }
 
 void script_start(const struct exchange *exchanges, char ret_address[static SCRIPT_ADDRESS_SIZE]) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        struct sockaddr_in address = { .sin_family = AF_INET,
+                                       .sin_addr = { htonl(INADDR_LOOPBACK) } };
         socklen_t len = sizeof(address);
 
         script = exchanges;

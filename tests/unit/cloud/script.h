@@ -9,7 +9,8 @@
 #define SCRIPT_MAX 10
 #define OK "200 OK"
 
-/* One request that is expected, by how it begins and a part of its headers (NULL for any), and the answer. The last one has no request. */
+/* One request that is expected, by how it begins and a part of its headers (NULL for any), and the
+ * answer. The last one has no request. */
 struct exchange {
         const char *request, *header;
         const char *status, *body;

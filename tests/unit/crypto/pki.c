@@ -51,13 +51,16 @@ static void take_key(struct pki_cert *cert, const struct pki_options *o) {
         }
         MUST(gnutls_x509_privkey_init(&cert->key));
         if (o->key_pem) {
-                gnutls_datum_t pem = { (unsigned char *)(uintptr_t)o->key_pem, (unsigned)strlen(o->key_pem) };
+                gnutls_datum_t pem = { (unsigned char *)(uintptr_t)o->key_pem,
+                                       (unsigned)strlen(o->key_pem) };
 
                 MUST(gnutls_x509_privkey_import(cert->key, &pem, GNUTLS_X509_FMT_PEM));
         } else if (o->is_rsa)
                 MUST(gnutls_x509_privkey_generate(cert->key, GNUTLS_PK_RSA, 2048, 0));
         else
-                MUST(gnutls_x509_privkey_generate(cert->key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0));
+                MUST(gnutls_x509_privkey_generate(cert->key, GNUTLS_PK_ECDSA,
+                                                  GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1),
+                                                  0));
 }
 
 struct pki_cert pki_make(const struct pki_options *o) {
@@ -71,17 +74,21 @@ struct pki_cert pki_make(const struct pki_options *o) {
         serial[3]++;
         MUST(gnutls_x509_crt_set_serial(cert.crt, serial, sizeof(serial)));
         set_dn(cert.crt, o->dn);
-        MUST(gnutls_x509_crt_set_activation_time(cert.crt, o->not_before ? o->not_before : PKI_NOW - 300));
-        MUST(gnutls_x509_crt_set_expiration_time(cert.crt, o->not_after ? o->not_after : PKI_NOW + 365 * PKI_DAY));
+        MUST(gnutls_x509_crt_set_activation_time(cert.crt,
+                                                 o->not_before ? o->not_before : PKI_NOW - 300));
+        MUST(gnutls_x509_crt_set_expiration_time(cert.crt, o->not_after ? o->not_after
+                                                                        : PKI_NOW + 365 * PKI_DAY));
         MUST(gnutls_x509_crt_set_key(cert.crt, cert.key));
         MUST(gnutls_x509_crt_set_basic_constraints(cert.crt, o->is_ca, -1));
-        MUST(gnutls_x509_crt_set_key_usage(cert.crt, o->is_ca ? GNUTLS_KEY_KEY_CERT_SIGN : GNUTLS_KEY_DIGITAL_SIGNATURE));
+        MUST(gnutls_x509_crt_set_key_usage(cert.crt, o->is_ca ? GNUTLS_KEY_KEY_CERT_SIGN
+                                                              : GNUTLS_KEY_DIGITAL_SIGNATURE));
         if (o->purpose)
                 MUST(gnutls_x509_crt_set_key_purpose_oid(cert.crt, o->purpose, 0));
         if (o->authority)
-                MUST(gnutls_x509_crt_set_authority_key_id(cert.crt, o->authority, strlen(o->authority)));
-        MUST(gnutls_x509_crt_sign2(cert.crt, o->issuer ? o->issuer->crt : cert.crt, o->issuer ? o->issuer->key : cert.key,
-                                   GNUTLS_DIG_SHA256, 0));
+                MUST(gnutls_x509_crt_set_authority_key_id(cert.crt, o->authority,
+                                                          strlen(o->authority)));
+        MUST(gnutls_x509_crt_sign2(cert.crt, o->issuer ? o->issuer->crt : cert.crt,
+                                   o->issuer ? o->issuer->key : cert.key, GNUTLS_DIG_SHA256, 0));
         MUST(gnutls_x509_crt_export2(cert.crt, GNUTLS_X509_FMT_PEM, &out));
         cert.pem = to_string(&out);
         MUST(gnutls_x509_privkey_export2(cert.key, GNUTLS_X509_FMT_PEM, &out));

@@ -23,7 +23,8 @@ struct pki_cert {
 };
 
 struct pki_options {
-        const char *dn;                /* as it is to stand, e.g. "O=system:nodes,CN=system:node:a": first attribute first */
+        const char *dn; /* as it is to stand, e.g. "O=system:nodes,CN=system:node:a": first
+                           attribute first */
         const struct pki_cert *issuer; /* NULL: signs itself */
         const struct pki_cert *key_of; /* the subject's key is that one's; NULL: a new one */
         const char *key_pem;           /* or this one */

@@ -35,12 +35,13 @@ static int select_ca(const void *input) {
         int r;
 
         memset(pins, 0, sizeof(pins));
-        r = nb_ca_select(input, strlen(input), (const uint8_t(*)[NB_SHA256_SIZE])pins, 1, NB_CA_PINNED, NB_HANDOFF_MALFORMED,
-                         NB_HANDOFF_UNTRUSTED, &pem, &selection, &f);
+        r = nb_ca_select(input, strlen(input), (const uint8_t(*)[NB_SHA256_SIZE])pins, 1,
+                         NB_CA_PINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, &selection,
+                         &f);
         if (r == -EKEYREJECTED && f.code == NB_HANDOFF_UNTRUSTED) {
                 nb_failure_clear(&f);
-                r = nb_ca_select(input, strlen(input), NULL, 0, NB_CA_ALL_UNPINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem,
-                                 &selection, &f);
+                r = nb_ca_select(input, strlen(input), NULL, 0, NB_CA_ALL_UNPINNED,
+                                 NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, &selection, &f);
         }
         nb_buffer_done(&pem);
         assert_int_equal(f.code, r < 0 ? NB_INTERNAL : NB_NONE);
@@ -59,7 +60,8 @@ static int renew_ca(const void *input) {
         struct nb_failure f = { 0 };
         int r;
 
-        r = nb_ca_renew(root.pem, strlen(root.pem), input, strlen(input), NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL, &f);
+        r = nb_ca_renew(root.pem, strlen(root.pem), input, strlen(input), NB_HANDOFF_MALFORMED,
+                        NB_HANDOFF_UNTRUSTED, &pem, NULL, &f);
         nb_buffer_done(&pem);
         assert_int_equal(f.code, r < 0 ? NB_INTERNAL : NB_NONE);
         return r < 0 ? r : 0;
@@ -80,7 +82,8 @@ static int hash_of_bundle(const void *input) {
 
         r = nb_ca_hash_k3s(input, strlen(input), hash);
         if (r >= 0)
-                r = nb_ca_select_k3s(input, strlen(input), hash, NB_CA_PINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL, &f);
+                r = nb_ca_select_k3s(input, strlen(input), hash, NB_CA_PINNED, NB_HANDOFF_MALFORMED,
+                                     NB_HANDOFF_UNTRUSTED, &pem, NULL, &f);
         nb_buffer_done(&pem);
         return r;
 }
@@ -126,7 +129,8 @@ int main(void) {
 
         root = pki_make(&(struct pki_options){ .dn = "CN=root", .is_ca = true });
         other = pki_make(&(struct pki_options){ .dn = "CN=other", .is_ca = true });
-        leaf = pki_make(&(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &root });
+        leaf = pki_make(
+                &(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &root });
         CASE(certificates);
         CASE(selection);
         CASE(renewal);

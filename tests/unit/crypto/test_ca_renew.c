@@ -24,9 +24,11 @@ static void make_certs(void) {
         certs[OLD] = pki_make(&(struct pki_options){ .dn = "CN=kubernetes", .is_ca = true });
         certs[NEW] = pki_make(&(struct pki_options){ .dn = "CN=kubernetes", .is_ca = true });
         certs[NEWER] = pki_make(&(struct pki_options){ .dn = "CN=kubernetes", .is_ca = true });
-        certs[RENEWED] = pki_make(&(struct pki_options){ .dn = "CN=renewed", .is_ca = true, .key_of = &certs[OLD] });
+        certs[RENEWED] = pki_make(
+                &(struct pki_options){ .dn = "CN=renewed", .is_ca = true, .key_of = &certs[OLD] });
         certs[LEAF] = pki_make(&(struct pki_options){ .dn = "CN=leaf", .issuer = &certs[OLD] });
-        certs[LEAF_OF_KEY] = pki_make(&(struct pki_options){ .dn = "CN=leaf", .key_of = &certs[OLD] });
+        certs[LEAF_OF_KEY] = pki_make(
+                &(struct pki_options){ .dn = "CN=leaf", .key_of = &certs[OLD] });
 }
 
 static struct renew_case {
@@ -48,8 +50,18 @@ static struct renew_case {
         { "a leaf in the file that is there", { LEAF, OLD }, { OLD }, 0, NB_NONE, { OLD } },
         { "another one in one step", { OLD }, { NEW }, -1, NB_CA_PIN_MISMATCH, { END } },
         { "both are others", { OLD, NEW }, { NEWER }, -1, NB_CA_PIN_MISMATCH, { END } },
-        { "one that the old one has issued is no CA", { OLD }, { OLD, LEAF }, -1, NB_CA_PIN_MISMATCH, { END } },
-        { "the trusted key in what is no CA", { OLD }, { LEAF_OF_KEY, NEW }, -1, NB_CA_PIN_MISMATCH, { END } },
+        { "one that the old one has issued is no CA",
+          { OLD },
+          { OLD, LEAF },
+          -1,
+          NB_CA_PIN_MISMATCH,
+          { END } },
+        { "the trusted key in what is no CA",
+          { OLD },
+          { LEAF_OF_KEY, NEW },
+          -1,
+          NB_CA_PIN_MISMATCH,
+          { END } },
         { "nothing", { OLD }, { END }, -1, NB_CLUSTER_INFO_UNACCEPTABLE, { END } },
         { "nothing there", { END }, { OLD }, -1, NB_REFRESH_INAPPLICABLE, { END } },
         { "no CA there", { LEAF }, { OLD, LEAF }, -1, NB_REFRESH_INAPPLICABLE, { END } },
@@ -72,7 +84,8 @@ static void renews(void **state) {
         int r;
 
         assert_int_equal(nb_buffer_append_string(&pem, "before\n"), 0);
-        r = nb_ca_renew(present, strlen(present), newer, strlen(newer), NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem, &selection, &f);
+        r = nb_ca_renew(present, strlen(present), newer, strlen(newer),
+                        NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem, &selection, &f);
         assert_int_equal(f.code, c->code);
         assert_int_equal(r < 0 ? -1 : r, c->expected);
         assert_string_equal(pem.data + strlen("before\n"), expected);

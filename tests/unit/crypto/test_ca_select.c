@@ -30,15 +30,20 @@ enum {
 static struct pki_cert certs[N_CERTS];
 
 static int make_certs(void **state) {
-        struct pki_cert false_root = pki_make(&(struct pki_options){ .dn = "CN=root", .is_ca = true });
+        struct pki_cert false_root = pki_make(
+                &(struct pki_options){ .dn = "CN=root", .is_ca = true });
 
         certs[ROOT] = pki_make(&(struct pki_options){ .dn = "CN=root", .is_ca = true });
-        certs[INTERMEDIATE] = pki_make(&(struct pki_options){ .dn = "CN=intermediate", .is_ca = true, .issuer = &certs[ROOT] });
-        certs[DEEPER] = pki_make(&(struct pki_options){ .dn = "CN=deeper", .is_ca = true, .issuer = &certs[INTERMEDIATE] });
+        certs[INTERMEDIATE] = pki_make(&(struct pki_options){
+                .dn = "CN=intermediate", .is_ca = true, .issuer = &certs[ROOT] });
+        certs[DEEPER] = pki_make(&(struct pki_options){
+                .dn = "CN=deeper", .is_ca = true, .issuer = &certs[INTERMEDIATE] });
         certs[OTHER] = pki_make(&(struct pki_options){ .dn = "CN=other", .is_ca = true });
-        certs[RENEWED] = pki_make(&(struct pki_options){ .dn = "CN=root", .is_ca = true, .key_of = &certs[ROOT] });
+        certs[RENEWED] = pki_make(
+                &(struct pki_options){ .dn = "CN=root", .is_ca = true, .key_of = &certs[ROOT] });
         certs[LEAF] = pki_make(&(struct pki_options){ .dn = "CN=leaf", .issuer = &certs[ROOT] });
-        certs[IMPOSTOR] = pki_make(&(struct pki_options){ .dn = "CN=impostor", .is_ca = true, .issuer = &false_root });
+        certs[IMPOSTOR] = pki_make(
+                &(struct pki_options){ .dn = "CN=impostor", .is_ca = true, .issuer = &false_root });
         pki_done(&false_root);
         return 0;
 }
@@ -52,7 +57,8 @@ static int free_certs(void **state) {
 static void pin_of(const struct pki_cert *cert, uint8_t ret[static NB_SHA256_SIZE]) {
         struct nb_certificates *certificates = NULL;
 
-        assert_int_equal(nb_certificates_parse(cert->pem, strlen(cert->pem), false, &certificates), 0);
+        assert_int_equal(nb_certificates_parse(cert->pem, strlen(cert->pem), false, &certificates),
+                         0);
         assert_int_equal(nb_certificate_pin(certificates, 0, ret), 0);
         nb_certificates_free(certificates);
 }
@@ -88,8 +94,9 @@ static void run_case(const struct ca_case *c) {
                 pin_of(&certs[c->pins[n_pins]], pins[n_pins]);
                 n_pins++;
         }
-        r = nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pins, n_pins, c->choice, NB_CLUSTER_INFO_UNACCEPTABLE,
-                         NB_CA_PIN_MISMATCH, &pem, &selection, &f);
+        r = nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pins, n_pins,
+                         c->choice, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem,
+                         &selection, &f);
         print_message("%s: %s\n", c->name, f.detail);
         if (c->taken[0] == END) {
                 assert_true(r < 0);
@@ -113,37 +120,112 @@ static void run_case(const struct ca_case *c) {
         free(expected);
 }
 
-static void selections(void **state) {
-        static const struct ca_case cases[] = {
-                { "the one CA is pinned", { ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 0 },
-                { "the second pin fits", { ROOT, END }, { OTHER, ROOT, END }, NB_CA_PINNED, { ROOT, END }, 0 },
-                { "the second CA is pinned", { OTHER, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "an unpinned CA beside", { ROOT, OTHER, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "a pin for each", { ROOT, OTHER, END }, { OTHER, ROOT, END }, NB_CA_PINNED, { ROOT, OTHER, END }, 0 },
-                { "no pin fits", { ROOT, END }, { OTHER, END }, NB_CA_PINNED, { END }, 0 },
-                { "pinned root and an intermediate", { ROOT, INTERMEDIATE, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, INTERMEDIATE, END }, 0 },
-                { "two levels, the deepest first", { DEEPER, INTERMEDIATE, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { DEEPER, INTERMEDIATE, ROOT, END }, 0 },
-                { "pinned intermediate: what is above it is not trusted", { ROOT, INTERMEDIATE, DEEPER, END }, { INTERMEDIATE, END }, NB_CA_PINNED, { INTERMEDIATE, DEEPER, END }, 1 },
-                { "a gap in the chain", { ROOT, DEEPER, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "says that the root issued it", { ROOT, IMPOSTOR, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "a renewed certificate of the pinned key", { ROOT, RENEWED, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, RENEWED, END }, 0 },
-                { "twice the same", { ROOT, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 0 },
-                { "twice the same that is left out", { OTHER, ROOT, OTHER, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "the pin names a leaf", { LEAF, ROOT, END }, { LEAF, END }, NB_CA_PINNED, { END }, 0 },
-                { "a leaf beside", { LEAF, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
-                { "no pins at all", { ROOT, END }, { END }, NB_CA_PINNED, { END }, 0 },
-                { "whole bundle", { ROOT, OTHER, END }, { ROOT, END }, NB_CA_ALL, { ROOT, OTHER, END }, 0 },
-                { "whole bundle, a leaf is no CA", { OTHER, LEAF, ROOT, END }, { ROOT, END }, NB_CA_ALL, { OTHER, ROOT, END }, 1 },
-                { "whole bundle, no pin fits", { ROOT, OTHER, END }, { DEEPER, END }, NB_CA_ALL, { END }, 0 },
-                { "whole bundle, the pin names a leaf", { LEAF, ROOT, END }, { LEAF, END }, NB_CA_ALL, { END }, 0 },
-                { "whole bundle, no pins", { ROOT, END }, { END }, NB_CA_ALL, { END }, 0 },
-                { "whole bundle, duplicates", { ROOT, OTHER, ROOT, END }, { ROOT, END }, NB_CA_ALL, { ROOT, OTHER, END }, 0 },
-                { "unpinned", { OTHER, ROOT, END }, { END }, NB_CA_ALL_UNPINNED, { OTHER, ROOT, END }, 0 },
-                { "unpinned, no CA", { LEAF, END }, { END }, NB_CA_ALL_UNPINNED, { END }, 0 },
-        };
+static const struct ca_case selection_cases[] = {
+        { "the one CA is pinned", { ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 0 },
+        { "the second pin fits",
+          { ROOT, END },
+          { OTHER, ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          0 },
+        { "the second CA is pinned",
+          { OTHER, ROOT, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "an unpinned CA beside",
+          { ROOT, OTHER, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "a pin for each",
+          { ROOT, OTHER, END },
+          { OTHER, ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, OTHER, END },
+          0 },
+        { "no pin fits", { ROOT, END }, { OTHER, END }, NB_CA_PINNED, { END }, 0 },
+        { "pinned root and an intermediate",
+          { ROOT, INTERMEDIATE, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, INTERMEDIATE, END },
+          0 },
+        { "two levels, the deepest first",
+          { DEEPER, INTERMEDIATE, ROOT, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { DEEPER, INTERMEDIATE, ROOT, END },
+          0 },
+        { "pinned intermediate: what is above it is not trusted",
+          { ROOT, INTERMEDIATE, DEEPER, END },
+          { INTERMEDIATE, END },
+          NB_CA_PINNED,
+          { INTERMEDIATE, DEEPER, END },
+          1 },
+        { "a gap in the chain",
+          { ROOT, DEEPER, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "says that the root issued it",
+          { ROOT, IMPOSTOR, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "a renewed certificate of the pinned key",
+          { ROOT, RENEWED, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, RENEWED, END },
+          0 },
+        { "twice the same", { ROOT, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 0 },
+        { "twice the same that is left out",
+          { OTHER, ROOT, OTHER, END },
+          { ROOT, END },
+          NB_CA_PINNED,
+          { ROOT, END },
+          1 },
+        { "the pin names a leaf", { LEAF, ROOT, END }, { LEAF, END }, NB_CA_PINNED, { END }, 0 },
+        { "a leaf beside", { LEAF, ROOT, END }, { ROOT, END }, NB_CA_PINNED, { ROOT, END }, 1 },
+        { "no pins at all", { ROOT, END }, { END }, NB_CA_PINNED, { END }, 0 },
+        { "whole bundle", { ROOT, OTHER, END }, { ROOT, END }, NB_CA_ALL, { ROOT, OTHER, END }, 0 },
+        { "whole bundle, a leaf is no CA",
+          { OTHER, LEAF, ROOT, END },
+          { ROOT, END },
+          NB_CA_ALL,
+          { OTHER, ROOT, END },
+          1 },
+        { "whole bundle, no pin fits",
+          { ROOT, OTHER, END },
+          { DEEPER, END },
+          NB_CA_ALL,
+          { END },
+          0 },
+        { "whole bundle, the pin names a leaf",
+          { LEAF, ROOT, END },
+          { LEAF, END },
+          NB_CA_ALL,
+          { END },
+          0 },
+        { "whole bundle, no pins", { ROOT, END }, { END }, NB_CA_ALL, { END }, 0 },
+        { "whole bundle, duplicates",
+          { ROOT, OTHER, ROOT, END },
+          { ROOT, END },
+          NB_CA_ALL,
+          { ROOT, OTHER, END },
+          0 },
+        { "unpinned", { OTHER, ROOT, END }, { END }, NB_CA_ALL_UNPINNED, { OTHER, ROOT, END }, 0 },
+        { "unpinned, no CA", { LEAF, END }, { END }, NB_CA_ALL_UNPINNED, { END }, 0 },
+};
 
-        for (size_t i = 0; i < N_ELEMENTS(cases); i++)
-                run_case(&cases[i]);
+static void selections(void **state) {
+        for (size_t i = 0; i < N_ELEMENTS(selection_cases); i++)
+                run_case(&selection_cases[i]);
 }
 
 static void mismatch_names_what_was_found(void **state) {
@@ -154,8 +236,9 @@ static void mismatch_names_what_was_found(void **state) {
         char hex[2 * NB_SHA256_SIZE + 1];
         char *bundle = join(all);
 
-        assert_true(nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pin, 1, NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE,
-                                 NB_CA_PIN_MISMATCH, &pem, NULL, &f) < 0);
+        assert_true(nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pin, 1,
+                                 NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH,
+                                 &pem, NULL, &f) < 0);
         pin_of(&certs[ROOT], found);
         nb_hex_encode(found, sizeof(found), hex);
         assert_non_null(strstr(f.detail, hex));
@@ -164,14 +247,18 @@ static void mismatch_names_what_was_found(void **state) {
 }
 
 static void bundles_that_cannot_be_read(void **state) {
-        const char *const cases[] = { "", "none", certs[ROOT].key_pem, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" };
+        const char *const cases[] = {
+                "", "none", certs[ROOT].key_pem,
+                "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+        };
 
         for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
                 struct nb_buffer pem = NB_BUFFER_INIT(BUNDLE_MAX);
                 struct nb_failure f = { 0 };
 
-                assert_true(nb_ca_select(cases[i], strlen(cases[i]), NULL, 0, NB_CA_ALL_UNPINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED,
-                                         &pem, NULL, &f) < 0);
+                assert_true(nb_ca_select(cases[i], strlen(cases[i]), NULL, 0, NB_CA_ALL_UNPINNED,
+                                         NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL,
+                                         &f) < 0);
                 assert_int_equal(f.code, NB_HANDOFF_MALFORMED);
         }
 }
@@ -183,8 +270,8 @@ static void bundle_that_does_not_fit(void **state) {
         char *bundle = join(two);
 
         assert_int_equal(nb_buffer_append_string(&pem, "before"), 0);
-        assert_true(nb_ca_select(bundle, strlen(bundle), NULL, 0, NB_CA_ALL_UNPINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL,
-                                 &f) < 0);
+        assert_true(nb_ca_select(bundle, strlen(bundle), NULL, 0, NB_CA_ALL_UNPINNED,
+                                 NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL, &f) < 0);
         assert_int_equal(pem.len, strlen("before"));
         free(bundle);
         nb_buffer_done(&pem);

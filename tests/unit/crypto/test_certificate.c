@@ -8,30 +8,33 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <gnutls/abstract.h>
 
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
 #include "pki.h"
+#include "unusual_keys.h"
 
 #define NODE_DN "O=system:nodes,CN=system:node:a"
 
 /* ISRG Root X2, a certificate that everybody has. */
-static const char isrg_root_x2[] = "-----BEGIN CERTIFICATE-----\n"
-                                   "MIICGzCCAaGgAwIBAgIQQdKd0XLq7qeAwSxs6S+HUjAKBggqhkjOPQQDAzBPMQsw\n"
-                                   "CQYDVQQGEwJVUzEpMCcGA1UEChMgSW50ZXJuZXQgU2VjdXJpdHkgUmVzZWFyY2gg\n"
-                                   "R3JvdXAxFTATBgNVBAMTDElTUkcgUm9vdCBYMjAeFw0yMDA5MDQwMDAwMDBaFw00\n"
-                                   "MDA5MTcxNjAwMDBaME8xCzAJBgNVBAYTAlVTMSkwJwYDVQQKEyBJbnRlcm5ldCBT\n"
-                                   "ZWN1cml0eSBSZXNlYXJjaCBHcm91cDEVMBMGA1UEAxMMSVNSRyBSb290IFgyMHYw\n"
-                                   "EAYHKoZIzj0CAQYFK4EEACIDYgAEzZvVn4CDCuwJSvMWSj5cz3es3mcFDR0HttwW\n"
-                                   "+1qLFNvicWDEukWVEYmO6gbf9yoWHKS5xcUy4APgHoIYOIvXRdgKam7mAHf7AlF9\n"
-                                   "ItgKbppbd9/w+kHsOdx1ymgHDB/qo0IwQDAOBgNVHQ8BAf8EBAMCAQYwDwYDVR0T\n"
-                                   "AQH/BAUwAwEB/zAdBgNVHQ4EFgQUfEKWrt5LSDv6kviejM9ti6lyN5UwCgYIKoZI\n"
-                                   "zj0EAwMDaAAwZQIwe3lORlCEwkSHRhtFcP9Ymd70/aTSVaYgLXTWNLxBo1BfASdW\n"
-                                   "tL4ndQavEi51mI38AjEAi/V3bNTIZargCyzuFJ0nN6T5U6VR5CmD1/iQMVtCnwr1\n"
-                                   "/q4AaOeMSQ+2b1tbFfLn\n"
-                                   "-----END CERTIFICATE-----\n";
+static const char isrg_root_x2[] =
+        "-----BEGIN CERTIFICATE-----\n"
+        "MIICGzCCAaGgAwIBAgIQQdKd0XLq7qeAwSxs6S+HUjAKBggqhkjOPQQDAzBPMQsw\n"
+        "CQYDVQQGEwJVUzEpMCcGA1UEChMgSW50ZXJuZXQgU2VjdXJpdHkgUmVzZWFyY2gg\n"
+        "R3JvdXAxFTATBgNVBAMTDElTUkcgUm9vdCBYMjAeFw0yMDA5MDQwMDAwMDBaFw00\n"
+        "MDA5MTcxNjAwMDBaME8xCzAJBgNVBAYTAlVTMSkwJwYDVQQKEyBJbnRlcm5ldCBT\n"
+        "ZWN1cml0eSBSZXNlYXJjaCBHcm91cDEVMBMGA1UEAxMMSVNSRyBSb290IFgyMHYw\n"
+        "EAYHKoZIzj0CAQYFK4EEACIDYgAEzZvVn4CDCuwJSvMWSj5cz3es3mcFDR0HttwW\n"
+        "+1qLFNvicWDEukWVEYmO6gbf9yoWHKS5xcUy4APgHoIYOIvXRdgKam7mAHf7AlF9\n"
+        "ItgKbppbd9/w+kHsOdx1ymgHDB/qo0IwQDAOBgNVHQ8BAf8EBAMCAQYwDwYDVR0T\n"
+        "AQH/BAUwAwEB/zAdBgNVHQ4EFgQUfEKWrt5LSDv6kviejM9ti6lyN5UwCgYIKoZI\n"
+        "zj0EAwMDaAAwZQIwe3lORlCEwkSHRhtFcP9Ymd70/aTSVaYgLXTWNLxBo1BfASdW\n"
+        "tL4ndQavEi51mI38AjEAi/V3bNTIZargCyzuFJ0nN6T5U6VR5CmD1/iQMVtCnwr1\n"
+        "/q4AaOeMSQ+2b1tbFfLn\n"
+        "-----END CERTIFICATE-----\n";
 
 static struct nb_certificates *parse(const char *pem, bool is_mixed) {
         struct nb_certificates *certificates = NULL;
@@ -40,7 +43,8 @@ static struct nb_certificates *parse(const char *pem, bool is_mixed) {
         return certificates;
 }
 
-/* What openssl x509 prints of it; the pin is openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum. */
+/* What openssl x509 prints of it; the pin is openssl x509 -pubkey -noout | openssl pkey -pubin
+ * -outform DER | sha256sum. */
 static void known_certificate(void **state) {
         struct nb_certificates *certificates = parse(isrg_root_x2, false);
         struct nb_buffer pem = NB_BUFFER_INIT(4096);
@@ -52,12 +56,15 @@ static void known_certificate(void **state) {
         assert_string_equal(text, "CN=ISRG Root X2,O=Internet Security Research Group,C=US");
         nb_certificate_issuer(certificates, 0, text);
         assert_string_equal(text, "CN=ISRG Root X2,O=Internet Security Research Group,C=US");
-        assert_int_equal(nb_certificate_not_before(certificates, 0), 1599177600); /* 2020-09-04T00:00:00Z */
-        assert_int_equal(nb_certificate_not_after(certificates, 0), 2231510400);  /* 2040-09-17T16:00:00Z */
+        assert_int_equal(nb_certificate_not_before(certificates, 0),
+                         1599177600); /* 2020-09-04T00:00:00Z */
+        assert_int_equal(nb_certificate_not_after(certificates, 0),
+                         2231510400); /* 2040-09-17T16:00:00Z */
         assert_true(nb_certificate_is_ca(certificates, 0));
         assert_int_equal(nb_certificate_pin(certificates, 0, pin), 0);
         nb_hex_encode(pin, sizeof(pin), hex);
-        assert_string_equal(hex, "762195c225586ee6c0237456e2107dc54f1efc21f61a792ebd515913cce68332");
+        assert_string_equal(hex,
+                            "762195c225586ee6c0237456e2107dc54f1efc21f61a792ebd515913cce68332");
         assert_int_equal(nb_certificate_export(certificates, 0, &pem), 0);
         assert_string_equal(pem.data, isrg_root_x2);
         nb_buffer_done(&pem);
@@ -66,7 +73,9 @@ static void known_certificate(void **state) {
 
 static void texts_that_are_lists(void **state) {
         struct pki_cert leaf = pki_make(&(struct pki_options){ .dn = NODE_DN });
-        char *two = PKI_JOIN(isrg_root_x2, leaf.pem), *commented = PKI_JOIN("# a bundle\n", isrg_root_x2, "\nSubject: x\n", leaf.pem, "end\n");
+        char *two = PKI_JOIN(isrg_root_x2, leaf.pem),
+             *commented = PKI_JOIN("# a bundle\n", isrg_root_x2, "\nSubject: x\n", leaf.pem,
+                                   "end\n");
         char *kubelets = PKI_JOIN(leaf.pem, isrg_root_x2, leaf.key_pem);
         const struct {
                 const char *name, *pem;
@@ -82,11 +91,17 @@ static void texts_that_are_lists(void **state) {
                 { "nothing", "", false, -EINVAL, 0 },
                 { "text alone", "none\n", true, -EINVAL, 0 },
                 { "a key alone", leaf.key_pem, true, -EINVAL, 0 },
-                { "no base64", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n", true, -EINVAL, 0 },
-                { "no certificate in the block", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", true, -EINVAL, 0 },
-                { "the older label", "-----BEGIN X509 CERTIFICATE-----\nAAAA\n-----END X509 CERTIFICATE-----\n", true, -EINVAL, 0 },
+                { "no base64", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n",
+                  true, -EINVAL, 0 },
+                { "no certificate in the block",
+                  "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", true, -EINVAL,
+                  0 },
+                { "the older label",
+                  "-----BEGIN X509 CERTIFICATE-----\nAAAA\n-----END X509 CERTIFICATE-----\n", true,
+                  -EINVAL, 0 },
                 { "no end", "-----BEGIN CERTIFICATE-----\nAAAA\n", true, -EINVAL, 0 },
-                { "a begin in a block", "-----BEGIN CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\n", true, -EINVAL, 0 },
+                { "a begin in a block",
+                  "-----BEGIN CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\n", true, -EINVAL, 0 },
                 { "no label", "-----BEGIN -----\nAAAA\n-----END -----\n", true, -EINVAL, 0 },
         };
 
@@ -94,7 +109,9 @@ static void texts_that_are_lists(void **state) {
                 struct nb_certificates *certificates = NULL;
 
                 print_message("%s\n", cases[i].name);
-                assert_int_equal(nb_certificates_parse(cases[i].pem, strlen(cases[i].pem), cases[i].is_mixed, &certificates), cases[i].r);
+                assert_int_equal(nb_certificates_parse(cases[i].pem, strlen(cases[i].pem),
+                                                       cases[i].is_mixed, &certificates),
+                                 cases[i].r);
                 if (cases[i].r == 0)
                         assert_int_equal(nb_certificates_count(certificates), cases[i].n);
                 else
@@ -115,7 +132,8 @@ static void damaged_texts(void **state) {
         for (size_t n = 0; n < len - 1; n++) {
                 struct nb_certificates *certificates = NULL;
 
-                assert_int_equal(nb_certificates_parse(isrg_root_x2, n, false, &certificates), -EINVAL);
+                assert_int_equal(nb_certificates_parse(isrg_root_x2, n, false, &certificates),
+                                 -EINVAL);
         }
         for (size_t i = 0; i < len; i++) {
                 struct nb_certificates *certificates = NULL;
@@ -144,7 +162,9 @@ static void too_many(void **state) {
 
 /* The pin of a CA that GnuTLS knows nothing of is still the pin that kubeadm would compute. */
 static void unknown_key_algorithm(void **state) {
-        static const uint8_t oid[] = { 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01 }; /* id-ecPublicKey */
+        static const uint8_t oid[] = {
+                0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01
+        }; /* id-ecPublicKey */
         struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
         struct nb_certificates *certificates;
         uint8_t pin[NB_SHA256_SIZE], expected[NB_SHA256_SIZE];
@@ -158,13 +178,109 @@ static void unknown_key_algorithm(void **state) {
         /* SEQUENCE { SEQUENCE { this OID, the curve's }, BIT STRING }: 91 bytes for P-256. */
         assert_int_equal(nb_sha256(at - 4, 91, expected), 0);
         assert_int_equal(gnutls_pem_base64_encode2("CERTIFICATE", &der, &pem), 0);
-        assert_int_equal(nb_certificates_parse((char *)pem.data, pem.size, false, &certificates), 0);
+        assert_int_equal(nb_certificates_parse((char *)pem.data, pem.size, false, &certificates),
+                         0);
         assert_int_equal(nb_certificate_pin(certificates, 0, pin), 0);
         assert_memory_equal(pin, expected, sizeof(pin));
         nb_certificates_free(certificates);
         gnutls_free(pem.data);
         gnutls_free(der.data);
         pki_done(&ca);
+}
+
+/* A certificate as an attacker makes it: with a public key that needs no private one. */
+static char *make_costly(gnutls_pk_algorithm_t algorithm, size_t bits, size_t exponent_bits,
+                         unsigned n_names) {
+        struct pki_cert issuer = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
+        struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
+        uint8_t *number = calloc(1, bits / 8), exponent[8] = { 0 };
+        uint8_t two_bytes[] = { 0x7f, 0x03 };
+        gnutls_datum_t m = { number, (unsigned)(bits / 8) },
+                       e = { exponent, (unsigned)(exponent_bits / 8) }, small = { two_bytes, 2 },
+                       out;
+        gnutls_pubkey_t key;
+        char *pem, name[200];
+
+        memset(name, 'a', sizeof(name));
+        memset(number, 0xa5, bits / 8);
+        memset(exponent, 0x81, sizeof(exponent));
+        assert_int_equal(gnutls_pubkey_init(&key), 0);
+        if (algorithm == GNUTLS_PK_RSA)
+                assert_int_equal(gnutls_pubkey_import_rsa_raw(key, &m, &e), 0);
+        else
+                assert_int_equal(gnutls_pubkey_import_dsa_raw(key, &m, &small, &small, &small), 0);
+        if (bits > 0)
+                assert_int_equal(gnutls_x509_crt_set_pubkey(ca.crt, key), 0);
+        for (unsigned i = 0; i < n_names; i++)
+                assert_int_equal(gnutls_x509_crt_set_subject_alt_name(ca.crt, GNUTLS_SAN_DNSNAME,
+                                                                      name, sizeof(name),
+                                                                      GNUTLS_FSAN_APPEND),
+                                 0);
+        assert_int_equal(
+                gnutls_x509_crt_sign2(ca.crt, issuer.crt, issuer.key, GNUTLS_DIG_SHA256, 0), 0);
+        assert_int_equal(gnutls_x509_crt_export2(ca.crt, GNUTLS_X509_FMT_PEM, &out), 0);
+        pem = strndup((char *)out.data, out.size);
+        assert_non_null(pem);
+        gnutls_free(out.data);
+        gnutls_pubkey_deinit(key);
+        pki_done(&ca);
+        pki_done(&issuer);
+        free(number);
+        return pem;
+}
+
+static void pins_of_unusual_keys(void **state) {
+        static const struct {
+                const char *pem, *pin;
+        } cases[] = {
+                { pss_ca, PSS_PIN },
+                { nonull_ca, NONULL_PIN },
+                { explicit_ca, EXPLICIT_PIN },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                struct nb_certificates *certificates;
+                uint8_t pin[NB_SHA256_SIZE];
+                char text[2 * NB_SHA256_SIZE + 1];
+
+                assert_int_equal(nb_certificates_parse(cases[i].pem, strlen(cases[i].pem), false,
+                                                       &certificates),
+                                 0);
+                assert_int_equal(nb_certificate_pin(certificates, 0, pin), 0);
+                nb_hex_encode(pin, sizeof(pin), text);
+                assert_string_equal(text, cases[i].pin);
+                nb_certificates_free(certificates);
+        }
+}
+
+static void keys_that_cost_too_much(void **state) {
+        static const struct {
+                const char *name;
+                gnutls_pk_algorithm_t algorithm;
+                size_t bits, exponent_bits;
+                unsigned n_names;
+                int r;
+        } rows[] = {
+                { "RSA with 8192 bits and an exponent of 32", GNUTLS_PK_RSA, 8192, 32, 0, 0 },
+                { "RSA with 8200 bits", GNUTLS_PK_RSA, 8200, 24, 0, -EFBIG },
+                { "RSA with 64 kbit", GNUTLS_PK_RSA, 65536, 24, 0, -EFBIG },
+                { "RSA with an exponent of 40 bits", GNUTLS_PK_RSA, 2048, 40, 0, -EFBIG },
+                { "DSA with 3072 bits", GNUTLS_PK_DSA, 3072, 0, 0, 0 },
+                { "DSA with 16 kbit", GNUTLS_PK_DSA, 16384, 0, 0, -EFBIG },
+                { "20 long names", GNUTLS_PK_RSA, 2048, 24, 20, 0 },
+                { "100 long names", GNUTLS_PK_RSA, 2048, 24, 100, -EFBIG },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(nb_certificates_freep) struct nb_certificates *certificates = NULL;
+                char *pem = make_costly(rows[i].algorithm, rows[i].bits, rows[i].exponent_bits,
+                                        rows[i].n_names);
+                int r = nb_certificates_parse(pem, strlen(pem), false, &certificates);
+
+                if (r != rows[i].r)
+                        fail_msg("%s: %d, expected %d", rows[i].name, r, rows[i].r);
+                free(pem);
+        }
 }
 
 static void names_are_printable(void **state) {
@@ -193,6 +309,8 @@ static void subjects(void **state) {
                 { "O=system:masters,CN=system:node:a", -EPERM, -EPERM },
                 { "O=system:nodes,CN=system:node:ab", -EPERM, -EPERM },
                 { "O=system:nodes,CN=system:node:", -EPERM, -EPERM },
+                { "O=system:nodes,CN=systen:mode:a", -EPERM, -EPERM },
+                { "O=system:modes,CN=system:node:a", -EPERM, -EPERM },
                 { "O=system:nodes,CN=a", -EPERM, -EPERM },
                 { "O=system:node:a,CN=system:nodes", -EPERM, -EPERM },
                 { "O=system:nodes", -EPERM, -EPERM },
@@ -206,14 +324,16 @@ static void subjects(void **state) {
 
                 print_message("%s\n", cases[i].dn);
                 assert_int_equal(nb_certificate_verify_subject(certificates, "a"), cases[i].exact);
-                assert_int_equal(nb_certificate_verify_identity(certificates, "a"), cases[i].identity);
+                assert_int_equal(nb_certificate_verify_identity(certificates, "a"),
+                                 cases[i].identity);
                 nb_certificates_free(certificates);
                 pki_done(&leaf);
         }
 }
 
 static void keys_compared(void **state) {
-        struct pki_cert a = pki_make(&(struct pki_options){ .dn = NODE_DN }), b = pki_make(&(struct pki_options){ .dn = NODE_DN, .is_rsa = true });
+        struct pki_cert a = pki_make(&(struct pki_options){ .dn = NODE_DN }),
+                        b = pki_make(&(struct pki_options){ .dn = NODE_DN, .is_rsa = true });
         struct nb_certificates *certificates = parse(a.pem, false);
         struct nb_key *key = NULL, *other = NULL;
 
@@ -234,19 +354,42 @@ static void leaves(void **state) {
                 struct pki_options options;
                 const char *detail; /* part of what is said; NULL: accepted */
         } cases[] = {
-                { "as kube-controller-manager issues it", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH }, NULL },
-                { "common name before organization", { .dn = "CN=system:node:a,O=system:nodes", .purpose = PKI_CLIENT_AUTH }, NULL },
-                { "valid in 4 min", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_before = PKI_NOW + 240 }, NULL },
-                { "valid in 6 min", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_before = PKI_NOW + 360 }, "valid from" },
-                { "ends now", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_after = PKI_NOW }, NULL },
-                { "ended a second ago", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_after = PKI_NOW - 1 }, "expired at 2027-01-15T07:59:59Z" },
+                { "as kube-controller-manager issues it",
+                  { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH },
+                  NULL },
+                { "common name before organization",
+                  { .dn = "CN=system:node:a,O=system:nodes", .purpose = PKI_CLIENT_AUTH },
+                  NULL },
+                { "valid in 4 min",
+                  { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_before = PKI_NOW + 240 },
+                  NULL },
+                { "valid in 6 min",
+                  { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_before = PKI_NOW + 360 },
+                  "valid from" },
+                { "ends now",
+                  { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_after = PKI_NOW },
+                  NULL },
+                { "ended a second ago",
+                  { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .not_after = PKI_NOW - 1 },
+                  "expired at 2027-01-15T07:59:59Z" },
                 { "a CA", { .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .is_ca = true }, "is a CA" },
                 { "no extended key usage", { .dn = NODE_DN }, "client authentication" },
-                { "for servers", { .dn = NODE_DN, .purpose = PKI_SERVER_AUTH }, "client authentication" },
-                { "for any use", { .dn = NODE_DN, .purpose = GNUTLS_KP_ANY }, "client authentication" },
-                { "another node", { .dn = "O=system:nodes,CN=system:node:b", .purpose = PKI_CLIENT_AUTH }, "CN=system:node:b" },
-                { "another group", { .dn = "O=system:masters,CN=system:node:a", .purpose = PKI_CLIENT_AUTH }, "O=system:masters" },
-                { "one more group", { .dn = "O=system:masters,O=system:nodes,CN=system:node:a", .purpose = PKI_CLIENT_AUTH }, "O=system:masters" },
+                { "for servers",
+                  { .dn = NODE_DN, .purpose = PKI_SERVER_AUTH },
+                  "client authentication" },
+                { "for any use",
+                  { .dn = NODE_DN, .purpose = GNUTLS_KP_ANY },
+                  "client authentication" },
+                { "another node",
+                  { .dn = "O=system:nodes,CN=system:node:b", .purpose = PKI_CLIENT_AUTH },
+                  "CN=system:node:b" },
+                { "another group",
+                  { .dn = "O=system:masters,CN=system:node:a", .purpose = PKI_CLIENT_AUTH },
+                  "O=system:masters" },
+                { "one more group",
+                  { .dn = "O=system:masters,O=system:nodes,CN=system:node:a",
+                    .purpose = PKI_CLIENT_AUTH },
+                  "O=system:masters" },
         };
         struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
 
@@ -278,7 +421,8 @@ static void leaves(void **state) {
 }
 
 static void leaf_of_another_key(void **state) {
-        struct pki_cert leaf = pki_make(&(struct pki_options){ .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH });
+        struct pki_cert leaf = pki_make(
+                &(struct pki_options){ .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH });
         struct nb_certificates *chain = parse(leaf.pem, false);
         struct nb_failure f = { 0 };
         struct nb_key *key = NULL;
@@ -294,13 +438,21 @@ static void leaf_of_another_key(void **state) {
 
 static void chains(void **state) {
         struct pki_cert root = pki_make(&(struct pki_options){ .dn = "CN=root", .is_ca = true });
-        struct pki_cert first = pki_make(&(struct pki_options){ .dn = "CN=first", .is_ca = true, .issuer = &root });
-        struct pki_cert second = pki_make(&(struct pki_options){ .dn = "CN=second", .is_ca = true, .issuer = &first });
-        struct pki_cert past = pki_make(&(struct pki_options){
-                .dn = "CN=second", .is_ca = true, .issuer = &first, .key_of = &second, .not_after = PKI_NOW - 1 });
-        struct pki_cert no_ca = pki_make(&(struct pki_options){ .dn = "CN=second", .issuer = &first, .key_of = &second });
-        struct pki_cert namesake = pki_make(&(struct pki_options){ .dn = "CN=second", .is_ca = true, .issuer = &first });
-        struct pki_cert leaf = pki_make(&(struct pki_options){ .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .issuer = &second });
+        struct pki_cert first = pki_make(
+                &(struct pki_options){ .dn = "CN=first", .is_ca = true, .issuer = &root });
+        struct pki_cert second = pki_make(
+                &(struct pki_options){ .dn = "CN=second", .is_ca = true, .issuer = &first });
+        struct pki_cert past = pki_make(&(struct pki_options){ .dn = "CN=second",
+                                                               .is_ca = true,
+                                                               .issuer = &first,
+                                                               .key_of = &second,
+                                                               .not_after = PKI_NOW - 1 });
+        struct pki_cert no_ca = pki_make(
+                &(struct pki_options){ .dn = "CN=second", .issuer = &first, .key_of = &second });
+        struct pki_cert namesake = pki_make(
+                &(struct pki_options){ .dn = "CN=second", .is_ca = true, .issuer = &first });
+        struct pki_cert leaf = pki_make(&(struct pki_options){
+                .dn = NODE_DN, .purpose = PKI_CLIENT_AUTH, .issuer = &second });
         const struct {
                 const char *name;
                 const char *chain[5];
@@ -317,7 +469,9 @@ static void chains(void **state) {
                 { "an expired intermediate", { leaf.pem, past.pem }, false },
                 { "an intermediate that is no CA", { leaf.pem, no_ca.pem }, false },
                 { "an intermediate of the same name", { leaf.pem, namesake.pem }, false },
-                { "a CA that has nothing to do with it", { leaf.pem, second.pem, isrg_root_x2 }, false },
+                { "a CA that has nothing to do with it",
+                  { leaf.pem, second.pem, isrg_root_x2 },
+                  false },
         };
         struct nb_key *key = NULL;
 
@@ -351,6 +505,8 @@ int main(void) {
                 cmocka_unit_test(damaged_texts),
                 cmocka_unit_test(too_many),
                 cmocka_unit_test(unknown_key_algorithm),
+                cmocka_unit_test(keys_that_cost_too_much),
+                cmocka_unit_test(pins_of_unusual_keys),
                 cmocka_unit_test(names_are_printable),
                 cmocka_unit_test(subjects),
                 cmocka_unit_test(keys_compared),

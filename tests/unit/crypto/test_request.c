@@ -41,23 +41,27 @@ static void request_is_kubelets(void **state) {
         assert_int_equal(gnutls_x509_crq_get_signature_algorithm(crq), GNUTLS_SIGN_ECDSA_SHA256);
         /* RFC 4514 prints the last attribute first. */
         assert_int_equal(gnutls_x509_crq_get_dn3(crq, &dn, 0), 0);
-        assert_string_equal(dn.data, "CN=system:node:worker-1.example.com,O=system:nodes");
+        assert_string_equal((const char *)dn.data,
+                            "CN=system:node:worker-1.example.com,O=system:nodes");
         gnutls_free(dn.data);
-        assert_int_equal(gnutls_x509_crq_get_extension_by_oid2(crq, "2.5.29.17", 0, &requested, &critical),
-                         GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE);
+        assert_int_equal(
+                gnutls_x509_crq_get_extension_by_oid2(crq, "2.5.29.17", 0, &requested, &critical),
+                GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE);
         gnutls_x509_crq_deinit(crq);
         nb_key_free(key);
         nb_buffer_done(&pem);
 }
 
 /* The stream is kubelet's: with SHA-512/256 it gives the name that kubelet 1.26 makes of this key
- * (node-csr-gkncmfGvwU9ORjLhY1S6Bz6FjGBWJ6HXCI0HmuUAwUk); with SHA-256, hashed elsewhere, this one. */
+ * (node-csr-gkncmfGvwU9ORjLhY1S6Bz6FjGBWJ6HXCI0HmuUAwUk); with SHA-256, hashed elsewhere, this one.
+ */
 static void name_vector(void **state) {
-        static const char pem[] = "-----BEGIN EC PRIVATE KEY-----\n"
-                                  "MHcCAQEEIHb7bL0ccx8oLfPycKQT/R2sKrPH8LU5CnDz/65jUjWooAoGCCqGSM49\n"
-                                  "AwEHoUQDQgAExNsMY0QTw83e3eFOZMLqpT6vqEAvpSMo5+9TSU/faJScYeSsHxlK\n"
-                                  "tO96nbPcQbWCMGjhrpBWYZcn07iu125DpA==\n"
-                                  "-----END EC PRIVATE KEY-----\n";
+        static const char pem[] =
+                "-----BEGIN EC PRIVATE KEY-----\n"
+                "MHcCAQEEIHb7bL0ccx8oLfPycKQT/R2sKrPH8LU5CnDz/65jUjWooAoGCCqGSM49\n"
+                "AwEHoUQDQgAExNsMY0QTw83e3eFOZMLqpT6vqEAvpSMo5+9TSU/faJScYeSsHxlK\n"
+                "tO96nbPcQbWCMGjhrpBWYZcn07iu125DpA==\n"
+                "-----END EC PRIVATE KEY-----\n";
         char name[NB_REQUEST_NAME_SIZE], other[NB_REQUEST_NAME_SIZE];
         struct nb_key *key = NULL;
 
@@ -77,10 +81,14 @@ static char *make_foreign(const char *const *attributes, const char *label) {
         char *text;
 
         assert_int_equal(gnutls_x509_privkey_init(&key), 0);
-        assert_int_equal(gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0), 0);
+        assert_int_equal(
+                gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
+                                             GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+                0);
         assert_int_equal(gnutls_x509_crq_init(&crq), 0);
         for (size_t i = 0; attributes[i]; i += 2)
-                assert_int_equal(gnutls_x509_crq_set_dn_by_oid(crq, attributes[i], 0, attributes[i + 1],
+                assert_int_equal(gnutls_x509_crq_set_dn_by_oid(crq, attributes[i], 0,
+                                                               attributes[i + 1],
                                                                (unsigned)strlen(attributes[i + 1])),
                                  0);
         assert_int_equal(gnutls_x509_crq_set_key(crq, key), 0);
@@ -100,7 +108,8 @@ static char *make_foreign(const char *const *attributes, const char *label) {
 }
 
 static void requests_compared(void **state) {
-        static const char o[] = GNUTLS_OID_X520_ORGANIZATION_NAME, cn[] = GNUTLS_OID_X520_COMMON_NAME;
+        static const char o[] = GNUTLS_OID_X520_ORGANIZATION_NAME,
+                          cn[] = GNUTLS_OID_X520_COMMON_NAME;
         static const struct {
                 const char *name;
                 const char *attributes[8];
@@ -108,13 +117,34 @@ static void requests_compared(void **state) {
                 int r;
         } cases[] = {
                 { "as ours", { o, "system:nodes", cn, "system:node:a" }, "CERTIFICATE REQUEST", 0 },
-                { "armour of GnuTLS", { o, "system:nodes", cn, "system:node:a" }, "NEW CERTIFICATE REQUEST", -EINVAL },
-                { "common name first", { cn, "system:node:a", o, "system:nodes" }, "CERTIFICATE REQUEST", -EPERM },
-                { "another node", { o, "system:nodes", cn, "system:node:b" }, "CERTIFICATE REQUEST", -EPERM },
-                { "a longer node name", { o, "system:nodes", cn, "system:node:ab" }, "CERTIFICATE REQUEST", -EPERM },
-                { "another group", { o, "system:masters", cn, "system:node:a" }, "CERTIFICATE REQUEST", -EPERM },
-                { "one more group", { o, "system:nodes", o, "system:masters", cn, "system:node:a" }, "CERTIFICATE REQUEST", -EPERM },
-                { "one more attribute", { o, "system:nodes", cn, "system:node:a", "2.5.4.11", "x" }, "CERTIFICATE REQUEST", -EPERM },
+                { "armour of GnuTLS",
+                  { o, "system:nodes", cn, "system:node:a" },
+                  "NEW CERTIFICATE REQUEST",
+                  -EINVAL },
+                { "common name first",
+                  { cn, "system:node:a", o, "system:nodes" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
+                { "another node",
+                  { o, "system:nodes", cn, "system:node:b" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
+                { "a longer node name",
+                  { o, "system:nodes", cn, "system:node:ab" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
+                { "another group",
+                  { o, "system:masters", cn, "system:node:a" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
+                { "one more group",
+                  { o, "system:nodes", o, "system:masters", cn, "system:node:a" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
+                { "one more attribute",
+                  { o, "system:nodes", cn, "system:node:a", "2.5.4.11", "x" },
+                  "CERTIFICATE REQUEST",
+                  -EPERM },
                 { "no group", { cn, "system:node:a" }, "CERTIFICATE REQUEST", -EPERM },
         };
 

@@ -38,54 +38,14 @@ static int tear_down(void **state) {
 /* The same bytes that setfacl(1) makes of u::rw-,u:65533:r--,g::---,m::r--,o::---. */
 static void as_setfacl_makes_it(void **state) {
         static const uint8_t expected[] = {
-                2,
-                0,
-                0,
-                0,
-                1,
-                0,
-                6,
-                0,
-                0xff,
-                0xff,
-                0xff,
-                0xff,
-                2,
-                0,
-                4,
-                0,
-                0xfd,
-                0xff,
-                0,
-                0,
-                4,
-                0,
-                0,
-                0,
-                0xff,
-                0xff,
-                0xff,
-                0xff,
-                0x10,
-                0,
-                4,
-                0,
-                0xff,
-                0xff,
-                0xff,
-                0xff,
-                0x20,
-                0,
-                0,
-                0,
-                0xff,
-                0xff,
-                0xff,
-                0xff,
+                2, 0,    0,    0,    1,    0,    6,    0, 0xff, 0xff, 0xff, 0xff, 2,    0,    4,
+                0, 0xfd, 0xff, 0,    0,    4,    0,    0, 0,    0xff, 0xff, 0xff, 0xff, 0x10, 0,
+                4, 0,    0xff, 0xff, 0xff, 0xff, 0x20, 0, 0,    0,    0xff, 0xff, 0xff, 0xff,
         };
         uint8_t found[sizeof(expected) + 1];
 
-        assert_int_equal(fgetxattr(fd, "system.posix_acl_access", found, sizeof(found)), sizeof(expected));
+        assert_int_equal(fgetxattr(fd, "system.posix_acl_access", found, sizeof(found)),
+                         sizeof(expected));
         assert_memory_equal(found, expected, sizeof(expected));
 }
 

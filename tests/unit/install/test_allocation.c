@@ -19,13 +19,17 @@ static struct nb_context context;
 static int set_up(void **state) {
         folder_make(&folder);
         ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
-        leaf = pki_make(&(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &ca, .purpose = PKI_CLIENT_AUTH });
-        context = (struct nb_context){ .root_fd = folder.fd, .node_name = "a", .is_override_needed = true, .now = PKI_NOW };
+        leaf = pki_make(&(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a",
+                                               .issuer = &ca,
+                                               .purpose = PKI_CLIENT_AUTH });
+        context = (struct nb_context){
+                .root_fd = folder.fd, .node_name = "a", .is_override_needed = true, .now = PKI_NOW
+        };
         nb_settings_init(&context.settings);
         context.settings.unsafe_skip_ca_verification = true;
         assert_int_equal(nb_endpoint_parse("10.0.0.1", 8, &context.settings.endpoints[0]), 0);
         context.settings.n_endpoints = 1;
-        context.bootstrap.discovery = NB_DISCOVERY_TOKEN;
+        context.bootstrap.method = NB_METHOD_TOKEN;
         return 0;
 }
 
@@ -51,9 +55,11 @@ static void what_is_there(void **state) {
         folder_skip_without_lookup();
         combined = PKI_JOIN(leaf.pem, leaf.key_pem);
         folder_put(&folder, "/etc/kubernetes/kubelet.conf",
-                   "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+                   "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, "
+                   "context: {cluster: k, user: u}}]\n"
                    "clusters: [{name: k, cluster: {certificate-authority: ca.crt}}]\n"
-                   "users: [{name: u, user: {client-certificate: " CURRENT ", client-key: " CURRENT "}}]\n");
+                   "users: [{name: u, user: {client-certificate: " CURRENT ", client-key: " CURRENT
+                   "}}]\n");
         folder_put(&folder, CURRENT, combined);
         folder_put(&folder, "/etc/kubernetes/ca.crt", ca.pem);
         allocation_try_all(look, NULL);
@@ -78,7 +84,12 @@ static int accept_and_write(const void *input) {
 
 static void what_is_written(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        struct nb_handoff handoff = { .certificate = leaf.pem, .ca = ca.pem, .csr = "node-csr-x", .endpoint = "10.0.0.1:6443", .token_id = "abcdef", .token_source = "a test" };
+        struct nb_handoff handoff = { .certificate = leaf.pem,
+                                      .ca = ca.pem,
+                                      .csr = "node-csr-x",
+                                      .endpoint = "10.0.0.1:6443",
+                                      .token_id = "abcdef",
+                                      .token_source = "a test" };
         char path[96];
 
         folder_skip_without_lookup();
@@ -108,15 +119,20 @@ static void what_is_given(void **state) {
         folder_put(&folder, "/etc/token", "secret");
         folder_put(&folder, "/etc/ca.crt", ca.pem);
         folder_put(&folder, "/etc/bootstrap.conf",
-                   "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
-                   "clusters: [{name: k, cluster: {server: 'https://10.0.0.1', certificate-authority: ca.crt}}]\n"
+                   "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, "
+                   "context: {cluster: k, user: u}}]\n"
+                   "clusters: [{name: k, cluster: {server: 'https://10.0.0.1', "
+                   "certificate-authority: ca.crt}}]\n"
                    "users: [{name: u, user: {tokenFile: token}}]\n");
         folder_put(&folder, "/etc/config.yaml", "# nothing\n");
         folder_put(&folder, CURRENT, leaf.pem);
         (void)snprintf(path, sizeof(path), "%s/etc", folder.path);
-        context.config_directory = path;
+        struct nb_sources sources = { .config_directory = path, .runtime_fd = -1 };
+        context.sources = &sources;
         context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
-        (void)snprintf(context.settings.bootstrap_kubeconfig, sizeof(context.settings.bootstrap_kubeconfig), "%s/etc/bootstrap.conf", folder.path);
+        (void)snprintf(context.settings.bootstrap_kubeconfig,
+                       sizeof(context.settings.bootstrap_kubeconfig), "%s/etc/bootstrap.conf",
+                       folder.path);
         allocation_try_all(give, NULL);
 }
 

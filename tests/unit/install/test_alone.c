@@ -21,8 +21,10 @@ struct path_case {
 static struct path_case path_cases[] = {
         { "unified", UNIFIED, true, 0, UNIT },
         { "version 1", VERSION_1, false, 0, UNIT },
-        { "hybrid: the one of the name systemd counts", VERSION_1 "0::/elsewhere\n", false, 0, UNIT },
-        { "hybrid, unified in the place of version 1", "2:name=systemd:/elsewhere\n" UNIFIED, true, 0, UNIT },
+        { "hybrid: the one of the name systemd counts", VERSION_1 "0::/elsewhere\n", false, 0,
+          UNIT },
+        { "hybrid, unified in the place of version 1", "2:name=systemd:/elsewhere\n" UNIFIED, true,
+          0, UNIT },
         { "root of a namespace", "0::/\n", true, 0, "/" },
         { "a colon in the path", "0::/a:b\n", true, 0, "/a:b" },
         { "no newline at the end", "0::/a", true, 0, "/a" },
@@ -35,7 +37,9 @@ static struct path_case path_cases[] = {
         { "above the namespace", "0::/../other\n", true, -EINVAL, NULL },
         { "ends above the namespace", "0::/..\n", true, -EINVAL, NULL },
         { "beside the main process", "0::" UNIT "/.control\n", true, -EINVAL, NULL },
-        { "longer than the place for it", "0::/01234567890123456789012345678901234567890123456789012345678901234\n", true, -ENAMETOOLONG, NULL },
+        { "longer than the place for it",
+          "0::/01234567890123456789012345678901234567890123456789012345678901234\n", true,
+          -ENAMETOOLONG, NULL },
 };
 
 static void path_is_parsed(void **state) {

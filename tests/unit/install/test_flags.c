@@ -10,45 +10,40 @@ struct flags_case {
         const char *taints[3], *extra[3];
         const char *cri_socket, *provider_id;
         bool is_override_needed;
-        const char *old;
-        const char *expected; /* NULL: nothing is to be written */
+        const char *expected;
 };
 
 static struct flags_case cases[] = {
-        { "nothing that kubelet does not know by itself" },
-        { "the node name", .is_override_needed = true, .expected = "KUBELET_KUBEADM_ARGS=\"--hostname-override=a\"\n" },
-        { "taints, as kubeadm joins them", .taints = { "a=b:NoSchedule", "c:NoExecute" },
-          .expected = "KUBELET_KUBEADM_ARGS=\"--register-with-taints=a=b:NoSchedule,c:NoExecute\"\n" },
-        { "a path of a socket, as kubeadm writes it", .cri_socket = "/run/containerd/containerd.sock",
-          .expected = "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/containerd/containerd.sock\"\n" },
-        { "a socket with a scheme", .cri_socket = "unix:///run/crio/crio.sock",
-          .expected = "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/crio/crio.sock\"\n" },
-        { "all of them, sorted", .taints = { "a:NoSchedule" }, .extra = { "v=4", "cgroup-driver=systemd" }, .cri_socket = "/run/x.sock",
+        { "no argument is needed", .expected = "" },
+        { "the node name", .is_override_needed = true, .expected = "--hostname-override=a" },
+        { "taints are separated by commas, as by kubeadm",
+          .taints = { "a=b:NoSchedule", "c:NoExecute" },
+          .expected = "--register-with-taints=a=b:NoSchedule,c:NoExecute" },
+        { "the socket of the container runtime", .cri_socket = "unix:///run/crio/crio.sock",
+          .expected = "--container-runtime-endpoint=unix:///run/crio/crio.sock" },
+        { "all of them, sorted by name", .taints = { "a:NoSchedule" },
+          .extra = { "v-x=1", "v=4", "cgroup-driver=systemd" }, .cri_socket = "unix:///run/x.sock",
           .is_override_needed = true,
-          .expected = "KUBELET_KUBEADM_ARGS=\"--cgroup-driver=systemd --container-runtime-endpoint=unix:///run/x.sock "
-                      "--hostname-override=a --register-with-taints=a:NoSchedule --v=4\"\n" },
-        { "extra arguments win over taints and socket", .taints = { "a:NoSchedule" }, .cri_socket = "/run/x.sock",
-          .extra = { "register-with-taints=b:NoExecute", "container-runtime-endpoint=unix:///y" },
-          .expected = "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///y --register-with-taints=b:NoExecute\"\n" },
-        { "but not over the name in the certificate", .extra = { "hostname-override=b" }, .is_override_needed = true,
-          .expected = "KUBELET_KUBEADM_ARGS=\"--hostname-override=a\"\n" },
-        { "an empty value", .extra = { "node-ip=" }, .expected = "KUBELET_KUBEADM_ARGS=\"--node-ip=\"\n" },
-        { "the provider ID", .provider_id = "aws:///eu-west-1a/i-0123", .expected = "KUBELET_KUBEADM_ARGS=\"--provider-id=aws:///eu-west-1a/i-0123\"\n" },
-        { "beside what is there", .taints = { "a:NoSchedule" }, .old = "KUBELET_KUBEADM_ARGS=\"--v=2 --register-with-taints=x:NoExecute\"\n",
-          .expected = "KUBELET_KUBEADM_ARGS=\"--v=2 --register-with-taints=a:NoSchedule\"\n" },
-        { "there already", .taints = { "a:NoSchedule" }, .old = "KUBELET_KUBEADM_ARGS=\"--register-with-taints=a:NoSchedule\"\n" },
-        { "another name there, where none is needed", .old = "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"\n",
-          .expected = "KUBELET_KUBEADM_ARGS=\"--hostname-override=a\"\n" },
+          .expected = "--cgroup-driver=systemd --container-runtime-endpoint=unix:///run/x.sock "
+                      "--hostname-override=a --register-with-taints=a:NoSchedule --v=4 --v-x=1" },
+        { "an empty value", .extra = { "node-ip=" }, .expected = "--node-ip=" },
+        { "the provider ID", .provider_id = "aws:///eu-west-1a/i-0123",
+          .expected = "--provider-id=aws:///eu-west-1a/i-0123" },
+        { "a provider ID among the extra arguments wins", .provider_id = "aws:///a",
+          .extra = { "provider-id=aws:///b" }, .expected = "--provider-id=aws:///b" },
 };
 
 static void make(const struct flags_case *c, struct nb_context *context) {
         struct nb_settings *settings = &context->settings;
 
         nb_settings_init(settings);
-        for (; settings->n_taints < N_ELEMENTS(c->taints) && c->taints[settings->n_taints]; settings->n_taints++)
+        for (; settings->n_taints < N_ELEMENTS(c->taints) && c->taints[settings->n_taints];
+             settings->n_taints++)
                 strcpy(settings->taints[settings->n_taints], c->taints[settings->n_taints]);
-        for (; settings->n_extra_args < N_ELEMENTS(c->extra) && c->extra[settings->n_extra_args]; settings->n_extra_args++)
-                strcpy(settings->extra_args[settings->n_extra_args], c->extra[settings->n_extra_args]);
+        for (; settings->n_extra_args < N_ELEMENTS(c->extra) && c->extra[settings->n_extra_args];
+             settings->n_extra_args++)
+                strcpy(settings->extra_args[settings->n_extra_args],
+                       c->extra[settings->n_extra_args]);
         if (c->cri_socket)
                 strcpy(settings->cri_socket, c->cri_socket);
         if (c->provider_id)
@@ -56,16 +51,54 @@ static void make(const struct flags_case *c, struct nb_context *context) {
         context->is_override_needed = c->is_override_needed;
 }
 
-static void written(void **state) {
+static void formats_arguments(void **state) {
         const struct flags_case *c = *state;
         struct nb_context context = { .root_fd = -1, .node_name = "a" };
-        struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
+        struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX), file = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
         make(c, &context);
-        assert_int_equal(nb_flags_make(&context, c->old, c->old ? strlen(c->old) : 0, &text), c->expected ? 1 : 0);
-        if (c->expected)
-                assert_string_equal(text.data, c->expected);
+        assert_int_equal(nb_flags_format(&context, &text), 0);
+        assert_string_equal(text.data ? text.data : "", c->expected);
+        assert_int_equal(nb_flags_file_format(c->expected, &file), 0);
+        assert_true(nb_flags_file_is(&file, c->expected));
+        assert_false(nb_flags_file_is(&file, "--other=1"));
         nb_buffer_done(&text);
+        nb_buffer_done(&file);
+}
+
+struct foreign_case {
+        const char *name;
+        const char *file, *arguments;
+        const char *missing;
+};
+
+static struct foreign_case foreign[] = {
+        { "foreign: an empty file lacks all", "", "--a=1 --b=2", "--a=1 --b=2" },
+        { "foreign: one argument is there", "KUBELET_KUBEADM_ARGS=\"--a=1 --v=2\"\n", "--a=1 --b=2",
+          "--b=2" },
+        { "foreign: all are there", "X=1\nKUBELET_KUBEADM_ARGS=--b=2 --a=1", "--a=1 --b=2", "" },
+        { "foreign: another value is missing", "KUBELET_KUBEADM_ARGS=\"--a=12 --xx--a=1\"", "--a=1",
+          "--a=1" },
+        { "foreign: another node name, which is the host name",
+          "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"", "", "--hostname-override=n" },
+        { "foreign: the node name, which is the host name",
+          "KUBELET_KUBEADM_ARGS=\"--hostname-override=n\"", "", "" },
+        { "foreign: another node name", "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"",
+          "--hostname-override=n", "--hostname-override=n" },
+        { "foreign: no argument is needed", "KUBELET_KUBEADM_ARGS=\"--v=2\"", "", "" },
+};
+
+static void finds_missing_arguments(void **state) {
+        const struct foreign_case *c = *state;
+        struct nb_buffer file = NB_BUFFER_INIT(NB_FLAGS_MAX),
+                         missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
+
+        assert_int_equal(nb_buffer_append_string(&file, c->file), 0);
+        assert_false(nb_flags_file_is(&file, c->arguments));
+        assert_int_equal(nb_flags_find_missing(&file, c->arguments, "n", &missing), 0);
+        assert_string_equal(missing.data ? missing.data : "", c->missing);
+        nb_buffer_done(&file);
+        nb_buffer_done(&missing);
 }
 
 /* As many and as long as the settings take them. */
@@ -86,13 +119,16 @@ static void all_that_settings_hold(void **state) {
         settings->n_taints = NB_SETTINGS_TAINTS_MAX;
         settings->n_extra_args = NB_SETTINGS_EXTRA_ARGS_MAX;
         context.is_override_needed = true;
-        assert_int_equal(nb_flags_make(&context, NULL, 0, &text), 1);
-        assert_true(text.len > NB_SETTINGS_TAINTS_MAX * (NB_SETTINGS_TAINT_SIZE - 1) + NB_SETTINGS_EXTRA_ARGS_MAX * (NB_SETTINGS_EXTRA_ARG_SIZE - 1));
+        assert_int_equal(nb_flags_format(&context, &text), 0);
+        assert_true(text.len >
+                    NB_SETTINGS_TAINTS_MAX * (NB_SETTINGS_TAINT_SIZE - 1) +
+                            NB_SETTINGS_EXTRA_ARGS_MAX * (NB_SETTINGS_EXTRA_ARG_SIZE - 1));
         nb_buffer_done(&text);
 }
 
 int main(void) {
-        CASES(cases, written);
+        CASES(cases, formats_arguments);
+        CASES(foreign, finds_missing_arguments);
         CASE(all_that_settings_hold);
         return case_run("install flags");
 }

@@ -10,12 +10,15 @@
 #include "pki.h"
 
 #define READER 65533
-#define HEADER "apiVersion: v1\nkind: Config\nclusters:\n- name: k\n  cluster:\n    server: https://10.0.0.1:6443\n"
+#define HEADER \
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: k\n  cluster:\n    server: " \
+        "https://10.0.0.1:6443\n"
 
 static struct folder folder;
 static struct pki_cert ca;
 static struct nb_context context;
-static char config_directory[PATH_MAX];
+static char config_directory[PATH_MAX], credentials_directory[PATH_MAX];
+static struct nb_sources sources;
 static int run_fd;
 
 static int set_up(void **state) {
@@ -28,17 +31,20 @@ static int set_up(void **state) {
         assert_int_equal(setenv("RUNTIME_DIRECTORY", path, 1), 0);
         run_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         assert_true(run_fd >= 0);
-        folder_locate(&folder, "/credentials/x", path);
-        *strrchr(path, '/') = '\0';
-        assert_int_equal(setenv("CREDENTIALS_DIRECTORY", path, 1), 0);
+        folder_locate(&folder, "/credentials/x", credentials_directory);
+        *strrchr(credentials_directory, '/') = '\0';
         (void)snprintf(config_directory, sizeof(config_directory), "%s/etc", folder.path);
-        context = (struct nb_context){ .root_fd = folder.fd, .node_name = "a", .now = PKI_NOW, .config_directory = config_directory };
+        sources = (struct nb_sources){ .config_directory = config_directory,
+                                       .credentials_directory = credentials_directory,
+                                       .runtime_fd = -1 };
+        context = (struct nb_context){
+                .root_fd = folder.fd, .node_name = "a", .now = PKI_NOW, .sources = &sources
+        };
         nb_settings_init(&context.settings);
         return 0;
 }
 
 static int tear_down(void **state) {
-        (void)unsetenv("CREDENTIALS_DIRECTORY");
         (void)close(run_fd);
         pki_done(&ca);
         folder_remove(&folder);
@@ -131,7 +137,8 @@ static void document_with_its_ca(void **state) {
 
         put("/etc/cluster.conf", text);
         put("/etc/pki/ca.crt", ca.pem);
-        locate("/etc/cluster.conf", context.settings.discovery_file, sizeof(context.settings.discovery_file));
+        locate("/etc/cluster.conf", context.settings.discovery_file,
+               sizeof(context.settings.discovery_file));
         give(false);
         expect_copy("/etc/cluster.conf", text);
         expect_copy("/etc/pki/ca.crt", ca.pem);
@@ -147,11 +154,13 @@ static void url_with_its_ca(void **state) {
 }
 
 static void bootstrap_kubeconfig(void **state) {
-        put("/etc/bootstrap.conf", HEADER "users:\n- name: u\n  user:\n    tokenFile: secret/token\ncurrent-context: c\n"
-                                          "contexts:\n- name: c\n  context: {cluster: k, user: u}\n");
+        put("/etc/bootstrap.conf",
+            HEADER "users:\n- name: u\n  user:\n    tokenFile: secret/token\ncurrent-context: c\n"
+                   "contexts:\n- name: c\n  context: {cluster: k, user: u}\n");
         put("/etc/secret/token", "abc\n");
         put("/etc/secret/other", "not named\n");
-        locate("/etc/bootstrap.conf", context.settings.bootstrap_kubeconfig, sizeof(context.settings.bootstrap_kubeconfig));
+        locate("/etc/bootstrap.conf", context.settings.bootstrap_kubeconfig,
+               sizeof(context.settings.bootstrap_kubeconfig));
         give(false);
         expect_copy("/etc/secret/token", "abc\n");
         assert_int_equal(count_copies(), 2);
@@ -160,8 +169,10 @@ static void bootstrap_kubeconfig(void **state) {
 /* `join` says what is wrong with it. */
 static void not_a_kubeconfig(void **state) {
         put("/etc/bootstrap.conf", "{[\n");
-        locate("/etc/bootstrap.conf", context.settings.bootstrap_kubeconfig, sizeof(context.settings.bootstrap_kubeconfig));
-        locate("/etc/not there", context.settings.discovery_file, sizeof(context.settings.discovery_file));
+        locate("/etc/bootstrap.conf", context.settings.bootstrap_kubeconfig,
+               sizeof(context.settings.bootstrap_kubeconfig));
+        locate("/etc/not there", context.settings.discovery_file,
+               sizeof(context.settings.discovery_file));
         give(false);
         expect_copy("/etc/bootstrap.conf", "{[\n");
         assert_int_equal(count_copies(), 1);
@@ -184,7 +195,8 @@ static void files_that_a_credential_names(void **state) {
 
 static void client_of_kubelet(void **state) {
         folder_put(&folder, "/var/lib/kubelet/pki/dated.pem", "certificate and key\n");
-        folder_link(&folder, "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/pki/dated.pem");
+        folder_link(&folder, "/var/lib/kubelet/pki/kubelet-client-current.pem",
+                    "/var/lib/kubelet/pki/dated.pem");
         folder_put(&folder, "/etc/kubernetes/pki/ca.crt", "ca\n");
         give(false);
         assert_int_equal(count_copies(), 0);
@@ -202,7 +214,7 @@ static void node_password(void **state) {
         assert_int_equal(faccessat(folder.fd, "etc/rancher", F_OK, 0), -1);
         context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
         give(false);
-        assert_int_equal(nb_target_folder(folder.fd, "/etc/rancher/node", 0755, &fd), 0);
+        assert_int_equal(nb_path_make_folder(folder.fd, "/etc/rancher/node", 0755, &fd), 0);
         assert_int_equal(nb_file_read(fd, "password", &text, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
         assert_int_equal(text.len, 33);

@@ -20,7 +20,8 @@ static struct nb_context context;
 static int set_up(void **state) {
         folder_make(&folder);
         ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
-        leaf = pki_make(&(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &ca });
+        leaf = pki_make(
+                &(struct pki_options){ .dn = "O=system:nodes,CN=system:node:a", .issuer = &ca });
         combined = PKI_JOIN(leaf.pem, ca.pem, leaf.key_pem);
         context = (struct nb_context){ .root_fd = folder.fd, .node_name = "a", .now = PKI_NOW };
         nb_settings_init(&context.settings);
@@ -36,7 +37,8 @@ static int tear_down(void **state) {
 }
 
 static char *make_kubeconfig(const char *cluster, const char *user) {
-        return PKI_JOIN("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {cluster: k, user: u}\n"
+        return PKI_JOIN("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  "
+                        "context: {cluster: k, user: u}\n"
                         "clusters:\n- name: k\n  cluster: {server: 'https://10.0.0.1:6443'",
                         cluster, "}\nusers:\n- name: u\n  user: {", user, "}\n");
 }
@@ -55,31 +57,32 @@ static char *encode(const char *text) {
         return buffer.data;
 }
 
-/* What reading tells, and the verdict when nothing was wrong. */
-static enum nb_verdict look(char ret_detail[NB_FAILURE_DETAIL_MAX]) {
+/* The state after reading, and after classifying if reading succeeded. */
+static enum nb_node_state look(char ret_detail[NB_FAILURE_DETAIL_MAX]) {
         struct nb_present present = { 0 };
         struct nb_inspection inspection;
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
         assert_int_equal(nb_present_read(&context, &present, &f), 0);
-        nb_present_judge(&present, &context, &inspection);
+        nb_present_classify(&present, &context, &inspection);
         if (ret_detail)
                 memcpy(ret_detail, inspection.detail, NB_FAILURE_DETAIL_MAX);
         nb_present_done(&present);
-        return inspection.verdict;
+        return inspection.state;
 }
 
 static void nothing_there(void **state) {
-        assert_int_equal(look(NULL), NB_VERDICT_ABSENT);
+        assert_int_equal(look(NULL), NB_NODE_STATE_ABSENT);
 }
 
 static void kubelets_own(void **state) {
-        put_kubeconfig(", certificate-authority: /etc/kubernetes/pki/ca.crt", "client-certificate: " CURRENT ", client-key: " CURRENT);
+        put_kubeconfig(", certificate-authority: /etc/kubernetes/pki/ca.crt",
+                       "client-certificate: " CURRENT ", client-key: " CURRENT);
         folder_put(&folder, DATED, combined);
         /* Absolute, as kubelet makes it: below the root that was given. */
         folder_link(&folder, CURRENT, DATED);
-        assert_int_equal(look(NULL), NB_VERDICT_USABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
 }
 
 static void two_files_beside_the_kubeconfig(void **state) {
@@ -87,7 +90,7 @@ static void two_files_beside_the_kubeconfig(void **state) {
         folder_put(&folder, "/etc/kubernetes/node.crt", leaf.pem);
         folder_put(&folder, "/etc/kubernetes/node.key", leaf.key_pem);
         folder_put(&folder, "/etc/kubernetes/sub/x", "");
-        assert_int_equal(look(NULL), NB_VERDICT_USABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
 }
 
 static void embedded(void **state) {
@@ -97,9 +100,10 @@ static void embedded(void **state) {
         certificate = encode(leaf.pem);
         key = encode(leaf.key_pem);
         /* What is embedded wins. */
-        user = PKI_JOIN("client-certificate: nowhere, client-certificate-data: ", certificate, ", client-key: nowhere, client-key-data: ", key);
+        user = PKI_JOIN("client-certificate: nowhere, client-certificate-data: ", certificate,
+                        ", client-key: nowhere, client-key-data: ", key);
         put_kubeconfig("", user);
-        assert_int_equal(look(NULL), NB_VERDICT_USABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
         free(user);
         free(key);
         free(certificate);
@@ -114,7 +118,7 @@ static void kubeconfig_through_a_link(void **state) {
         folder_link(&folder, KUBECONFIG, "/data/kubelet.conf");
         folder_put(&folder, DATED, combined);
         folder_link(&folder, CURRENT, DATED);
-        assert_int_equal(look(NULL), NB_VERDICT_USABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
         free(text);
 }
 
@@ -124,7 +128,7 @@ static void file_where_the_link_should_be(void **state) {
 
         put_kubeconfig("", "client-certificate: " CURRENT ", client-key: " CURRENT);
         folder_put(&folder, CURRENT, combined);
-        assert_int_equal(look(detail), NB_VERDICT_NOT_ROTATABLE);
+        assert_int_equal(look(detail), NB_NODE_STATE_NOT_ROTATABLE);
         assert_non_null(strstr(detail, "'" CURRENT "' is a file"));
 }
 
@@ -133,7 +137,7 @@ static void file_that_the_kubeconfig_does_not_name(void **state) {
         put_kubeconfig("", "client-certificate: node.pem, client-key: node.pem");
         folder_put(&folder, "/etc/kubernetes/node.pem", combined);
         folder_put(&folder, CURRENT, "by hand");
-        assert_int_equal(look(NULL), NB_VERDICT_USABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
 }
 
 struct broken {
@@ -143,16 +147,25 @@ struct broken {
 };
 
 static struct broken broken[] = {
-        { "a token instead of a certificate", "token: x", false, false, "names no client certificate" },
-        { "a certificate without key", "client-certificate: /c", true, false, "names no client key" },
-        { "the certificate is not there", "client-certificate: /c, client-key: /k", false, true, "there is no '/c'" },
-        { "the key is not there", "client-certificate: /c, client-key: /k", true, false, "there is no '/k'" },
-        { "the certificate is empty", "client-certificate: /empty, client-key: /k", false, true, "'/empty' is empty" },
-        { "the key is empty", "client-certificate: /c, client-key: /empty", true, true, "'/empty' holds no private key" },
-        { "the certificate is a folder", "client-certificate: /folder, client-key: /k", true, true, "no regular file" },
-        { "the certificate is NUL bytes", "client-certificate: /zero, client-key: /k", true, true, "no client certificate that can be read" },
-        { "certificate and key swapped", "client-certificate: /k, client-key: /c", true, true, "no client certificate that can be read" },
-        { "a link to itself", "client-certificate: /loop, client-key: /k", true, true, "'/loop' cannot be read" },
+        { "a token instead of a certificate", "token: x", false, false,
+          "has no client certificate" },
+        { "a certificate without key", "client-certificate: /c", true, false, "has no client key" },
+        { "the certificate is not there", "client-certificate: /c, client-key: /k", false, true,
+          "'/c', named in the kubeconfig, does not exist" },
+        { "the key is not there", "client-certificate: /c, client-key: /k", true, false,
+          "'/k', named in the kubeconfig, does not exist" },
+        { "the certificate is empty", "client-certificate: /empty, client-key: /k", false, true,
+          "'/empty' is empty" },
+        { "the key is empty", "client-certificate: /c, client-key: /empty", true, true,
+          "'/empty' has no valid private key" },
+        { "the certificate is a folder", "client-certificate: /folder, client-key: /k", true, true,
+          "is not a regular file" },
+        { "the certificate is NUL bytes", "client-certificate: /zero, client-key: /k", true, true,
+          "has no valid client certificate" },
+        { "certificate and key swapped", "client-certificate: /k, client-key: /c", true, true,
+          "has no valid client certificate" },
+        { "a link to itself", "client-certificate: /loop, client-key: /k", true, true,
+          "cannot read '/loop'" },
 };
 
 static void unreadable(void **state) {
@@ -174,7 +187,7 @@ static void unreadable(void **state) {
         fd = openat(folder.fd, "zero", O_WRONLY | O_CLOEXEC);
         assert_int_equal(ftruncate(fd, 4096), 0);
         assert_int_equal(close(fd), 0);
-        assert_int_equal(look(detail), NB_VERDICT_UNREADABLE);
+        assert_int_equal(look(detail), NB_NODE_STATE_UNREADABLE);
         print_message("%s\n", detail);
         assert_non_null(strstr(detail, c->detail));
         (void)tear_down(NULL);
@@ -183,7 +196,7 @@ static void unreadable(void **state) {
 /* A power cut leaves such files; there is nothing in it that could be lost. */
 static void empty_kubeconfig(void **state) {
         folder_put(&folder, KUBECONFIG, "");
-        assert_int_equal(look(NULL), NB_VERDICT_UNREADABLE);
+        assert_int_equal(look(NULL), NB_NODE_STATE_UNREADABLE);
 }
 
 static void expect_refused(void) {
@@ -196,7 +209,8 @@ static void expect_refused(void) {
 }
 
 static void kubelets_configuration(void **state) {
-        folder_put(&folder, KUBECONFIG, "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n");
+        folder_put(&folder, KUBECONFIG,
+                   "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n");
         expect_refused();
 }
 
@@ -210,7 +224,8 @@ static void what_tells_clusters_apart(void **state) {
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        put_kubeconfig(", certificate-authority: my.crt", "client-certificate: " CURRENT ", client-key: " CURRENT);
+        put_kubeconfig(", certificate-authority: my.crt",
+                       "client-certificate: " CURRENT ", client-key: " CURRENT);
         folder_put(&folder, CURRENT, combined);
         folder_put(&folder, "/etc/kubernetes/my.crt", ca.pem);
         folder_put(&folder, PKI "/node-bootstrap.json", "{}");
@@ -231,7 +246,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(embedded, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(kubeconfig_through_a_link, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(file_where_the_link_should_be, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(file_that_the_kubeconfig_does_not_name, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(file_that_the_kubeconfig_does_not_name, set_up,
+                                                tear_down),
                 cmocka_unit_test_setup_teardown(empty_kubeconfig, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(kubelets_configuration, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(folder_for_a_kubeconfig, set_up, tear_down),

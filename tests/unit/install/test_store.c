@@ -79,7 +79,8 @@ static void leavings_of_a_crash(void **state) {
         folder_put(&folder, "/.kubelet-client-2027-01-14-00-00-00.pem.tmp", "half a key");
         folder_put(&folder, "/.other.tmp", "kept");
         assert_int_equal(nb_store_create(folder.fd, NOW, &pem, name), 0);
-        assert_int_equal(faccessat(folder.fd, ".kubelet-client-2027-01-14-00-00-00.pem.tmp", F_OK, 0), -1);
+        assert_int_equal(
+                faccessat(folder.fd, ".kubelet-client-2027-01-14-00-00-00.pem.tmp", F_OK, 0), -1);
         expect(".other.tmp", 0644, "kept");
 }
 
@@ -106,7 +107,8 @@ static void link_is_replaced(void **state) {
         folder_link(&folder, "/" NB_STORE_UPDATED, "/pki/half.pem");
         assert_int_equal(point("/pki/a.pem"), 0);
         expect_link(NB_STORE_CURRENT, "/pki/a.pem");
-        assert_int_equal(faccessat(folder.fd, NB_STORE_CURRENT ".old", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+        assert_int_equal(faccessat(folder.fd, NB_STORE_CURRENT ".old", F_OK, AT_SYMLINK_NOFOLLOW),
+                         -1);
 }
 
 static void file_in_its_place(void **state) {

@@ -16,12 +16,14 @@ static void tear_down(void) {
         folder_remove(&folder);
 }
 
-/* What has the name "a" ("" for nothing; a link reads as what it names), and whether the temporary name is free. */
+/* What has the name "a" ("" for nothing; a link reads as what it names), and whether the temporary
+ * name is free. */
 static void expect(const char *text, const char *temporary) {
         char found[16] = "";
         struct nb_buffer file = NB_BUFFER_INIT(16);
 
-        if (readlinkat(folder.fd, "a", found, sizeof(found) - 1) < 0 && nb_file_read(folder.fd, "a", &file, NULL) == 0)
+        if (readlinkat(folder.fd, "a", found, sizeof(found) - 1) < 0 &&
+            nb_file_read(folder.fd, "a", &file, NULL) == 0)
                 (void)snprintf(found, sizeof(found), "%s", file.data);
         nb_buffer_done(&file);
         assert_string_equal(found, text);
@@ -50,8 +52,7 @@ static void put_old(const struct old_case *c) {
 }
 
 static const char *old_text(const struct old_case *c) {
-        return c->file ? c->file : c->link ? c->link
-                                           : "";
+        return c->file ? c->file : c->link ? c->link : "";
 }
 
 static void swaps(void **state) {
@@ -63,7 +64,8 @@ static void swaps(void **state) {
 
                 set_up();
                 put_old(c);
-                assert_int_equal(i % 2 ? nb_swap_link(&swap, folder.fd, "a", temporary, "/new") : nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3),
+                assert_int_equal(i % 2 ? nb_swap_link(&swap, folder.fd, "a", temporary, "/new")
+                                       : nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3),
                                  0);
                 if (i < 2)
                         assert_int_equal(nb_swap_undo(&swap), 0);
@@ -74,9 +76,7 @@ static void swaps(void **state) {
                         else
                                 nb_swap_keep(&swap);
                 }
-                expect(i < 4 ? old_text(c) : i % 2 ? "/new"
-                                                   : "new",
-                       temporary);
+                expect(i < 4 ? old_text(c) : i % 2 ? "/new" : "new", temporary);
                 assert_int_equal(nb_swap_undo(&swap), 0);
                 tear_down();
         }

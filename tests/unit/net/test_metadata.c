@@ -7,15 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "net/http.h"
 
 #include "case.h"
-
-#define NOBODY 65534
 
 /* Answers one request, and keeps it. */
 struct server {
@@ -24,20 +21,16 @@ struct server {
         const char *reply;
         size_t reply_len;
         char request[4096];
-        int source_port;
         pthread_t thread;
 };
 
 static void *serve(void *userdata) {
         struct server *server = userdata;
-        struct sockaddr_in peer;
-        socklen_t peer_len = sizeof(peer);
         size_t len = 0, sent = 0;
-        int fd = accept(server->fd, (struct sockaddr *)&peer, &peer_len);
+        int fd = accept(server->fd, NULL, NULL);
 
         if (fd < 0)
                 return NULL;
-        server->source_port = ntohs(peer.sin_port);
         while (!strstr(server->request, "\r\n\r\n") && len < sizeof(server->request) - 1) {
                 ssize_t n = read(fd, server->request + len, sizeof(server->request) - 1 - len);
 
@@ -57,7 +50,8 @@ static void *serve(void *userdata) {
 }
 
 static void server_start(struct server *server, const char *reply, size_t reply_len) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        struct sockaddr_in address = { .sin_family = AF_INET,
+                                       .sin_addr = { htonl(INADDR_LOOPBACK) } };
         socklen_t len = sizeof(address);
 
         *server = (struct server){ .reply = reply, .reply_len = reply_len };
@@ -76,9 +70,9 @@ static void server_stop(struct server *server) {
         (void)close(server->fd);
 }
 
-static int ask(const struct server *server, bool is_low_port, struct nb_http_request *request, struct nb_http_answer *answer,
-               struct nb_failure *f) {
-        const struct nb_http_metadata metadata = { .connect_timeout_ms = 2000, .is_low_port = is_low_port };
+static int ask(const struct server *server, struct nb_http_request *request,
+               struct nb_http_answer *answer, struct nb_failure *f) {
+        const struct nb_http_metadata metadata = { .connect_timeout_ms = 2000 };
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         char url[64];
         int r;
@@ -96,7 +90,8 @@ static int ask(const struct server *server, bool is_low_port, struct nb_http_req
 static void what_is_sent(void **state) {
         struct nb_secret session = NB_SECRET_INIT;
         struct nb_http_request request = { .headers = { &session },
-                                           .lines = { "Metadata-Flavor: Google", "Host: metadata.google.internal" },
+                                           .lines = { "Metadata-Flavor: Google",
+                                                      "Host: metadata.google.internal" },
                                            .accept = "*/*",
                                            .max_body = 100 };
         struct nb_http_answer answer = { 0 };
@@ -106,7 +101,7 @@ static void what_is_sent(void **state) {
         assert_int_equal(nb_secret_init(&session, 32), 0);
         assert_int_equal(nb_secret_append(&session, "X-Token: 123", 12), 0);
         server_start(&server, OK("data"), strlen(OK("data")));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_non_null(strstr(server.request, "GET /latest HTTP/1.1\r\n"));
         assert_non_null(strstr(server.request, "X-Token: 123\r\n"));
@@ -122,13 +117,15 @@ static void what_is_sent(void **state) {
 }
 
 static void put_has_no_body(void **state) {
-        struct nb_http_request request = { .is_put = true, .lines = { "X-ttl: 60" }, .max_body = 100 };
+        struct nb_http_request request = { .is_put = true,
+                                           .lines = { "X-ttl: 60" },
+                                           .max_body = 100 };
         struct nb_http_answer answer = { 0 };
         struct nb_failure f = { 0 };
         struct server server;
 
         server_start(&server, OK("token"), strlen(OK("token")));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_non_null(strstr(server.request, "PUT /latest HTTP/1.1\r\n"));
         assert_non_null(strstr(server.request, "X-ttl: 60\r\n"));
@@ -149,7 +146,7 @@ static void no_proxy_of_the_environment(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(names); i++)
                 assert_int_equal(setenv(names[i], "http://127.0.0.1:1", 1), 0);
         server_start(&server, OK("data"), strlen(OK("data")));
-        r = ask(&server, false, &request, &answer, &f);
+        r = ask(&server, &request, &answer, &f);
         for (size_t i = 0; i < N_ELEMENTS(names); i++)
                 assert_int_equal(unsetenv(names[i]), 0);
         server_stop(&server);
@@ -166,7 +163,7 @@ static void a_secret_takes_the_body(void **state) {
 
         assert_int_equal(nb_secret_init(&secret, 4), 0);
         server_start(&server, OK("abcd"), strlen(OK("abcd")));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_string_equal(secret.data, "abcd");
         assert_int_equal(answer.body.len, 0);
@@ -183,7 +180,7 @@ static void its_size_is_the_ceiling(void **state) {
 
         assert_int_equal(nb_secret_init(&secret, 4), 0);
         server_start(&server, OK("abcde"), strlen(OK("abcde")));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), -EMSGSIZE);
+        assert_int_equal(ask(&server, &request, &answer, &f), -EMSGSIZE);
         server_stop(&server);
         assert_int_equal(f.code, NB_ANSWER_MALFORMED);
         nb_http_answer_done(&answer);
@@ -191,7 +188,8 @@ static void its_size_is_the_ceiling(void **state) {
 }
 
 static void an_error_is_no_secret(void **state) {
-        static const char reply[] = "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\nnothing here";
+        static const char reply[] =
+                "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\nnothing here";
         struct nb_secret secret = NB_SECRET_INIT;
         struct nb_http_request request = { .secret = &secret };
         struct nb_http_answer answer = { 0 };
@@ -200,7 +198,7 @@ static void an_error_is_no_secret(void **state) {
 
         assert_int_equal(nb_secret_init(&secret, 4), 0);
         server_start(&server, reply, strlen(reply));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_int_equal(answer.status, 404);
         assert_int_equal(secret.len, 0);
@@ -210,14 +208,15 @@ static void an_error_is_no_secret(void **state) {
 }
 
 static void a_redirect_is_reported(void **state) {
-        static const char reply[] = "HTTP/1.1 302 Found\r\nLocation: https://10.0.0.1:6443/\r\nContent-Length: 0\r\n\r\n";
+        static const char reply[] = "HTTP/1.1 302 Found\r\nLocation: "
+                                    "https://10.0.0.1:6443/\r\nContent-Length: 0\r\n\r\n";
         struct nb_http_request request = { .max_body = 100 };
         struct nb_http_answer answer = { 0 };
         struct nb_failure f = { 0 };
         struct server server;
 
         server_start(&server, reply, strlen(reply));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_int_equal(answer.status, 302);
         assert_string_equal(answer.location, "https://10.0.0.1:6443/");
@@ -225,14 +224,15 @@ static void a_redirect_is_reported(void **state) {
 }
 
 static void content_is_not_decoded(void **state) {
-        static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x01";
+        static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: "
+                                    "4\r\n\r\n\x1f\x8b\x08\x01";
         struct nb_http_request request = { .max_body = 100 };
         struct nb_http_answer answer = { 0 };
         struct nb_failure f = { 0 };
         struct server server;
 
         server_start(&server, reply, strlen(reply));
-        assert_int_equal(ask(&server, false, &request, &answer, &f), 0);
+        assert_int_equal(ask(&server, &request, &answer, &f), 0);
         server_stop(&server);
         assert_int_equal(answer.body.len, 4);
         assert_memory_equal(answer.body.data, "\x1f\x8b\x08\x01", 4);
@@ -247,75 +247,9 @@ static void nobody_listens(void **state) {
 
         server_start(&server, "", 0);
         server_stop(&server);
-        assert_int_equal(ask(&server, false, &request, &answer, &f), -ECONNREFUSED);
+        assert_int_equal(ask(&server, &request, &answer, &f), -ECONNREFUSED);
         assert_int_equal(f.code, NB_ENDPOINT_REFUSED);
         assert_non_null(strstr(f.detail, "Connection refused"));
-}
-
-/* From here on what root may, or what the kernel lets everybody do. */
-static bool may_bind_low(void) {
-        FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
-        int first = 1024;
-
-        if (file) {
-                if (fscanf(file, "%d", &first) != 1)
-                        first = 1024;
-                (void)fclose(file);
-        }
-        return geteuid() == 0 || first <= 600;
-}
-
-static int low_port(struct server *server, struct nb_failure *f) {
-        struct nb_http_request request = { .max_body = 100 };
-        struct nb_http_answer answer = { 0 };
-        int r;
-
-        server_start(server, OK("data"), strlen(OK("data")));
-        r = ask(server, true, &request, &answer, f);
-        server_stop(server);
-        nb_http_answer_done(&answer);
-        return r;
-}
-
-static void check_low_port(void) {
-        struct nb_failure f = { 0 };
-        struct server server;
-        int r = low_port(&server, &f);
-
-        if (may_bind_low()) {
-                assert_int_equal(r, 0);
-                assert_in_range(server.source_port, 600, 1023);
-                return;
-        }
-        assert_int_equal(r, -EACCES);
-        assert_int_equal(f.code, NB_METADATA_REFUSED);
-        assert_non_null(strstr(f.detail, "no source port below 1024: Permission denied"));
-}
-
-static void a_low_source_port(void **state) {
-        check_low_port();
-}
-
-/* In a process of its own, which is nobody. */
-static void a_low_source_port_that_is_refused(void **state) {
-        int status;
-        pid_t pid = fork();
-
-        assert_true(pid >= 0);
-        if (pid == 0) {
-                struct nb_failure f = { 0 };
-                struct server server;
-                int r;
-
-                if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0)
-                        _exit(1);
-                r = low_port(&server, &f);
-                if (may_bind_low())
-                        _exit(r == 0 ? 0 : 2);
-                _exit(r == -EACCES && f.code == NB_METADATA_REFUSED ? 0 : 3);
-        }
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
 }
 
 int main(void) {
@@ -328,7 +262,5 @@ int main(void) {
         CASE(a_redirect_is_reported);
         CASE(content_is_not_decoded);
         CASE(nobody_listens);
-        CASE(a_low_source_port);
-        CASE(a_low_source_port_that_is_refused);
         return case_run("net/metadata");
 }

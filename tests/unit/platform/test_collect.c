@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "format/platform.h"
 #include "platform/collect.h"
+#include "state/platform.h"
 #include "tool.h"
 
 #define VALUES "case $1 in *token) echo T;; *userdata) echo U;; esac"
@@ -16,7 +16,8 @@ struct world {
         struct nb_places places;
 };
 
-static void make(struct world *world, const char *kernel_line, const char *vendor, const char *script) {
+static void make(struct world *world, const char *kernel_line, const char *vendor,
+                 const char *script) {
         folder_make(&world->machine);
         folder_make(&world->runtime);
         tool_make(&world->tool, NULL, script);
@@ -24,10 +25,13 @@ static void make(struct world *world, const char *kernel_line, const char *vendo
                 folder_put(&world->machine, "/cmdline", kernel_line);
         if (vendor)
                 folder_put(&world->machine, "/dmi/sys_vendor", vendor);
-        (void)snprintf(world->kernel_line, sizeof(world->kernel_line), "%s/cmdline", world->machine.path);
+        (void)snprintf(world->kernel_line, sizeof(world->kernel_line), "%s/cmdline",
+                       world->machine.path);
         (void)snprintf(world->dmi, sizeof(world->dmi), "%s/dmi", world->machine.path);
-        (void)snprintf(world->by_label, sizeof(world->by_label), "%s/by-label", world->machine.path);
-        world->places = (struct nb_places){ world->kernel_line, world->dmi, world->by_label, world->tool.list };
+        (void)snprintf(world->by_label, sizeof(world->by_label), "%s/by-label",
+                       world->machine.path);
+        world->places = (struct nb_places){ world->kernel_line, world->dmi, world->by_label,
+                                            world->tool.list };
 }
 
 static void done(struct world *world) {
@@ -51,7 +55,8 @@ static void assert_left(const struct world *world, const char *name, const char 
 }
 
 #define NOTE(id, source, guestinfo) \
-        "{\"platformId\": \"" id "\", \"dataSource\": \"" source "\", \"volume\": \"\", \"hasGuestinfo\": " guestinfo "}\n"
+        "{\n  \"platformId\": \"" id "\",\n  \"dataSource\": \"" source \
+        "\",\n  \"volume\": \"\",\n  \"hasGuestinfo\": " guestinfo "\n}\n"
 
 struct machine_case {
         const char *name;
@@ -61,12 +66,17 @@ struct machine_case {
 
 static struct machine_case cases[] = {
         { "nothing", "ro quiet\n", NULL, "exit 9", NOTE("", "", "false"), NULL, NULL },
-        { "the kernel command line", "ignition.platform.id=qemu ds=nocloud;x\n", "QEMU\n", "exit 9", NOTE("qemu", "nocloud", "false"), NULL, NULL },
+        { "the kernel command line", "ignition.platform.id=qemu ds=nocloud;x\n", "QEMU\n", "exit 9",
+          NOTE("qemu", "nocloud", "false"), NULL, NULL },
         { "guestinfo by DMI", "ro\n", "VMware, Inc.\n", VALUES, NOTE("", "", "true"), "U", "T" },
-        { "guestinfo by DMI of another kind", "ro\n", "VMW\n", VALUES, NOTE("", "", "true"), "U", "T" },
-        { "guestinfo by the kernel command line", "ignition.platform.id=vmware\n", NULL, VALUES, NOTE("vmware", "", "true"), "U", "T" },
-        { "guestinfo without values", "ro\n", "VMware, Inc.\n", "echo 'No value found' >&2; exit 1", NOTE("", "", "true"), NULL, NULL },
-        { "the tools of VMware on another platform", "ro\n", "QEMU\n", VALUES, NOTE("", "", "false"), NULL, NULL },
+        { "guestinfo by the short vendor of DMI", "ro\n", "VMW\n", VALUES, NOTE("", "", "true"),
+          "U", "T" },
+        { "guestinfo by the kernel command line", "ignition.platform.id=vmware\n", NULL, VALUES,
+          NOTE("vmware", "", "true"), "U", "T" },
+        { "guestinfo without values", "ro\n", "VMware, Inc.\n", "echo 'No value found' >&2; exit 1",
+          NOTE("", "", "true"), NULL, NULL },
+        { "VMware's tools on another platform", "ro\n", "QEMU\n", VALUES, NOTE("", "", "false"),
+          NULL, NULL },
 };
 
 static void collects(void **state) {
@@ -86,7 +96,7 @@ static void collects(void **state) {
         done(&world);
 }
 
-static void leaves_what_can_be_read(void **state) {
+static void writes_what_can_be_read(void **state) {
         struct nb_failure f = { 0 };
         struct world world;
 
@@ -107,14 +117,14 @@ static void names_what_cannot_be_read(void **state) {
         make(&world, NULL, "VMware, Inc.\n", "echo broken >&2; exit 3");
         assert_true(nb_collect(&world.places, world.runtime.fd, &f) < 0);
         assert_int_equal(f.code, NB_PLATFORM_UNREADABLE);
-        assert_non_null(strstr(f.detail, "/cmdline', cannot be read: No such file or directory"));
+        assert_non_null(strstr(f.detail, "/cmdline' cannot be read: No such file or directory"));
         assert_left(&world, "platform.json", NOTE("", "", "false"));
         done(&world);
 }
 
 int main(void) {
         CASES(cases, collects);
-        CASE(leaves_what_can_be_read);
+        CASE(writes_what_can_be_read);
         CASE(names_what_cannot_be_read);
         return case_run("platform collect");
 }

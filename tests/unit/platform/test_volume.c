@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "folder.h"
-#include "format/user_data.h"
+#include "metadata/user_data.h"
 #include "platform/volume.h"
 
-static int read_volume(const struct folder *folder, enum nb_volume_kind kind, struct nb_volume *volume, struct nb_failure *f) {
+static int read_volume(const struct folder *folder, enum nb_volume_kind kind,
+                       struct nb_volume *volume, struct nb_failure *f) {
         *volume = (struct nb_volume)NB_VOLUME_INIT;
         return nb_volume_read_files(folder->fd, kind, volume, f);
 }
@@ -86,13 +87,20 @@ static void put_large(const struct folder *folder) {
 }
 
 static struct refused_case refused[] = {
-        { "a link", put_link, NB_VOLUME_NOCLOUD, "'user-data' on volume 'cidata' is a link" },
-        { "a folder behind a link", put_link_to_folder, NB_VOLUME_CONFIG_DRIVE, "'openstack/latest' on volume 'config-2' is a link" },
-        { "a link on the way to a folder", put_link_above, NB_VOLUME_CONFIG_DRIVE, "'openstack/latest' on volume 'config-2' is a link" },
-        { "a pipe", put_pipe, NB_VOLUME_NOCLOUD, "'user-data' on volume 'cidata' is no regular file" },
-        { "a folder", put_folder, NB_VOLUME_NOCLOUD, "'meta-data' on volume 'cidata' is no regular file" },
-        { "a file where a folder should be", put_file_for_folder, NB_VOLUME_CONFIG_DRIVE, "cannot be read: Not a directory" },
-        { "one byte too many", put_large, NB_VOLUME_NOCLOUD, "'user-data' on volume 'cidata' has more than 1048576 bytes" },
+        { "a link", put_link, NB_VOLUME_NOCLOUD,
+          "'user-data' on volume 'cidata' is or contains a symbolic link" },
+        { "a link to a folder", put_link_to_folder, NB_VOLUME_CONFIG_DRIVE,
+          "'openstack/latest' on volume 'config-2' is or contains a symbolic link" },
+        { "a link to a parent folder", put_link_above, NB_VOLUME_CONFIG_DRIVE,
+          "'openstack/latest' on volume 'config-2' is or contains a symbolic link" },
+        { "a pipe", put_pipe, NB_VOLUME_NOCLOUD,
+          "'user-data' on volume 'cidata' is not a regular file" },
+        { "a folder", put_folder, NB_VOLUME_NOCLOUD,
+          "'meta-data' on volume 'cidata' is not a regular file" },
+        { "a file where a folder should be", put_file_for_folder, NB_VOLUME_CONFIG_DRIVE,
+          "cannot be read: Not a directory" },
+        { "a file that is too large", put_large, NB_VOLUME_NOCLOUD,
+          "'user-data' on volume 'cidata' is larger than 1 MiB" },
 };
 
 static void refuses(void **state) {
@@ -111,7 +119,7 @@ static void refuses(void **state) {
         folder_remove(&folder);
 }
 
-static void no_volume_is_no_failure(void **state) {
+static void accepts_a_machine_without_a_volume(void **state) {
         struct nb_volume volume = NB_VOLUME_INIT;
         struct nb_failure f = { 0 };
         struct folder folder;
@@ -120,7 +128,8 @@ static void no_volume_is_no_failure(void **state) {
         folder_put(&folder, "/root", "");
         assert_int_equal(nb_volume_read(folder.path, NB_VOLUME_NOCLOUD, &volume, &f), 0);
         assert_null(volume.label);
-        assert_int_equal(nb_volume_read("/nonexistent/by-label", NB_VOLUME_NOCLOUD, &volume, &f), 0);
+        assert_int_equal(nb_volume_read("/nonexistent/by-label", NB_VOLUME_NOCLOUD, &volume, &f),
+                         0);
         assert_null(volume.label);
         folder_remove(&folder);
 }
@@ -133,11 +142,23 @@ struct order_case {
 };
 
 static struct order_case orders[] = {
-        { "either kind: the one asked for first", { "cidata", "config-2" }, NB_VOLUME_NOCLOUD, "/cidata' cannot be mounted" },
-        { "either kind: the other one asked for first", { "cidata", "config-2" }, NB_VOLUME_CONFIG_DRIVE, "/config-2' cannot be mounted" },
-        { "the kind that is not asked for first", { "cidata" }, NB_VOLUME_CONFIG_DRIVE, "/cidata' cannot be mounted" },
+        { "either kind: the one asked for first",
+          { "cidata", "config-2" },
+          NB_VOLUME_NOCLOUD,
+          "/cidata' cannot be mounted" },
+        { "either kind: the other one asked for first",
+          { "cidata", "config-2" },
+          NB_VOLUME_CONFIG_DRIVE,
+          "/config-2' cannot be mounted" },
+        { "the kind that is not asked for first",
+          { "cidata" },
+          NB_VOLUME_CONFIG_DRIVE,
+          "/cidata' cannot be mounted" },
         { "upper case", { "CONFIG-2" }, NB_VOLUME_NOCLOUD, "/CONFIG-2' cannot be mounted" },
-        { "lower case before upper case", { "CIDATA", "cidata" }, NB_VOLUME_NOCLOUD, "/cidata' cannot be mounted" },
+        { "lower case before upper case",
+          { "CIDATA", "cidata" },
+          NB_VOLUME_NOCLOUD,
+          "/cidata' cannot be mounted" },
 };
 
 /* Whoever may mount fails since it is no volume, and everybody else since they may not. */
@@ -161,7 +182,7 @@ int main(void) {
         CASE(reads_a_seed);
         CASE(reads_a_config_drive);
         CASES(refused, refuses);
-        CASE(no_volume_is_no_failure);
+        CASE(accepts_a_machine_without_a_volume);
         CASES(orders, finds_in_order);
         return case_run("platform volume");
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* CertificateSigningRequests (certificates.k8s.io/v1): create, read, watch; and whether the
+ * identity has the rights for that. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/api.h"
+#include "base/failure.h"
+#include "kube/access_review.h"
+#include "kube/csr.h"
+
+/* The server ends a watch after this time; client-go sets 5 to 10 min. */
+#define NB_WATCH_TIMEOUT_SEC 300
+/* Bookmarks come each minute (kube-apiserver's defaultBookmarkFrequency). After a longer silence
+ * the connection is dead, or something on the path drops them. */
+#define NB_WATCH_SILENCE_SEC 90
+#define NB_WATCH_LINE_MAX (512 * 1024)
+
+/*
+ * Creates a CSR. 0: created; 1: one of this name exists already (409) and is in *ret_csr; the
+ * caller must check that it is its own. NB_TOKEN_REJECTED, NB_CSR_FORBIDDEN, NB_CSR_REJECTED,
+ * NB_SERVER_ERROR, ...
+ */
+int nb_csr_submit(struct nb_api *api, const char *name, const struct nb_csr_request *request,
+                  uint64_t until_ms, struct nb_csr *ret_csr, struct nb_failure *f);
+
+/* 1: read; 0: there is none (404). */
+int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct nb_csr *ret_csr,
+                struct nb_failure *f);
+
+/* --- Watch on one CSR --- */
+
+struct nb_csr_watch {
+        struct nb_api *api;
+        struct nb_http_transfer *transfer; /* NULL once it is over */
+        struct nb_http_transfer *other;    /* with NB_WATCH_OTHER: the one that is over */
+};
+
+int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const char *name,
+                       const char *resource_version, struct nb_failure *f);
+
+enum nb_watch_result {
+        NB_WATCH_EVENT, /* *ret_event is set */
+        NB_WATCH_TIME,  /* until_ms has passed; the watch goes on */
+        NB_WATCH_OTHER, /* another transfer of this connection is over; the watch goes on */
+        NB_WATCH_ENDED, /* the server ended it, as it does after its timeout */
+};
+
+/* One of the above, or a failure, which ends the watch. */
+int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_csr_event *ret_event,
+                      struct nb_failure *f);
+
+void nb_csr_watch_done(struct nb_csr_watch *watch);
+
+/* --- Rights --- */
+
+/*
+ * Asks the API server whether the identity has a right; in two parts, so that a watch goes on
+ * meanwhile. 1: yes; 0: no; -EACCES with nothing set: the identity may not ask (403), or the server
+ * does not know the question (404). NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, as of
+ * nb_http_perform().
+ */
+int nb_right_read(struct nb_api *api, enum nb_right right, uint64_t until_ms, struct nb_failure *f);
+int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,
+                   struct nb_failure *f);
+int nb_right_finish(const struct nb_api *api, struct nb_http_transfer *transfer,
+                    struct nb_failure *f);

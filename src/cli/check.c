@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/privilege.h"
+#include "base/sources.h"
+#include "base/stop.h"
+#include "base/terminal.h"
+#include "base/unit.h"
+#include "cli/check_internal.h"
+#include "cli/kubelet.h"
+#include "cli/options.h"
+#include "metadata/user_data.h"
+#include "state/handoff.h"
+#include "state/platform.h"
+
+#define EXIT_NOT_GOOD 1
+#define CERTIFICATE_MAX ((size_t)256 * 1024)
+
+#define REQUEST (NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE | NB_CHECK_CSR)
+
+/* In the order of a join. */
+static const struct nb_check_step steps[] = {
+        { "settings", "Settings", NULL, nb_check_settings, 0 },
+        { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NB_CHECK_MACHINE },
+        { "files", "This machine", "files and folders", nb_check_files,
+          NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "user-data", "User data", NULL, nb_check_user_data, 0 },
+        { "kubelet", "This machine", "kubelet", nb_check_kubelet,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "metadata", "Metadata", NULL, nb_check_metadata,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
+        { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
+        { "discovery", "Cluster", "discovery", nb_check_discover,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE },
+        { "api-server", "Cluster", "API server", nb_check_api_server,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE },
+        { "identity", "Request", "identity", nb_check_identity, REQUEST },
+        { "node-name", "Request", "node name", nb_check_node_name, REQUEST | NB_CHECK_MACHINE },
+        { "request", "Request", "request", nb_check_request, REQUEST | NB_CHECK_MACHINE },
+};
+
+static bool is_of_this_join(const struct nb_check *check, const struct nb_check_step *step) {
+        if (step->run == nb_check_settings)
+                return check->sources.config_directory;
+        if (step->run == nb_check_user_data)
+                return check->user_data;
+        if ((step->when & NB_CHECK_MACHINE) && check->user_data)
+                return false;
+        if ((step->when & NB_CHECK_SERVICE) && (check->is_local || !check->has_settings))
+                return false;
+        if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
+                return false;
+        return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
+}
+
+/* Reads files that only root can read, for use after the capability is dropped. */
+static void read_for_later(struct nb_check *check) {
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
+                                             NB_NODE_PASSWORD_FILE };
+        const char *state = getenv("STATE_DIRECTORY"),
+                   *folder = check->settings.certificate_directory;
+        _cleanup_(nb_closep) int fd = -1;
+        char path[NB_SETTINGS_PATH_MAX + 64];
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+
+                (void)nb_sources_read(&check->sources, paths[i], NB_USER_DATA_MAX, &ignored, NULL);
+        }
+        check->pending_r = nb_folder_open(state ? state : NB_CHECK_STATE, &fd);
+        if (check->pending_r >= 0)
+                check->pending_r = nb_file_read_secret(fd, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX,
+                                                       &check->pending_key, NULL);
+        if (!check->has_settings)
+                return;
+        if (!check->is_local && check->kubelet.data)
+                nb_kubelet_read_files(&check->sources, check->kubelet.data, &check->settings);
+        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, folder);
+        check->is_joined = stat(path, &st) == 0;
+        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, folder);
+        (void)nb_sources_read(&check->sources, path, CERTIFICATE_MAX, &check->certificate, NULL);
+}
+
+int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
+        if (check->is_dropped)
+                return 0;
+        if (!check->user_data)
+                read_for_later(check);
+        check->is_dropped = true;
+        return nb_privilege_drop(f);
+}
+
+/* All steps; *ret_first is the first failure. -ECANCELED if stopping was requested. */
+static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
+        bool is_blocked = false;
+
+        for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
+                const struct nb_check_step *step = &steps[i];
+                struct nb_failure f = { 0 };
+                int r;
+
+                if (!is_of_this_join(check, step))
+                        continue;
+                if ((step->when & NB_CHECK_UNPRIVILEGED) && nb_check_drop(check, ret_first) < 0)
+                        return -EPERM;
+                nb_check_begin_step(check, step);
+                if (is_blocked && (step->when & (NB_CHECK_UNPRIVILEGED | NB_CHECK_APART)) ==
+                                          NB_CHECK_UNPRIVILEGED) {
+                        nb_check_skip_step(check, step);
+                        continue;
+                }
+                r = step->run(check, &f);
+                if (r == -ECANCELED && f.code == NB_NONE)
+                        return r;
+                if (r < 0 && f.code == NB_NONE)
+                        (void)nb_failure_set_memory(&f);
+                nb_check_end_step(check, &f);
+                is_blocked |= f.code != NB_NONE && !(step->when & NB_CHECK_APART);
+                if (ret_first->code == NB_NONE)
+                        *ret_first = f;
+        }
+        return 0;
+}
+
+enum { OPTION_ALL, OPTION_JSON, OPTION_LOCAL, OPTION_USER_DATA };
+
+static const struct nb_option rows[] = {
+        [OPTION_ALL] = { "all", NULL,
+                         "also show settings with their default, and missing credentials", 'a' },
+        [OPTION_JSON] = { "json", NULL, "print JSON", '\0' },
+        [OPTION_LOCAL] = { "local", NULL,
+                           "check settings, credentials and metadata; contact no API server",
+                           '\0' },
+        [OPTION_USER_DATA] = { "user-data", "FILE",
+                               "check user data for a new machine; implies --local", '\0' },
+        { NULL },
+};
+
+/* Neither this machine nor the network says anything about the machine that will be made. */
+static int take_user_data(struct nb_options *options, struct nb_check *check, bool is_local_given) {
+        if (!check->user_data)
+                return 0;
+        if (!check->user_data[0])
+                return nb_options_fail(options, "'--user-data' is empty");
+        if (!is_local_given)
+                check->is_local = true;
+        if (!options->has_config_directory)
+                check->sources.config_directory = NULL;
+        check->sources.credentials_directory = NULL;
+        return 0;
+}
+
+static int read_options(struct nb_options *options, struct nb_check *check) {
+        char quoted[NB_WORD_QUOTED_SIZE];
+        bool is_local_given = false;
+        int option;
+
+        while ((option = nb_options_next(options)) >= 0) {
+                bool is_on = !strcmp(options->value, "true");
+
+                if (option == OPTION_ALL)
+                        check->shows_all = is_on;
+                else if (option == OPTION_JSON)
+                        check->output->is_json = is_on;
+                else if (option == OPTION_USER_DATA)
+                        check->user_data = options->value;
+                else {
+                        check->is_local = is_on;
+                        is_local_given = true;
+                }
+        }
+        if (option == NB_OPTIONS_WORD)
+                option = nb_options_fail(options, "unexpected argument %s",
+                                         nb_word_quote(options->value, quoted));
+        nb_sources_init(&check->sources, options->config_directory);
+        check->is_folder_given = options->has_config_directory;
+        if (option != NB_OPTIONS_STOP && take_user_data(options, check, is_local_given) < 0)
+                return NB_OPTIONS_STOP;
+        return option;
+}
+
+/* Without a message bus, systemd answers only root. */
+static void read_units(struct nb_check *check) {
+        struct nb_failure ignored = { 0 };
+
+        if (!nb_systemd_is_running())
+                return;
+        (void)nb_unit_read("node-bootstrap.service",
+                           "--property=LoadState,DropInPaths,PrivateUsers,ProtectSystem,"
+                           "ReadWritePaths,ReadOnlyPaths",
+                           &check->service, &ignored);
+        (void)nb_kubelet_show(&check->kubelet);
+}
+
+/* In the child process, if root started it. */
+static int run(struct nb_check *check, struct nb_failure *ret_first) {
+        int r;
+
+        if (!check->user_data)
+                read_units(check);
+        r = nb_privilege_reduce(ret_first);
+        if (r < 0)
+                return r;
+        nb_log_mute();
+        nb_check_begin_output(check->output);
+        check->sources.is_keeping = true;
+        if (!check->user_data)
+                nb_check_find_stores(check);
+        return run_steps(check, ret_first);
+}
+
+static void output_done(struct nb_check_output *output) {
+        nb_buffer_done(&output->json);
+}
+
+static void check_done(struct nb_check *check) {
+        nb_join_done(&check->join);
+        nb_sources_done(&check->sources);
+        nb_secret_done(&check->service);
+        nb_secret_done(&check->kubelet);
+        nb_secret_done(&check->pending_key);
+        nb_secret_done(&check->certificate);
+        nb_settings_tokens_done(&check->tokens);
+        nb_load_done(&check->load);
+}
+
+int nb_command_check(int argc, char **argv) {
+        _cleanup_(output_done) struct nb_check_output output = { .json = NB_BUFFER_INIT(
+                                                                         NB_CHECK_JSON_MAX) };
+        _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
+                                                        .kubelet = NB_SECRET_INIT,
+                                                        .certificate = NB_SECRET_INIT,
+                                                        .pending_key = NB_SECRET_INIT,
+                                                        .tokens = NB_SETTINGS_TOKENS_INIT,
+                                                        .load = NB_LOAD_INIT,
+                                                        .output = &output };
+        struct nb_options options = {
+                .command = "check",
+                .summary = "Runs the steps of a join except the request, and checks this machine. "
+                           "Changes nothing.\n"
+                           "Exit status 1: something prevents a join.",
+                .rows = rows,
+                .argc = argc,
+                .argv = argv,
+        };
+        struct nb_failure first = { 0 };
+        int status = 0, r;
+
+        if (read_options(&options, &check) == NB_OPTIONS_STOP)
+                return options.status;
+        check.is_root = geteuid() == 0;
+        output.is_coloured = !output.is_json && nb_terminal_takes_escapes(STDOUT_FILENO);
+        r = nb_privilege_split(&status, &first);
+        if (r > 0)
+                return status;
+        if (nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        if (r >= 0)
+                r = run(&check, &first);
+        if (r == -ECANCELED)
+                return NB_EXIT_STOPPED;
+        if (r < 0) {
+                (void)fprintf(stderr, "node-bootstrap: %s\n", first.detail);
+                return nb_failure_info(first.code)->exit_status;
+        }
+        if (nb_check_end_output(&output, &first) < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        return first.code == NB_NONE ? 0 : EXIT_NOT_GOOD;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/cluster_calls.h"
+#include "api/csr_calls.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "cli/check_internal.h"
+#include "crypto/certificate.h"
+
+/* For one question. More than NB_HTTP_REQUEST_TIMEOUT_MS, whose failure says more. */
+#define PATIENCE_MS 15000
+/* NTP keeps clocks within seconds; certificates are backdated by minutes. */
+#define SKEW_MAX_SEC 60
+#define VERSION_MAX ((size_t)64 * 1024)
+
+static uint64_t until(void) {
+        return nb_now_ms() + PATIENCE_MS;
+}
+
+/* --- Join: whether it could begin --- */
+
+static int print_node_name(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->load.settings;
+        const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
+                                                    : "the host name";
+        int r;
+
+        /* Neither the host name nor the cloud of this machine is that of the new machine. */
+        if (check->user_data && !settings->node_name[0]) {
+                (void)snprintf(check->node_name, sizeof(check->node_name), "localhost");
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s",
+                             settings->metadata_node_name ? "that of the cloud (metadata.nodeName)"
+                                                          : "the host name of the machine");
+                return 0;
+        }
+        r = nb_load_node_name(settings, check->node_name, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s)", check->node_name, origin);
+        return r;
+}
+
+/* Expiry of kubelet's client certificate, whoever issued it; 0 if there is none or it is not valid
+ * now. */
+static time_t find_expiry(const struct nb_check *check) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        const struct nb_secret *pem = &check->certificate;
+        time_t now = time(NULL);
+
+        if (!pem->data || nb_certificates_parse(pem->data, pem->len, true, &chain) < 0 ||
+            now < nb_certificate_not_before(chain, 0) || now >= nb_certificate_not_after(chain, 0))
+                return 0;
+        return nb_certificate_not_after(chain, 0);
+}
+
+/* Prints why a missing value is no failure here. The manual tells the operator to remove the token
+ * after the join, and only the service can read some sources. */
+static bool is_excused(const struct nb_check *check, enum nb_code code) {
+        const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
+                       documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
+                       clusters = 1U << NB_CHECK_CLUSTER_INFO;
+        time_t expiry;
+
+        if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
+                return false;
+        expiry = code == NB_TOKEN_MISSING && !check->user_data ? find_expiry(check) : 0;
+        if (expiry > 0) {
+                char text[NB_RFC3339_SIZE];
+
+                nb_time_format(expiry, text);
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "no token required: kubelet's certificate is valid until %s", text);
+                return true;
+        }
+        if (check->is_platform_hidden) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "cannot tell whether a join can start: it depends on data that only "
+                             "the service can read (see Metadata)");
+                return true;
+        }
+        if (!(check->sealed & (documents | (code == NB_TOKEN_MISSING ? tokens : clusters))))
+                return false;
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "cannot tell whether a join can start: it depends on a credential that only "
+                     "the service receives");
+        return true;
+}
+
+static void set_log_fields(const struct nb_check *check) {
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
+
+        nb_log_field(NB_FIELD_NODE, "%s", check->node_name);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
+                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
+}
+
+int nb_check_join(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+        int r;
+
+        if (check->is_joined)
+                nb_check_row(check, NB_CHECK_NOTE,
+                             "this machine has joined (see `node-bootstrap status`); the rest "
+                             "applies when it has to join again");
+        r = print_node_name(check, f);
+        if (r < 0)
+                return r;
+        set_log_fields(check);
+        r = nb_load_verify(&check->load, f);
+        if (r < 0) {
+                check->is_undecided = is_excused(check, f->code);
+                if (!check->is_undecided)
+                        return r;
+                nb_failure_clear(f);
+                return 0;
+        }
+        nb_check_row(check, NB_CHECK_NOTE, "cluster: %s", nb_method(bootstrap->method)->summary);
+        nb_check_row(check, NB_CHECK_NOTE, "identity: %s", bootstrap->identity.source);
+        nb_check_row(check, NB_CHECK_GOOD, "a join can start");
+        return 0;
+}
+
+/* --- Cluster --- */
+
+static void print_clock(const struct nb_check *check, const struct nb_join *join,
+                        const char *name) {
+        int64_t ahead;
+        char duration[NB_DURATION_SIZE];
+
+        if (join->server_date_ms == 0)
+                return;
+        ahead = (int64_t)time(NULL) - (int64_t)join->server_date -
+                (int64_t)((nb_now_ms() - join->server_date_ms) / 1000);
+        nb_duration_format((uint64_t)(ahead < 0 ? -ahead : ahead) * 1000, duration);
+        nb_check_row(check,
+                     ahead < -SKEW_MAX_SEC || ahead > SKEW_MAX_SEC ? NB_CHECK_DOUBT : NB_CHECK_GOOD,
+                     "clock: %s %s that of %s", duration, ahead < 0 ? "behind" : "ahead of", name);
+}
+
+static void print_trust(const struct nb_check *check) {
+        const struct nb_settings *settings = &check->load.settings;
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+
+        if (nb_method(bootstrap->method)->is_signed)
+                nb_check_row(check, NB_CHECK_GOOD, "signature: valid for the token %s",
+                             bootstrap->token.id);
+        nb_check_row(check, NB_CHECK_GOOD, "CA: %s",
+                     bootstrap->has_hash    ? "matches the hash in the token"
+                     : settings->n_pins > 0 ? "matches discovery.caCertHashes"
+                     : settings->unsafe_skip_ca_verification
+                             ? "not verified (discovery.unsafeSkipCAVerification)"
+                             : "from the kubeconfig");
+}
+
+/* Runs the first stage of the join with one endpoint, and keeps its result if it is the first that
+ * is verified. */
+static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
+                        struct nb_failure *ret_why) {
+        struct nb_join join = {
+                .settings = &check->load.settings,
+                .bootstrap = &check->load.bootstrap,
+                .node_name = check->node_name,
+                .is_name_own = check->is_joined,
+                .state_fd = -1,
+                .deadline_ms = until(),
+                .is_rehearsal = true,
+        };
+        char name[NB_URL_MAX];
+        int r;
+
+        nb_endpoint_format(endpoint, name);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
+        r = nb_stage_discover(&join, ret_why);
+        if (r == -ECANCELED && ret_why->code == NB_NONE)
+                return r;
+        if (r < 0 && ret_why->code == NB_NONE)
+                (void)nb_failure_set_memory(ret_why);
+        if (r >= 0 || !nb_http_is_unanswered(ret_why->code))
+                nb_check_row(check, NB_CHECK_GOOD, "%s accepts connections", name);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "%s: %s is verified", name,
+                             nb_method(join.bootstrap->method)->object);
+        print_clock(check, &join, name);
+        if (r < 0 || check->is_verified) {
+                nb_join_done(&join);
+                return r < 0 ? 0 : 1;
+        }
+        check->join = join;
+        check->is_verified = true;
+        return 1;
+}
+
+/* Each endpoint alone, since the others are what a join falls back on. One that works is enough.
+ * The failure is that of one that answered, if there is one. */
+int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_url *origin = nb_bootstrap_origin(&check->load.bootstrap);
+        struct nb_settings *settings = &check->load.settings;
+        struct nb_url endpoints[NB_SETTINGS_ENDPOINTS_MAX];
+        unsigned n = settings->n_endpoints;
+        int r = 0;
+
+        memcpy(endpoints, settings->endpoints, sizeof(endpoints));
+        if (origin) {
+                endpoints[0] = *origin;
+                n = 1;
+        }
+        for (unsigned i = 0; i < n && r >= 0; i++) {
+                struct nb_failure why = { 0 };
+
+                if (n > 1) {
+                        settings->endpoints[0] = endpoints[i];
+                        settings->n_endpoints = 1;
+                }
+                r = try_endpoint(check, &endpoints[i], &why);
+                if (r != 0)
+                        continue;
+                if (n > 1)
+                        nb_check_row(check, NB_CHECK_DOUBT, "%s: %s",
+                                     nb_failure_info(why.code)->slug, why.detail);
+                if (f->code == NB_NONE ||
+                    (nb_http_is_unanswered(f->code) && !nb_http_is_unanswered(why.code)))
+                        *f = why;
+        }
+        if (n > 1) {
+                memcpy(settings->endpoints, endpoints, sizeof(endpoints));
+                settings->n_endpoints = n;
+        }
+        if (check->is_verified) {
+                nb_failure_clear(f);
+                print_trust(check);
+        }
+        return r < 0 ? r : f->code == NB_NONE ? 0 : -EPROTO;
+}
+
+/* It may be another server than the endpoint: with a name or an address that cannot be reached. */
+int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_join *join = &check->join;
+        int r;
+
+        r = nb_api_init(&join->api, &join->cluster, join->ca.data, join->ca.len,
+                        &join->bootstrap->identity, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
+        r = nb_api_perform(&join->api,
+                           &(struct nb_http_request){
+                                   .what = "the API server",
+                                   .url = "/version",
+                                   .max_body = VERSION_MAX,
+                           },
+                           until(), &answer, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
+                     join->api.name);
+        return 0;
+}
+
+/* --- Request --- */
+
+int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_identity *identity = &check->load.bootstrap.identity;
+        struct nb_join *join = &check->join;
+        int r;
+
+        r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, until(), f);
+        if (r < 0 && (r != -EACCES || f->code != NB_NONE))
+                return nb_join_name_identity(identity, nb_join_map_clock_skew(join, r, f), f);
+        nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the API server (%s)",
+                     identity->source);
+        if (r == 0)
+                return nb_failure_set_http(
+                        f, NB_CSR_FORBIDDEN, 0,
+                        "%s: the identity is not allowed to create certificate signing requests",
+                        join->api.name);
+        if (r > 0)
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "identity: may create certificate signing requests");
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "identity: cannot tell whether it may create certificate signing "
+                             "requests: the API server refuses the question");
+        return 0;
+}
+
+int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
+        struct nb_join *join = &check->join;
+        struct nb_node_object node = { 0 };
+        long status = 0;
+        int r;
+
+        r = nb_node_read(&join->api, check->node_name, until(), &node, &status, f);
+        if (r == -EACCES && f->code == NB_NONE) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "node name: cannot tell whether '%s' is free: the API server answers "
+                             "with status %ld",
+                             check->node_name, status);
+                return 0;
+        }
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        if (r > 0 && node.is_ready && !check->is_joined && !join->settings->allow_existing) {
+                join->deadline_ms = until();
+                return nb_stage_node(join, f);
+        }
+        nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
+                     r == 0 ? "there is no" : "there is a", check->node_name,
+                     r == 0             ? ""
+                     : !node.is_ready   ? ", but it is not Ready"
+                     : check->is_joined ? ", and this machine has joined with this name"
+                                        : ", which node.allowExisting permits");
+        return 0;
+}
+
+/* The request of an earlier start. 1: its name; 0: there is none; -errno. */
+static int find_request(const struct nb_check *check, char ret_name[static NB_REQUEST_NAME_SIZE]) {
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        int r = check->pending_r;
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        r = nb_key_import(check->pending_key.data, check->pending_key.len, &key);
+        if (r < 0)
+                return r;
+        r = nb_request_name(key, check->node_name, ret_name);
+        return r < 0 ? r : 1;
+}
+
+static int print_request(struct nb_check *check, struct nb_failure *f) {
+        enum nb_pending_reason reason = NB_PENDING_UNASKED;
+        struct nb_join *join = &check->join;
+        const struct nb_csr *csr = &join->csr;
+        int r;
+
+        if (csr->state == NB_CSR_STATE_APPROVED && csr->certificate) {
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "request: '%s' is approved, and its certificate is issued", csr->name);
+                return 0;
+        }
+        if (csr->state == NB_CSR_STATE_PENDING) {
+                r = nb_join_ask_reason(join, until(), &reason);
+                if (r < 0)
+                        return r;
+        }
+        return nb_pending_describe(csr, check->node_name, reason, NB_PENDING_NO_TIME, f);
+}
+
+int nb_check_request(struct nb_check *check, struct nb_failure *f) {
+        struct nb_join *join = &check->join;
+        char name[NB_REQUEST_NAME_SIZE];
+        int r;
+
+        r = find_request(check, name);
+        if (r == 0) {
+                nb_check_row(check, NB_CHECK_GOOD, "request: none is pending");
+                return 0;
+        }
+        if (r < 0) {
+                errno = -r;
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "request: cannot read the key in the state directory: %m%s",
+                             r == -EACCES ? ": run as root" : "");
+                return 0;
+        }
+        nb_log_field(NB_FIELD_CSR, "%s", name);
+        r = nb_csr_read(&join->api, name, until(), &join->csr, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        if (r > 0)
+                return print_request(check, f);
+        nb_check_row(check, NB_CHECK_GOOD, "request: '%s' does not exist", name);
+        return 0;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "base/unit.h"
+#include "cli/check_internal.h"
+#include "cli/kubelet.h"
+
+#define UNIT "node-bootstrap.service"
+
+/* --- Files and folders --- */
+
+/* What the installer writes to. */
+struct target {
+        const char *what;
+        char path[NB_SETTINGS_PATH_MAX];  /* a folder */
+        char where[NB_SETTINGS_PATH_MAX]; /* the part of it that exists */
+        enum nb_code code;
+};
+
+static void remove_last(char *path) {
+        char *slash = strrchr(path, '/');
+
+        if (!slash || slash == path)
+                (void)strcpy(path, "/");
+        else
+                *slash = '\0';
+}
+
+static int find_existing(struct target *target, struct stat *ret_stat) {
+        memcpy(target->where, target->path, sizeof(target->where));
+        while (stat(target->where, ret_stat) < 0) {
+                if (errno != ENOENT || strcmp(target->where, "/") == 0)
+                        return -errno;
+                remove_last(target->where);
+        }
+        return 0;
+}
+
+/* 1: cannot tell as this user. */
+static int try_to_write(const struct nb_check *check, struct target *target) {
+        struct statvfs file_system;
+        struct stat st;
+        int r = find_existing(target, &st);
+
+        if (r < 0)
+                return !check->is_root && r == -EACCES ? 1 : r;
+        if (!S_ISDIR(st.st_mode))
+                return -ENOTDIR;
+        if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
+                return -EROFS;
+        /* The installer runs as root; this process no longer does. */
+        return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
+}
+
+static bool is_below(const char *path, const char *folder) {
+        size_t len = strlen(folder);
+
+        return !strcmp(folder, "/") ||
+               (strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/'));
+}
+
+/* The length of the longest path in a property that `path` is below: the deepest one wins. 0: there
+ * is none. */
+static size_t find_cover(const char *text, const char *property, const char *path,
+                         bool is_existing) {
+        const char *word = NULL;
+        size_t len = 0, longest = 0;
+
+        while ((word = nb_unit_next_word(text, property, word, &len))) {
+                size_t prefix = strspn(word, "-+");
+                char name[NB_SETTINGS_PATH_MAX] = "", real[PATH_MAX];
+                const char *folder = name;
+
+                nb_text_copy_line(word + prefix, len - prefix, name, sizeof(name));
+                if (is_existing)
+                        folder = realpath(name, real);
+                if (folder && is_below(path, folder) && strlen(folder) > longest)
+                        longest = strlen(folder);
+        }
+        return longest;
+}
+
+static bool is_in_sandbox(const char *unit, const char *path, bool is_existing) {
+        return find_cover(unit, "ReadWritePaths", path, is_existing) >
+               find_cover(unit, "ReadOnlyPaths", path, is_existing);
+}
+
+/*
+ * access(2) asks for this process, and the installer runs under ProtectSystem=strict, where only
+ * existing ReadWritePaths= are writable: it would fail only after the request. Other values,
+ * ProtectHome= and the like are not checked, nor are quoted paths: nb_unit_next_word() does not
+ * unquote.
+ */
+static int check_sandbox(const struct nb_check *check, const struct target *target,
+                         struct nb_failure *f) {
+        const char *unit = check->service.data;
+        char real[PATH_MAX];
+
+        if (target->code != NB_TARGET_UNWRITABLE ||
+            !nb_unit_has_word(unit, "LoadState", "loaded") ||
+            !nb_unit_has_word(unit, "ProtectSystem", "strict") || strchr(unit, '"') ||
+            !realpath(target->where, real) || is_in_sandbox(unit, real, true))
+                return 0;
+        return nb_failure_set(
+                f, NB_TARGET_UNWRITABLE, EROFS,
+                "%s, '%s': '%s' is read-only for " UNIT ", since %s", target->what, target->path,
+                target->where,
+                is_in_sandbox(unit, target->path, false)
+                        ? "the folder below it in ReadWritePaths= does not exist when "
+                          "it starts"
+                        : "it is below none of its ReadWritePaths=");
+}
+
+static int check_target(const struct nb_check *check, struct target *target, struct nb_failure *f) {
+        int r = try_to_write(check, target);
+
+        if (r >= 0 && check_sandbox(check, target, f) < 0)
+                return -EROFS;
+        if (r < 0)
+                return nb_failure_set(f, target->code, r, "%s, '%s': '%s': %m", target->what,
+                                      target->path, target->where);
+        if (r > 0)
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "%s: cannot tell whether '%s' is writable: run as root", target->what,
+                             target->path);
+        else
+                nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", target->what, target->path,
+                             strcmp(target->path, target->where) == 0 ? "written" : "created");
+        return 0;
+}
+
+int nb_check_files(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->settings;
+        const char *state = getenv("STATE_DIRECTORY");
+        const struct {
+                const char *what, *path;
+                bool is_file;
+        } targets[] = {
+                { "kubeconfig", settings->kubeconfig, true },
+                { "CA", settings->ca_file, true },
+                { "state", state ? state : NB_CHECK_STATE, false },
+                { "certificate", settings->certificate_directory, false },
+        };
+        struct target target;
+        struct statfs file_system;
+
+        for (size_t i = 0; i < N_ELEMENTS(targets); i++) {
+                target = (struct target){ .what = targets[i].what,
+                                          .code = i == 2 ? NB_STATE_UNWRITABLE
+                                                         : NB_TARGET_UNWRITABLE };
+                (void)snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
+                if (targets[i].is_file)
+                        remove_last(target.path);
+                if (check_target(check, &target, f) < 0)
+                        return -EROFS;
+        }
+        /* A node that joins at each boot may find that its token has expired. */
+        if (statfs(target.where, &file_system) == 0 &&
+            (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC))
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "certificate: '%s' is in memory: this machine joins again at each boot",
+                        target.path);
+        return 0;
+}
+
+/* --- kubelet --- */
+
+static bool is_in_property(const char *text, const char *property, const char *path) {
+        size_t len = 0;
+        const char *at = nb_unit_find_property(text, property, &len);
+
+        return at && memmem(at, len, path, strlen(path));
+}
+
+static void print_order(const struct nb_check *check, const char *text) {
+        const char *kubeconfig = check->settings.kubeconfig;
+
+        if (nb_unit_has_word(text, "After", UNIT))
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: starts after " UNIT);
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "kubelet: not ordered after " UNIT
+                             ", so it does not wait for the join: `systemctl enable " UNIT "`");
+        if (nb_unit_has_word(text, "Requires", UNIT) || nb_unit_has_word(text, "BindsTo", UNIT))
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: does not start if the join failed");
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "kubelet: does not require " UNIT
+                             ", so it starts even if the join failed: `systemctl enable " UNIT "`");
+        if (is_in_property(text, "ExecStart", kubeconfig) ||
+            is_in_property(text, "Environment", kubeconfig))
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "kubelet: neither the command line nor the environment in its unit "
+                             "contains '%s' (kubelet.kubeconfig)",
+                             kubeconfig);
+}
+
+/* A kubelet that cannot start does not prevent a join. The first cause is the failure, the others
+ * are rows. */
+int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
+        static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
+        const char *text = check->kubelet.data;
+        struct nb_kubelet_findings found;
+
+        if (!text) {
+                if (nb_systemd_is_running())
+                        nb_check_row(check, NB_CHECK_DOUBT,
+                                     "kubelet: cannot read the properties of " NB_KUBELET_UNIT);
+                else
+                        nb_check_row(check, NB_CHECK_NOTE,
+                                     "kubelet: not checked: systemd is not running");
+                return 0;
+        }
+        if (nb_kubelet_check(&check->sources, text, &check->settings, &found) < 0)
+                return nb_failure_set_memory(f);
+        for (unsigned i = 0; i < found.n; i++) {
+                const struct nb_kubelet_finding *finding = &found.findings[i];
+
+                if (finding->state == NB_KUBELET_BAD && f->code == NB_NONE)
+                        (void)nb_failure_set(f, NB_KUBELET_UNPREPARED, 0, "%s", finding->text);
+                else
+                        nb_check_row(check, marks[finding->state], "%s", finding->text);
+        }
+        if (nb_unit_has_word(text, "LoadState", "loaded"))
+                print_order(check, text);
+        return f->code == NB_NONE ? 0 : -EPROTO;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/xattr.h>
+
+#include "base/macro.h"
+#include "base/unit.h"
+#include "cli/check_internal.h"
+
+#define PATH_SIZE (NB_SETTINGS_PATH_MAX + 256)
+
+void nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings,
+                            enum nb_setting setting, const char *overridden_by) {
+        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+
+        if (nb_setting_format(settings, setting, &value) < 0) {
+                check->output->r = -ENOMEM;
+                return;
+        }
+        nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)%s%s", nb_setting_key(setting), value.data,
+                     settings->origin[setting], overridden_by ? "; overridden by " : "",
+                     overridden_by ? overridden_by : "");
+}
+
+unsigned nb_check_print_settings(const struct nb_check *check, const struct nb_settings *settings) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                bool is_set = nb_setting_is_set(settings, (enum nb_setting)i);
+
+                if (is_set || check->shows_all)
+                        nb_check_print_setting(check, settings, (enum nb_setting)i, NULL);
+                n += is_set;
+        }
+        return n;
+}
+
+/* --- Files that are not read because of their names --- */
+
+void nb_check_print_unread(const struct nb_check *check, const char *folder,
+                           nb_check_expected *expected) {
+        struct dirent **entries = NULL;
+        int n = scandir(folder, &entries, NULL, alphasort);
+
+        for (int i = 0; i < n; i++) {
+                const char *wanted = expected(check, folder, entries[i]->d_name);
+
+                if (wanted)
+                        nb_check_row(check, NB_CHECK_DOUBT, "%s/%s is not read: expected %s",
+                                     folder, entries[i]->d_name, wanted);
+                free(entries[i]);
+        }
+        free(entries);
+}
+
+static bool ends_with(const char *name, const char *suffix) {
+        size_t len = strlen(name), n = strlen(suffix);
+
+        return len > n && strcasecmp(name + len - n, suffix) == 0;
+}
+
+/* The settings may name a kubeconfig beside them. */
+static bool looks_like_settings(const struct nb_check *check, const char *folder,
+                                const char *name) {
+        const struct nb_settings *settings = &check->settings;
+        char path[PATH_SIZE];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+        return name[0] != '.' &&
+               (ends_with(name, ".yml") || ends_with(name, ".yaml") || ends_with(name, ".json")) &&
+               strcmp(settings->discovery_file, path) != 0 &&
+               strcmp(settings->bootstrap_kubeconfig, path) != 0 &&
+               strcmp(settings->url_ca_file, path) != 0;
+}
+
+static const char *expected_file(const struct nb_check *check, const char *folder,
+                                 const char *name) {
+        if (!strcmp(name, "config.d") || !strcmp(name, "config.yml.d"))
+                return "config.yaml.d";
+        return strcmp(name, "config.yaml") != 0 && looks_like_settings(check, folder, name)
+                       ? "config.yaml, or config.yaml.d/*.yaml"
+                       : NULL;
+}
+
+static bool is_drop_in(const char *name) {
+        return ends_with(name, ".yaml") && !strcmp(name + strlen(name) - 5, ".yaml");
+}
+
+static const char *expected_drop_in(const struct nb_check *check, const char *folder,
+                                    const char *name) {
+        return !is_drop_in(name) && looks_like_settings(check, folder, name) ? "*.yaml" : NULL;
+}
+
+/* --- Whether the service can read them, by mode and owner --- */
+
+/*
+ * The installer is uid 0 and gid 0 in a user namespace (PrivateUsers=yes) that has no other user
+ * than root and the service's own: its capability applies only to files of root.
+ */
+bool nb_check_is_readable_to_installer(const struct stat *st) {
+        if (st->st_uid == 0)
+                return (st->st_mode & S_IRUSR) || st->st_gid == 0;
+        return st->st_mode & (st->st_gid == 0 ? S_IRGRP : S_IROTH);
+}
+
+/* An access control list says more than owner and mode: then nothing is reported. */
+static bool has_access_list(const char *path) {
+        return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+/* Only the folders: join gets copies of files that only root can read. */
+static int check_folder(const char *path, mode_t wanted, struct nb_failure *f) {
+        struct stat st;
+
+        if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || (st.st_mode & wanted) == wanted ||
+            has_access_list(path))
+                return 0;
+        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EACCES,
+                              "'%s' has mode %04o: node-bootstrap.service, which runs as a user of "
+                              "its own, cannot list it; expected mode 0755",
+                              path, st.st_mode & 07777);
+}
+
+static int check_file(const struct nb_check *check, const char *path, enum nb_code code,
+                      struct nb_failure *f) {
+        const char *service = check->service.data;
+        bool has_all_users = nb_unit_has_word(service, "LoadState", "loaded") &&
+                             nb_unit_has_word(service, "PrivateUsers", "no");
+        struct stat st;
+
+        if (has_all_users || stat(path, &st) < 0 || nb_check_is_readable_to_installer(&st) ||
+            has_access_list(path))
+                return 0;
+        return nb_failure_set(f, code, EACCES,
+                              "'%s' has mode %04o, owner %u and group %u: node-bootstrap.service "
+                              "has no access to files of users other than root; expected owner 0 "
+                              "(root)",
+                              path, st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
+}
+
+static int check_drop_ins(const struct nb_check *check, const char *folder, struct nb_failure *f) {
+        struct dirent **entries = NULL;
+        char path[PATH_SIZE];
+        int n = scandir(folder, &entries, NULL, alphasort), r = 0;
+
+        for (int i = 0; i < n; i++) {
+                (void)snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+                if (r >= 0 && entries[i]->d_name[0] != '.' && is_drop_in(entries[i]->d_name))
+                        r = check_file(check, path, NB_SETTINGS_UNREADABLE, f);
+                free(entries[i]);
+        }
+        free(entries);
+        return r;
+}
+
+static int check_access(const struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->settings;
+        const struct {
+                const char *path;
+                enum nb_code code;
+        } files[] = {
+                { NB_CONFIG_DIRECTORY "/config.yaml", NB_SETTINGS_UNREADABLE },
+                { settings->discovery_file, NB_DISCOVERY_FILE_UNREADABLE },
+                { settings->bootstrap_kubeconfig, NB_BOOTSTRAP_KUBECONFIG_UNREADABLE },
+        };
+        int r;
+
+        /* The service reads no other folder. */
+        if (strcmp(check->sources.config_directory, NB_CONFIG_DIRECTORY) != 0)
+                return 0;
+        r = check_folder(NB_CONFIG_DIRECTORY, S_IXOTH, f);
+        if (r >= 0)
+                r = check_folder(NB_CONFIG_DIRECTORY "/config.yaml.d", S_IROTH, f);
+        if (r >= 0)
+                r = check_drop_ins(check, NB_CONFIG_DIRECTORY "/config.yaml.d", f);
+        for (size_t i = 0; i < N_ELEMENTS(files) && r >= 0; i++)
+                if (files[i].path[0] == '/')
+                        r = check_file(check, files[i].path, files[i].code, f);
+        return r;
+}
+
+/* --- The step --- */
+
+int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
+        const char *folder = check->sources.config_directory;
+        struct nb_settings *settings = &check->settings;
+        char drop_ins[PATH_SIZE];
+        struct stat st;
+        int r;
+
+        if (check->is_folder_given && stat(folder, &st) < 0)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
+                                      "--config-directory: '%s' cannot be read: %m", folder);
+        r = nb_load_settings(&check->sources, &check->tokens, settings, f);
+        (void)snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
+        nb_check_print_unread(check, folder, expected_file);
+        nb_check_print_unread(check, drop_ins, expected_drop_in);
+        if (r < 0)
+                return r;
+        check->has_settings = true;
+        if (nb_check_print_settings(check, settings) == 0)
+                nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);
+        if (settings->ignored[0])
+                nb_check_row(check, NB_CHECK_NOTE, "ignored, for other phases of kubeadm join: %s",
+                             settings->ignored);
+        r = nb_settings_verify(settings, f);
+        if (r >= 0)
+                r = check_access(check, f);
+        if (r < 0)
+                return r;
+        nb_check_row(check, NB_CHECK_GOOD, "valid");
+        return 0;
+}

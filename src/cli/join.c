@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/stop.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "join/access.h"
+#include "join/metadata.h"
+#include "join/stages.h"
+#include "state/handoff.h"
+
+/* kubelet waits meanwhile, and has a certificate that is still good: a new cluster that does not
+ * answer must not keep it down. */
+#define FALLBACK_TIMEOUT_MS 60000
+
+/* What there is to join with. */
+struct given {
+        struct nb_sources sources;
+        struct nb_load load;
+        struct nb_access access; /* of a machine that has joined */
+        int runtime_fd;          /* while the installer's copies are in use; -1 afterwards */
+        uint64_t started_ms;     /* of the join */
+        bool is_fallback;        /* kubelet has a certificate that still does */
+};
+
+#define GIVEN_INIT \
+        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT, .runtime_fd = -1 }
+
+/* As soon as nothing is to be read any more. */
+static void forget_copies(struct given *given) {
+        if (given->runtime_fd < 0)
+                return;
+        given->sources.runtime_fd = -1;
+        if (nb_sources_forget_given(given->runtime_fd) < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "what the installer left in the runtime directory cannot be removed");
+        (void)close(TAKE_FD(given->runtime_fd));
+}
+
+static void given_done(struct given *given) {
+        forget_copies(given);
+        nb_load_done(&given->load);
+        nb_access_done(&given->access);
+}
+
+static void report_joined(const struct nb_inspection *inspection) {
+        nb_log(LOG_INFO, NB_ALREADY_JOINED,
+               "node '%s' had joined before; its certificate is good until %s", inspection->node,
+               inspection->not_after);
+        nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
+}
+
+static int forget(int state_fd, const char *name, struct nb_failure *f) {
+        int r = nb_file_clear(state_fd, name);
+
+        if (r >= 0)
+                return 0;
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'%s' in the state directory: %m", name);
+}
+
+/* A note from a run before this one would speak for a certificate that this run did not check. */
+static int forget_handoff(int *ret_state_fd, struct nb_failure *f) {
+        _cleanup_(nb_closep) int state_fd = -1;
+        int r;
+
+        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r >= 0)
+                r = forget(state_fd, NB_HANDOFF_FILE, f);
+        if (r >= 0)
+                r = forget(state_fd, NB_METADATA_FILE, f);
+        if (r < 0)
+                return r;
+        *ret_state_fd = TAKE_FD(state_fd);
+        return 0;
+}
+
+/* Before the note that says that there is something to install. */
+static int leave_metadata(int state_fd, const struct nb_settings *settings, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        int r;
+
+        r = nb_settings_format(settings, &text);
+        if (r >= 0)
+                r = nb_file_write(state_fd, NB_METADATA_FILE, 0600, text.data, text.len);
+        if (r >= 0)
+                return 0;
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
+                              "'" NB_METADATA_FILE "' in the state directory: %m");
+}
+
+static uint64_t deadline(const struct given *given) {
+        uint64_t timeout_ms = given->load.settings.timeout_ms;
+
+        if (given->is_fallback && timeout_ms > FALLBACK_TIMEOUT_MS)
+                timeout_ms = FALLBACK_TIMEOUT_MS;
+        return timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + timeout_ms;
+}
+
+static int run_stages(const struct given *given, const char *node_name, bool is_name_own,
+                      struct nb_failure *f) {
+        const struct nb_load *load = &given->load;
+        const struct nb_settings *settings = &load->settings;
+        _cleanup_(nb_closep) int state_fd = -1;
+        _cleanup_(nb_join_done) struct nb_join join = {
+                .settings = settings,
+                .bootstrap = &load->bootstrap,
+                .node_name = node_name,
+                .is_name_own = is_name_own,
+                .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
+        };
+        uint64_t duration_ms;
+        int r;
+
+        r = forget_handoff(&state_fd, f);
+        if (r >= 0 && load->has_metadata)
+                r = leave_metadata(state_fd, &load->from_metadata, f);
+        if (r < 0)
+                return r;
+        join.state_fd = state_fd;
+        join.deadline_ms = deadline(given);
+        r = nb_join_run(&join, f);
+        if (r < 0)
+                return r;
+        duration_ms = nb_now_ms() - given->started_ms;
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_ms * 1000);
+        nb_log(LOG_INFO, NB_JOINED,
+               "node '%s' has its certificate from the cluster at %s, %" PRIu64
+               " ms after the start",
+               node_name, join.endpoint, duration_ms);
+        nb_log_status("Certificate issued; installing it");
+        return 0;
+}
+
+static int join_cluster(const struct given *given, const char *node_name, bool is_name_own,
+                        struct nb_failure *f) {
+        const struct nb_bootstrap *bootstrap = &given->load.bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
+        int r;
+
+        r = nb_load_verify(&given->load, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
+                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
+        return run_stages(given, node_name, is_name_own, f);
+}
+
+/* The installer's copies first. They are kept for metadata, which some of them are of, and beneath
+ * which the documents count once more. */
+static int load(const char *config_directory, struct given *given, bool is_joined,
+                struct nb_failure *f) {
+        int r;
+
+        r = nb_sources_folder("RUNTIME_DIRECTORY", &given->runtime_fd, f);
+        if (r < 0)
+                return r;
+        nb_sources_init(&given->sources, config_directory);
+        given->sources.runtime_fd = given->runtime_fd;
+        r = nb_load_local(&given->load, &given->sources, f);
+        if (r >= 0 && is_joined)
+                r = nb_access_load(&given->sources, &given->load.settings, &given->access, f);
+        if (r < 0 || !given->load.is_metadata_wanted)
+                forget_copies(given);
+        return r;
+}
+
+/* 1: it stays, and that is said; 0: it does not count any more. */
+static int keep_unknown(const struct nb_inspection *inspection, const struct nb_failure *why) {
+        nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN,
+               "whether the certificate of node '%s' still counts cannot be told; it stays: %s",
+               inspection->node, why->detail);
+        nb_log_status("Joined before; whether the certificate still counts cannot be told");
+        return 1;
+}
+
+static int verify_access(struct given *given, const struct nb_inspection *inspection) {
+        struct nb_failure why = { 0 };
+        int r;
+
+        nb_log_field(NB_FIELD_STAGE, "access");
+        nb_log_status("Asking the API server whether the certificate still counts");
+        r = nb_access_verify(&given->access, inspection->node, &why);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        if (r > 0) {
+                report_joined(inspection);
+                return 1;
+        }
+        if (r == -ECANCELED)
+                return r;
+        if (r < 0)
+                return keep_unknown(inspection, &why);
+        nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining anew", why.detail);
+        return 0;
+}
+
+static int read_metadata(struct given *given, struct nb_failure *f) {
+        struct nb_load *load = &given->load;
+        uint64_t deadline_ms = deadline(given);
+        int r;
+
+        r = nb_load_recognise(load, f);
+        if (r >= 0) {
+                r = nb_load_metadata(load, deadline_ms, false, f);
+                if (r < 0)
+                        nb_metadata_add_limit(deadline_ms, deadline_ms - given->started_ms,
+                                              "timeout", f);
+        }
+        forget_copies(given);
+        if (load->is_metadata_read)
+                nb_metadata_report(&load->metadata);
+        return r;
+}
+
+static void report_ignored(const char *ignored) {
+        if (ignored[0])
+                nb_log(LOG_NOTICE, NB_KEYS_IGNORED,
+                       "keys that are for other phases of kubeadm join are ignored: %s", ignored);
+}
+
+static int join_given(struct given *given, const struct nb_inspection *inspection,
+                      struct nb_failure *f) {
+        struct nb_settings *settings = &given->load.settings;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r;
+
+        if (given->load.why.code != NB_NONE) {
+                *f = given->load.why;
+                return f->errnum > 0 ? -f->errnum : -EPROTO;
+        }
+        given->started_ms = nb_now_ms();
+        given->is_fallback = inspection->fallback;
+        r = read_metadata(given, f);
+        if (r >= 0)
+                r = nb_load_node_name(settings, node_name, f);
+        if (r < 0)
+                return r;
+        report_ignored(settings->ignored);
+        report_ignored(given->load.from_metadata.ignored);
+        nb_log_field(NB_FIELD_NODE, "%s", node_name);
+        if (inspection->fallback && settings->timeout_ms > FALLBACK_TIMEOUT_MS)
+                settings->timeout_ms = FALLBACK_TIMEOUT_MS;
+        return join_cluster(given, node_name, inspection->state == NB_NODE_STATE_NOT_ROTATABLE, f);
+}
+
+static int join_unless_access(const char *config_directory, const struct nb_inspection *inspection,
+                              struct nb_failure *f) {
+        _cleanup_(given_done) struct given given = GIVEN_INIT;
+        _cleanup_(nb_closep) int state_fd = -1;
+        struct nb_failure why = { 0 };
+        int r, loaded;
+
+        /* Run both even if one fails: the first removes copies of secrets, the second a handoff
+         * that the installer would accept. */
+        loaded = load(config_directory, &given, true, &why);
+        r = forget_handoff(&state_fd, &why);
+        if (loaded < 0 || r < 0)
+                return keep_unknown(inspection, &why);
+        r = verify_access(&given, inspection);
+        return r != 0 ? r : join_given(&given, inspection, f);
+}
+
+static int join(const char *config_directory, const struct nb_inspection *inspection,
+                struct nb_failure *f) {
+        _cleanup_(given_done) struct given given = GIVEN_INIT;
+        int r;
+
+        if (inspection->verify_access)
+                return join_unless_access(config_directory, inspection, f);
+        r = load(config_directory, &given, false, f);
+        return r < 0 ? r : join_given(&given, inspection, f);
+}
+
+/* What install has found on this machine. It runs join on a machine whose certificate is usable
+ * only to ask the API server whether it accepts that. */
+static int read_options(struct nb_options *options, struct nb_inspection *ret_inspection) {
+        const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT), *node = "",
+                   *valid_until = "";
+        const struct nb_option rows[] = {
+                { .name = "previous", .value = "STATE", .ret_value = &previous },
+                { .name = "node", .value = "NAME", .ret_value = &node },
+                { .name = "valid-until", .value = "TIME", .ret_value = &valid_until },
+                { 0 },
+        };
+        struct nb_inspection inspection = { 0 };
+        int r;
+
+        options->rows = rows;
+        r = nb_options_read(options);
+        options->rows = NULL;
+        if (r == NB_OPTIONS_STOP)
+                return r;
+        if (nb_node_state_parse(previous, &inspection.state) < 0)
+                return nb_options_fail(options, "'--previous' has an unknown value");
+        nb_text_copy_line(node, strlen(node), inspection.node, sizeof(inspection.node));
+        nb_text_copy_line(valid_until, strlen(valid_until), inspection.not_after,
+                          sizeof(inspection.not_after));
+        inspection.fallback = inspection.state == NB_NODE_STATE_OTHER_CLUSTER ||
+                              inspection.state == NB_NODE_STATE_NOT_ROTATABLE;
+        inspection.verify_access = inspection.state == NB_NODE_STATE_USABLE;
+        *ret_inspection = inspection;
+        return r;
+}
+
+int nb_command_join(int argc, char **argv) {
+        struct nb_options options = {
+                .command = "join",
+                .summary = "Joins the cluster, and leaves what the installer needs in "
+                           "$STATE_DIRECTORY. Run by node-bootstrap.service.",
+                .argc = argc,
+                .argv = argv,
+        };
+        struct nb_inspection inspection = { 0 };
+        struct nb_failure f = { 0 };
+        int r;
+
+        if (read_options(&options, &inspection) == NB_OPTIONS_STOP)
+                return options.status;
+        if (nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        (void)nb_terminal_line_begin(STDERR_FILENO);
+        r = join(options.config_directory, &inspection, &f);
+        nb_terminal_line_end();
+        if (r >= 0)
+                return 0;
+        if (r == -ECANCELED && f.code == NB_NONE) {
+                nb_log(LOG_NOTICE, NB_STOPPED, "stopped before this machine had joined");
+                nb_log_status("Stopped before this machine had joined");
+                return NB_EXIT_STOPPED;
+        }
+        nb_log_failure(inspection.fallback ? LOG_WARNING : LOG_ERR, &f);
+        if (inspection.fallback) {
+                nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
+                       "joining anew failed; the certificate from before is good until %s and "
+                       "stays",
+                       inspection.not_after);
+                nb_log_status("Joined before; joining anew failed: %s", f.detail);
+                return 0;
+        }
+        nb_log_status("Not joined (%s): %s", nb_failure_info(f.code)->slug, f.detail);
+        return nb_failure_info(f.code)->exit_status;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/unit.h"
+#include "cli/kubelet.h"
+#include "codec/yaml.h"
+#include "kube/kubelet_config.h"
+#include "kube/node_name.h"
+
+#define ARGUMENTS_MAX ((size_t)256 * 1024)
+#define SWAPS "/proc/swaps"
+#define SWAPS_MAX 4096
+
+/* kubelet's default since Kubernetes 1.27, and kubeadm's since 1.24; before that, kubelet used
+ * Docker. */
+#define RUNTIME_SOCKET "/run/containerd/containerd.sock"
+#define RUNTIME_DEFAULT "unix://" RUNTIME_SOCKET
+#define DOCKER "/run/docker.sock"
+
+/* Written by the join with kubelet.configFrom. */
+#define CONFIG_FILE "/var/lib/kubelet/config.yaml"
+
+struct kubelet {
+        struct nb_sources *sources;
+        const char *text; /* `systemctl show` */
+        const struct nb_settings *settings;
+        struct nb_buffer arguments; /* of the command line, variables and EnvironmentFile=, in this
+                                       order: the last one wins */
+        char config[PATH_MAX];      /* --config; "" for none */
+        char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
+        bool has_swap;              /* failSwapOn: false there */
+        struct nb_kubelet_findings *ret; /* NULL: only read the files */
+};
+
+__attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *kubelet, int state,
+                                                              const char *format, ...) {
+        struct nb_kubelet_finding *finding = &kubelet->ret->findings[kubelet->ret->n];
+        va_list arguments;
+
+        if (kubelet->ret->n == NB_KUBELET_FINDINGS_MAX)
+                return;
+        kubelet->ret->n++;
+        finding->state = state;
+        va_start(arguments, format);
+        (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+        va_end(arguments);
+}
+
+int nb_kubelet_show(struct nb_secret *ret_text) {
+        struct nb_failure ignored = { 0 };
+
+        if (!nb_systemd_is_running())
+                return -ENODATA;
+        return nb_unit_read(NB_KUBELET_UNIT,
+                            "--property=LoadState,ActiveState,UnitFileState,WantedBy,RequiredBy,"
+                            "After,Requires,BindsTo,ExecStart,Environment,EnvironmentFiles",
+                            ret_text, &ignored);
+}
+
+/* --- Its arguments --- */
+
+static const char *get_arguments(const struct kubelet *kubelet) {
+        return kubelet->arguments.data ? kubelet->arguments.data : "";
+}
+
+/* The value of the last one of this name. */
+static bool find_argument(const struct kubelet *kubelet, const char *name, char *ret, size_t size) {
+        const char *text = get_arguments(kubelet);
+        bool is_found = false;
+
+        for (const char *at = text; (at = strstr(at, name)); at += strlen(name)) {
+                const char *value = at + strlen(name);
+
+                if ((*value != '=' && *value != ' ') ||
+                    (at > text && isalnum((unsigned char)at[-1])))
+                        continue;
+                value += 1 + strspn(value + 1, "\"'");
+                (void)snprintf(ret, size, "%.*s", (int)strcspn(value, " \t\n\"'"), value);
+                is_found = true;
+        }
+        return is_found;
+}
+
+static int add_property(struct kubelet *kubelet, const char *property) {
+        size_t len = 0;
+        const char *value = nb_unit_find_property(kubelet->text, property, &len);
+
+        return nb_buffer_printf(&kubelet->arguments, "%.*s\n", (int)len, value ? value : "");
+}
+
+/* "EnvironmentFiles=/etc/default/kubelet (ignore_errors=yes)", one line for each. */
+static int add_environment_files(struct kubelet *kubelet) {
+        const char *line = kubelet->text, *value;
+        size_t len = 0;
+        int r;
+
+        while ((value = nb_unit_find_property(line, "EnvironmentFiles", &len))) {
+                _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
+                char path[PATH_MAX];
+
+                (void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
+                line = value + len;
+                r = nb_sources_read(kubelet->sources, path, ARGUMENTS_MAX, &file, NULL);
+                if (r >= 0)
+                        r = nb_buffer_printf(&kubelet->arguments, "%s\n", file.data);
+                if (r == -ENOMEM)
+                        return r;
+        }
+        return 0;
+}
+
+static int read_arguments(struct kubelet *kubelet) {
+        const struct nb_settings *settings = kubelet->settings;
+        int r;
+
+        r = add_property(kubelet, "ExecStart");
+        if (r >= 0)
+                r = add_property(kubelet, "Environment");
+        if (r >= 0)
+                r = add_environment_files(kubelet);
+        for (unsigned i = 0; i < settings->n_extra_args && r >= 0; i++)
+                r = nb_buffer_printf(&kubelet->arguments, "--%s\n", settings->extra_args[i]);
+        if (r >= 0 && settings->cri_socket[0])
+                r = nb_buffer_printf(&kubelet->arguments, "--container-runtime-endpoint=%s\n",
+                                     settings->cri_socket);
+        return r == -E2BIG ? 0 : r;
+}
+
+/* --- Unit and binary --- */
+
+static bool is_started(const char *text) {
+        size_t len = 0;
+
+        return nb_unit_next_word(text, "WantedBy", NULL, &len) ||
+               nb_unit_next_word(text, "RequiredBy", NULL, &len) ||
+               nb_unit_has_word(text, "ActiveState", "active") ||
+               nb_unit_has_word(text, "ActiveState", "activating");
+}
+
+/* Returns whether systemd has loaded it. */
+static bool check_unit(struct kubelet *kubelet) {
+        static const struct {
+                const char *state, *finding;
+        } states[] = {
+                { "masked", NB_KUBELET_UNIT " is masked: `systemctl unmask " NB_KUBELET_UNIT "`" },
+                { "not-found", NB_KUBELET_UNIT " does not exist: install kubelet" },
+        };
+        const char *text = kubelet->text;
+
+        for (size_t i = 0; i < N_ELEMENTS(states); i++)
+                if (nb_unit_has_word(text, "LoadState", states[i].state)) {
+                        add_finding(kubelet, NB_KUBELET_BAD, "%s", states[i].finding);
+                        return false;
+                }
+        if (!nb_unit_has_word(text, "LoadState", "loaded")) {
+                add_finding(kubelet, NB_KUBELET_BAD,
+                            "systemd cannot load " NB_KUBELET_UNIT
+                            ": see `systemctl status " NB_KUBELET_UNIT "`");
+                return false;
+        }
+        if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
+                add_finding(kubelet, NB_KUBELET_BAD,
+                            NB_KUBELET_UNIT
+                            " is disabled, so nothing starts it: `systemctl enable " NB_KUBELET_UNIT
+                            "`");
+        else
+                add_finding(kubelet, NB_KUBELET_GOOD, NB_KUBELET_UNIT " is enabled");
+        return true;
+}
+
+/* "ExecStart={ path=/usr/bin/kubelet ; argv[]=..." */
+static void check_binary(struct kubelet *kubelet) {
+        static const char before[] = "{ path=";
+        size_t len = 0;
+        const char *value = nb_unit_find_property(kubelet->text, "ExecStart", &len);
+        char path[PATH_MAX];
+        struct stat st;
+
+        if (!value || strncmp(value, before, strlen(before)) != 0)
+                return;
+        value += strlen(before);
+        (void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
+        if (stat(path, &st) < 0)
+                add_finding(kubelet, errno == EACCES ? NB_KUBELET_DOUBT : NB_KUBELET_BAD,
+                            "'%s', which " NB_KUBELET_UNIT " runs: %m", path);
+        else if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+                add_finding(kubelet, NB_KUBELET_BAD,
+                            "'%s', which " NB_KUBELET_UNIT " runs, is not executable", path);
+        else
+                add_finding(kubelet, NB_KUBELET_GOOD, NB_KUBELET_UNIT " runs '%s'", path);
+}
+
+/* --- Its configuration --- */
+
+static bool is_value(const struct nb_yaml_node *node, const char *value) {
+        return node && node->type == NB_YAML_SCALAR && !strcmp(node->value, value);
+}
+
+/* kubelet's parser accepts more than ours: a file that is refused here may be valid. */
+static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+        const struct nb_yaml_node *endpoint;
+        struct nb_failure why = { 0 };
+        int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, &root,
+                              &why);
+
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || !root || root->type != NB_YAML_MAPPING) {
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            "kubelet's configuration '%s' cannot be read here%s%s", kubelet->config,
+                            why.detail[0] ? ": " : "", why.detail);
+                return 0;
+        }
+        endpoint = nb_yaml_get(root, "containerRuntimeEndpoint");
+        if (endpoint && endpoint->type == NB_YAML_SCALAR)
+                (void)snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
+        kubelet->has_swap = is_value(nb_yaml_get(root, "failSwapOn"), "false");
+        add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
+        return 0;
+}
+
+static int check_config(struct kubelet *kubelet) {
+        _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
+        int r;
+
+        if (!find_argument(kubelet, "--config", kubelet->config, sizeof(kubelet->config)))
+                return 0;
+        r = nb_sources_read(kubelet->sources, kubelet->config, NB_KUBELET_CONFIG_MAX, &file, NULL);
+        if (r == -ENOMEM || !kubelet->ret)
+                return r == -ENOMEM ? r : 0;
+        if (r >= 0)
+                return parse_config(kubelet, &file);
+        errno = -r;
+        if (r != -ENOENT)
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            "kubelet's configuration '%s' cannot be read here: %m",
+                            kubelet->config);
+        else if (kubelet->settings->is_config_from_cluster && !strcmp(kubelet->config, CONFIG_FILE))
+                add_finding(kubelet, NB_KUBELET_GOOD,
+                            "kubelet's configuration: the join writes '%s' (kubelet.configFrom)",
+                            kubelet->config);
+        else
+                add_finding(kubelet, NB_KUBELET_BAD, "kubelet's configuration '%s' is missing%s",
+                            kubelet->config,
+                            strcmp(kubelet->config, CONFIG_FILE) != 0
+                                    ? ""
+                                    : "; `kubelet: {configFrom: cluster}` in the settings fetches "
+                                      "it from "
+                                      "the cluster");
+        return 0;
+}
+
+/* --- Container runtime and swap --- */
+
+static void check_runtime(struct kubelet *kubelet) {
+        const char *endpoint = kubelet->runtime, *path, *scheme = "unix://";
+        char argument[PATH_MAX];
+        struct stat st;
+
+        if (find_argument(kubelet, "--container-runtime-endpoint", argument, sizeof(argument)))
+                endpoint = argument;
+        else if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            "container runtime: only Docker found, which kubelet supports up to "
+                            "Kubernetes 1.23");
+                return;
+        } else if (!endpoint[0])
+                endpoint = RUNTIME_DEFAULT;
+        path = strncmp(endpoint, scheme, strlen(scheme)) == 0 ? endpoint + strlen(scheme)
+                                                              : endpoint;
+        if (path[0] != '/')
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            "container runtime: '%s' is not a socket that can be checked",
+                            endpoint);
+        else if (stat(path, &st) < 0)
+                add_finding(kubelet, errno == EACCES ? NB_KUBELET_DOUBT : NB_KUBELET_BAD,
+                            "container runtime: socket '%s': %m: install and start the runtime, or "
+                            "name its socket with kubelet.criSocket",
+                            path);
+        else if (!S_ISSOCK(st.st_mode))
+                add_finding(kubelet, NB_KUBELET_BAD, "container runtime: '%s' is not a socket",
+                            path);
+        else
+                add_finding(kubelet, NB_KUBELET_GOOD, "container runtime: '%s'", path);
+}
+
+/* A heading, and a line for each swap area. */
+static bool is_swap_on(void) {
+        char text[SWAPS_MAX];
+        FILE *file = fopen(SWAPS, "re");
+        size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+        if (file)
+                (void)fclose(file);
+        text[n] = '\0';
+        return text[strcspn(text, "\n")] == '\n' && strchr(text + strcspn(text, "\n"), '/');
+}
+
+static void check_swap(struct kubelet *kubelet) {
+        char argument[16] = "";
+
+        if (!is_swap_on())
+                return;
+        if (find_argument(kubelet, "--fail-swap-on", argument, sizeof(argument))
+                    ? !strcmp(argument, "false")
+                    : kubelet->has_swap)
+                add_finding(kubelet, NB_KUBELET_GOOD,
+                            "swap is on, and kubelet accepts it (failSwapOn: false)");
+        else if (kubelet->settings->is_config_from_cluster)
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            "swap is on: kubelet starts only if the cluster's configuration has "
+                            "failSwapOn: false");
+        else
+                add_finding(kubelet, NB_KUBELET_BAD,
+                            "swap is on, which kubelet refuses: run `swapoff --all` and remove "
+                            "swap from /etc/fstab, or set failSwapOn: false in kubelet's "
+                            "configuration");
+}
+
+/* --- Its name --- */
+
+/* The API server rejects a kubelet whose name is not that of its certificate. */
+static void check_name(struct kubelet *kubelet) {
+        const struct nb_settings *settings = kubelet->settings;
+        const char *arguments = get_arguments(kubelet);
+        char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
+                argument[NB_NODE_NAME_MAX + 1];
+        struct nb_failure ignored = { 0 };
+        bool is_needed;
+
+        /* The name is known only to the join. */
+        if (settings->metadata_node_name && !settings->node_name[0])
+                return;
+        if (nb_sources_host_name(host, &ignored) < 0 ||
+            nb_node_name_choose(settings->node_name, host, expected, &is_needed, &ignored) < 0)
+                return;
+        if (find_argument(kubelet, "--hostname-override", argument, sizeof(argument))) {
+                if (!strpbrk(argument, "$%") &&
+                    (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
+                     strcmp(name, expected) != 0))
+                        add_finding(kubelet, NB_KUBELET_DOUBT,
+                                    "kubelet's --hostname-override is '%s', but its certificate is "
+                                    "for '%s': remove it, or set node.name to the same name",
+                                    argument, expected);
+        } else if (is_needed && arguments[0] && !strstr(arguments, "KUBELET_KUBEADM_ARGS") &&
+                   !strstr(arguments, "KUBELET_NODE_NAME"))
+                add_finding(kubelet, NB_KUBELET_DOUBT,
+                            NB_KUBELET_UNIT " uses the host name '%s', but kubelet's certificate "
+                                            "is for '%s': add "
+                                            "--hostname-override=${KUBELET_NODE_NAME} to the unit",
+                            host, expected);
+}
+
+void nb_kubelet_read_files(struct nb_sources *sources, const char *text,
+                           const struct nb_settings *settings) {
+        struct kubelet kubelet = { .sources = sources,
+                                   .text = text,
+                                   .settings = settings,
+                                   .arguments = NB_BUFFER_INIT(ARGUMENTS_MAX) };
+
+        if (read_arguments(&kubelet) >= 0)
+                (void)check_config(&kubelet);
+        nb_buffer_done(&kubelet.arguments);
+}
+
+int nb_kubelet_check(struct nb_sources *sources, const char *text,
+                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings) {
+        struct kubelet kubelet = { .sources = sources,
+                                   .text = text,
+                                   .settings = settings,
+                                   .arguments = NB_BUFFER_INIT(ARGUMENTS_MAX),
+                                   .ret = ret_findings };
+        int r = 0;
+
+        ret_findings->n = 0;
+        if (check_unit(&kubelet)) {
+                check_binary(&kubelet);
+                r = read_arguments(&kubelet);
+                if (r >= 0)
+                        r = check_config(&kubelet);
+        }
+        if (r >= 0) {
+                check_runtime(&kubelet);
+                check_swap(&kubelet);
+                check_name(&kubelet);
+        }
+        nb_buffer_done(&kubelet.arguments);
+        return r;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Checks whether kubelet can start on this machine, without starting it: its unit and binary,
+ * configuration file, node name, container runtime socket, and swap. Used by `check` and `setup`.
+ */
+
+#include <stddef.h>
+
+#include "base/secret.h"
+#include "base/sources.h"
+#include "settings/settings.h"
+
+#define NB_KUBELET_UNIT "kubelet.service"
+#define NB_KUBELET_FINDINGS_MAX 8
+#define NB_KUBELET_TEXT_SIZE 512
+
+struct nb_kubelet_finding {
+        enum {
+                NB_KUBELET_GOOD,
+                NB_KUBELET_DOUBT, /* a warning, or cannot be determined */
+                NB_KUBELET_BAD,   /* kubelet cannot start */
+        } state;
+        char text[NB_KUBELET_TEXT_SIZE];
+};
+
+struct nb_kubelet_findings {
+        struct nb_kubelet_finding findings[NB_KUBELET_FINDINGS_MAX];
+        unsigned n;
+};
+
+/* `systemctl show` of kubelet's unit. Without a message bus, systemd answers only root. Negative if
+ * it does not answer. */
+int nb_kubelet_show(struct nb_secret *ret_text);
+
+/* Reads the files of nb_kubelet_check() in advance, to be kept in memory. */
+void nb_kubelet_read_files(struct nb_sources *sources, const char *text,
+                           const struct nb_settings *settings);
+
+/* `text` is that of nb_kubelet_show(). 0 or -ENOMEM. */
+int nb_kubelet_check(struct nb_sources *sources, const char *text,
+                     const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/text.h"
+#include "cli/load.h"
+#include "join/metadata.h"
+#include "method/documents.h"
+
+/* --- This machine --- */
+
+int nb_load_settings(struct nb_sources *sources, struct nb_settings_tokens *tokens,
+                     struct nb_settings *ret_settings, struct nb_failure *f) {
+        return nb_documents_merge(sources, NULL, tokens, ret_settings, f);
+}
+
+int nb_load_node_name(const struct nb_settings *settings,
+                      char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
+        char host[HOST_NAME_MAX + 1];
+        bool is_override_needed;
+        int r;
+
+        r = nb_sources_host_name(host, f);
+        if (r < 0)
+                return r;
+        r = nb_node_name_choose(settings->node_name, host, ret_name, &is_override_needed, f);
+        if (r < 0)
+                return r;
+        /* The host name of a machine without one, or of the one that rendered the settings from a
+         * template. */
+        if (strcmp(ret_name, "localhost") == 0 ||
+            strncmp(ret_name, "localhost.", strlen("localhost.")) == 0)
+                return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
+                                      "the node name is '%s', from %s; expected a name that is "
+                                      "unique to this machine",
+                                      ret_name,
+                                      settings->node_name[0]
+                                              ? settings->origin[NB_SETTING_NODE_NAME]
+                                              : "the host name");
+        return 0;
+}
+
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
+        int r;
+
+        load->sources = sources;
+        r = nb_load_settings(sources, &load->tokens, &load->settings, f);
+        if (r < 0)
+                return r;
+        r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, &load->why);
+        load->settings.tokens = NULL;
+        nb_settings_tokens_done(&load->tokens);
+        load->is_metadata_wanted = r >= 0 &&
+                                   nb_bootstrap_wants_metadata(&load->settings, &load->bootstrap);
+        return 0;
+}
+
+int nb_load_local_verified(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
+        int r = nb_load_local(load, sources, f);
+
+        if (r < 0 || load->why.code == NB_NONE)
+                return r;
+        return nb_failure_set(f, load->why.code, load->why.errnum, "%s", load->why.detail);
+}
+
+int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
+        int r;
+
+        if (!load->is_metadata_wanted)
+                return 0;
+        r = nb_machine_read(load->sources, &load->machine, f);
+        if (r < 0)
+                return r;
+        nb_recognise(&load->machine, &load->recognition);
+        load->provider = load->settings.metadata_provider == NB_PROVIDER_AUTO
+                                 ? load->recognition.provider
+                                 : load->settings.metadata_provider;
+        return 0;
+}
+
+/* --- Reading metadata --- */
+
+static bool wants_node_name(const struct nb_load *load) {
+        return load->settings.metadata_node_name && !load->settings.node_name[0];
+}
+
+static bool wants_provider_id(const struct nb_load *load) {
+        return load->settings.metadata_provider_id && !load->settings.provider_id[0];
+}
+
+/* One attempt to read the metadata and apply it. */
+struct attempt {
+        struct nb_load *load;
+        uint64_t deadline_ms;
+        bool is_patience_over;
+        bool is_rehearsal;
+};
+
+static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_metadata,
+                         struct nb_failure *f) {
+        const struct nb_load *load = attempt->load;
+        const struct nb_cloud_request request = {
+                .sources = load->sources,
+                .provider = load->provider,
+                .machine = &load->machine,
+                .wants_node_name = wants_node_name(load),
+                .wants_provider_id = wants_provider_id(load),
+                .is_patience_over = attempt->is_patience_over,
+                .until_ms = attempt->deadline_ms,
+        };
+
+        return nb_cloud_read(&request, ret_metadata, f);
+}
+
+/* --- Applying it --- */
+
+/* Merges the settings from metadata below all others, as the text that the installer gets, so that
+ * both sides read the same. */
+static int merge_all(struct nb_load *load, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        struct nb_metadata_document document = { .origin = load->metadata.user_data_source };
+        char origin[sizeof(load->settings.origin[0])];
+
+        if (nb_settings_format(&load->from_metadata, &text) < 0)
+                return nb_failure_set_memory(f);
+        document.data = text.data;
+        document.len = text.len;
+        if (!document.origin[0]) {
+                (void)snprintf(origin, sizeof(origin), "the metadata of %s",
+                               nb_provider_title(load->provider));
+                document.origin = origin;
+        }
+        return nb_documents_merge(load->sources, &document, &load->tokens, &load->settings, f);
+}
+
+static int take_documents(struct nb_load *load, struct nb_failure *f) {
+        struct nb_metadata *metadata = &load->metadata;
+        const struct nb_settings_source source = { .origin = metadata->user_data_source,
+                                                   .key = metadata->user_data.key,
+                                                   .is_metadata = true };
+        const struct nb_secret *document = &metadata->user_data.document;
+        struct nb_settings_tokens *tokens = &load->tokens;
+        int r = 0;
+
+        nb_settings_init(&load->from_metadata);
+        load->from_metadata.tokens = tokens;
+        if (document->data)
+                r = nb_settings_merge(&load->from_metadata, &source, document->data, document->len,
+                                      f);
+        load->from_metadata.tokens = NULL;
+        if (r < 0)
+                return r;
+        /* A token beside the user data replaces all tokens in it. */
+        if (metadata->token.data) {
+                nb_secret_done(&tokens->tls_bootstrap);
+                nb_secret_done(&tokens->discovery);
+                tokens->discovery = metadata->token;
+                metadata->token = (struct nb_secret)NB_SECRET_INIT;
+                (void)snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
+                               metadata->token_source);
+        }
+        return merge_all(load, f);
+}
+
+static int refuse_missing(const struct nb_load *load, enum nb_setting setting, bool is_known,
+                          struct nb_failure *f) {
+        const char *title = nb_provider_title(load->provider), *key = nb_setting_key(setting),
+                   *origin = load->settings.origin[setting],
+                   *what = setting == NB_SETTING_METADATA_NODE_NAME ? "node name" : "provider ID";
+
+        if (!is_known)
+                return nb_failure_set(
+                        f, NB_SETTINGS_INVALID, 0,
+                        "%s: %s: expected false, since the metadata of %s never has a "
+                        "%s",
+                        origin, key, title, what);
+        return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                              "the metadata of %s: expected a %s (%s in %s), found none", title,
+                              what, key, origin);
+}
+
+/* Fails if the settings want a value that this cloud never has. */
+static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
+        if (wants_node_name(load) && !nb_cloud_has_node_name(load->provider))
+                return refuse_missing(load, NB_SETTING_METADATA_NODE_NAME, false, f);
+        if (wants_provider_id(load) && !nb_cloud_has_provider_id(load->provider))
+                return refuse_missing(load, NB_SETTING_METADATA_PROVIDER_ID, false, f);
+        return 0;
+}
+
+static void take_value(const struct nb_load *load, struct nb_settings *settings,
+                       enum nb_setting setting) {
+        const struct nb_metadata *metadata = &load->metadata;
+
+        if (setting == NB_SETTING_NODE_NAME)
+                memcpy(settings->node_name, metadata->node_name, sizeof(metadata->node_name));
+        else
+                memcpy(settings->provider_id, metadata->provider_id, sizeof(metadata->provider_id));
+        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), "the metadata of %s",
+                       nb_provider_title(load->provider));
+}
+
+/* Takes node name and provider ID, where no document has them. */
+static int take_values(struct nb_load *load, struct nb_failure *f) {
+        bool is_name_wanted = wants_node_name(load), is_id_wanted = wants_provider_id(load);
+        int r;
+
+        if (!is_name_wanted && !is_id_wanted)
+                return 0;
+        if (is_name_wanted && !load->metadata.node_name[0])
+                return refuse_missing(load, NB_SETTING_METADATA_NODE_NAME, true, f);
+        if (is_id_wanted && !load->metadata.provider_id[0])
+                return refuse_missing(load, NB_SETTING_METADATA_PROVIDER_ID, true, f);
+        if (is_name_wanted)
+                take_value(load, &load->from_metadata, NB_SETTING_NODE_NAME);
+        if (is_id_wanted)
+                take_value(load, &load->from_metadata, NB_SETTING_PROVIDER_ID);
+        r = merge_all(load, f);
+        if (r < 0)
+                return r;
+        if (is_name_wanted)
+                take_value(load, &load->settings, NB_SETTING_NODE_NAME);
+        if (is_id_wanted)
+                take_value(load, &load->settings, NB_SETTING_PROVIDER_ID);
+        return 0;
+}
+
+static int take_bootstrap(struct nb_load *load, struct nb_failure *f) {
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
+}
+
+static void forget_secrets(struct nb_load *load) {
+        load->settings.tokens = NULL;
+        nb_settings_tokens_done(&load->tokens);
+        nb_secret_done(&load->metadata.token);
+        nb_secret_done(&load->metadata.user_data.document);
+}
+
+static int take_all(const struct attempt *attempt, struct nb_failure *f) {
+        struct nb_load *load = attempt->load;
+        bool was_name_read = wants_node_name(load), was_id_read = wants_provider_id(load);
+        int r;
+
+        r = take_documents(load, f);
+        if (r < 0)
+                return r;
+        /* The document itself may want values, which were not read with it. */
+        if ((wants_node_name(load) && !was_name_read) ||
+            (wants_provider_id(load) && !was_id_read)) {
+                _cleanup_(nb_metadata_done) struct nb_metadata again = NB_METADATA_INIT;
+
+                r = verify_wanted(load, f);
+                if (r < 0)
+                        return r;
+                r = read_metadata(attempt, &again, f);
+                if (r < 0)
+                        return r;
+                memcpy(load->metadata.node_name, again.node_name, sizeof(again.node_name));
+                memcpy(load->metadata.provider_id, again.provider_id, sizeof(again.provider_id));
+        }
+        r = take_values(load, f);
+        return r < 0 ? r : take_bootstrap(load, f);
+}
+
+/* Starts again from this machine's own settings, so that nothing of a refused answer remains. */
+static int begin_again(struct nb_load *load, struct nb_failure *f) {
+        nb_metadata_done(&load->metadata);
+        load->is_metadata_read = load->has_metadata = false;
+        load->from_metadata = (struct nb_settings){ 0 };
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_load_local(load, load->sources, f);
+}
+
+static int apply(const struct attempt *attempt, struct nb_failure *f) {
+        struct nb_load *load = attempt->load;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r = 0;
+
+        load->is_metadata_read = true;
+        load->has_metadata = nb_metadata_is_for_us(&load->metadata);
+        if (load->has_metadata)
+                r = take_all(attempt, f);
+        forget_secrets(load);
+        if (r < 0 || attempt->is_rehearsal)
+                return r;
+        r = nb_load_node_name(&load->settings, node_name, f);
+        return r < 0 ? r : nb_load_verify(load, f);
+}
+
+static int load_once(void *userdata, bool is_patience_over, struct nb_failure *f) {
+        struct attempt *attempt = userdata;
+        struct nb_load *load = attempt->load;
+        int r;
+
+        attempt->is_patience_over = is_patience_over;
+        if (load->is_metadata_read) {
+                r = begin_again(load, f);
+                if (r < 0)
+                        return r;
+        }
+        r = read_metadata(attempt, &load->metadata, f);
+        if (r < 0)
+                return r;
+        r = apply(attempt, f);
+        if (r < 0)
+                f->is_unverified = f->is_unverified || load->metadata.is_unverified;
+        return r;
+}
+
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+                     struct nb_failure *f) {
+        struct attempt attempt = { .load = load,
+                                   .deadline_ms = deadline_ms,
+                                   .is_rehearsal = is_rehearsal };
+        const struct nb_metadata_attempt wait = { load->provider, load_once, &attempt,
+                                                  is_rehearsal };
+        int r;
+
+        if (load->provider == NB_PROVIDER_NONE)
+                return 0;
+        r = verify_wanted(load, f);
+        return r < 0 ? r : nb_metadata_wait(&wait, deadline_ms, f);
+}
+
+static int take_user_data(struct nb_load *load, const struct nb_secret *data,
+                          struct nb_failure *f) {
+        struct nb_metadata *metadata = &load->metadata;
+        int r;
+
+        r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
+                               &metadata->user_data, f);
+        if (r < 0)
+                return r;
+        r = nb_metadata_finish(metadata, f);
+        if (r < 0)
+                return r;
+        load->is_metadata_read = true;
+        load->has_metadata = nb_metadata_is_for_us(metadata);
+        if (!load->has_metadata || !load->is_metadata_wanted)
+                return 0;
+        r = take_documents(load, f);
+        return r < 0 ? r : take_bootstrap(load, f);
+}
+
+int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
+                      struct nb_failure *f) {
+        int r;
+
+        (void)snprintf(load->metadata.user_data_source, sizeof(load->metadata.user_data_source),
+                       "%s", source);
+        r = take_user_data(load, data, f);
+        forget_secrets(load);
+        return r;
+}
+
+/* --- Messages --- */
+
+void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
+        const struct nb_metadata *metadata = &load->metadata;
+
+        ret[0] = '\0';
+        if (!load->is_metadata_wanted)
+                return;
+        if (load->is_metadata_read && load->provider == NB_PROVIDER_NONE)
+                (void)snprintf(ret, size, "%s has none%s", metadata->user_data_source,
+                               load->sources->config_directory
+                                       ? ""
+                                       : ", and --config-directory=DIR would add the settings of "
+                                         "an image");
+        else if (load->is_metadata_read && load->has_metadata)
+                (void)snprintf(ret, size, "the metadata of %s has none",
+                               nb_provider_title(load->provider));
+        else if (load->is_metadata_read)
+                nb_metadata_describe_nothing(metadata, ret, size);
+        else if (load->provider == NB_PROVIDER_NONE)
+                (void)snprintf(ret, size, "no cloud was recognised, so no metadata was read");
+}
+
+/* Adds to a failure about a missing value where it was looked for, and where it can be. */
+static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
+        const char *place = nb_cloud_token_place(load->provider);
+        char found[NB_FAILURE_DETAIL_MAX];
+
+        nb_load_describe(load, found, sizeof(found));
+        if (found[0])
+                nb_failure_add(f, "; %s", found);
+        if (load->is_metadata_wanted && load->provider != NB_PROVIDER_NONE)
+                nb_failure_add(f, "; the token can be in %s%sthe user data", place ? place : "",
+                               place ? " or in " : "");
+}
+
+/* The installer makes the node password of k3s, before join reads metadata. */
+static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
+        const struct nb_settings *settings = &load->settings;
+        const char *origin = load->from_metadata.origin[NB_SETTING_CLUSTER_TYPE];
+        bool is_local = settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
+                        !nb_setting_is_from(settings, NB_SETTING_CLUSTER_TYPE, origin);
+
+        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR ||
+            load->bootstrap.node_password.len > 0 || is_local)
+                return 0;
+        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                              "cluster.type: expected k3s in the settings on this machine, found "
+                              "it, or a token of k3s, in metadata alone: the node's password "
+                              "'" NB_NODE_PASSWORD_FILE "' is made before metadata is read");
+}
+
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {
+        int r;
+
+        r = nb_settings_verify(&load->settings, f);
+        if (r < 0)
+                return r;
+        r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
+        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
+                add_metadata(load, f);
+        return r < 0 ? r : verify_supervisor(load, f);
+}
+
+void nb_load_done(struct nb_load *load) {
+        nb_settings_tokens_done(&load->tokens);
+        nb_bootstrap_done(&load->bootstrap);
+        nb_metadata_done(&load->metadata);
+}

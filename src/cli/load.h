@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What this machine can join with, and where each value came from. `join` and `check` load it in
+ * three steps:
+ *
+ *      nb_load_local()       settings and bootstrap, from the documents and credentials on this
+ *                            machine
+ *      nb_load_recognise()   if metadata is wanted: which cloud this is; sends no packet
+ *      nb_load_metadata()    if there is a cloud: reads its metadata, and merges all of it again,
+ *                            with metadata weakest
+ *
+ * Files are read through `sources`; the installer's copies are used as long as its `runtime_fd`
+ * names them, from the first step to the last.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/failure.h"
+#include "base/sources.h"
+#include "cloud/cloud.h"
+#include "method/method.h"
+#include "settings/settings.h"
+
+struct nb_load {
+        struct nb_sources *sources; /* borrowed */
+
+        /* nb_load_local() */
+        struct nb_settings settings; /* its `tokens` are those below, and NULL once there is a
+                                        bootstrap */
+        struct nb_settings_tokens tokens;
+        struct nb_bootstrap bootstrap;
+        struct nb_failure why;   /* why `bootstrap` is empty; NB_NONE if it is not */
+        bool is_metadata_wanted; /* nb_bootstrap_wants_metadata() */
+
+        /* nb_load_recognise() */
+        struct nb_machine machine;
+        struct nb_recognition recognition; /* whatever the settings say */
+        enum nb_provider provider; /* whose metadata is read: of the settings, or as recognised;
+                                      NB_PROVIDER_NONE for none */
+
+        /* nb_load_metadata() */
+        bool is_metadata_read;
+        bool has_metadata;                /* something in it is for this program */
+        struct nb_metadata metadata;      /* without its documents and tokens */
+        struct nb_settings from_metadata; /* the settings from there alone, with node name and
+                                             provider ID */
+};
+
+#define NB_LOAD_INIT \
+        { .tokens = NB_SETTINGS_TOKENS_INIT, .metadata = NB_METADATA_INIT }
+
+/* `load` must not be moved. NB_SETTINGS_*, NB_TOKEN_*. A failure of nb_bootstrap_load() goes to
+ * `load->why`. */
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+
+/* The same, but fails if there is nothing to join with. */
+int nb_load_local_verified(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+
+/* Does nothing if no metadata is wanted. NB_METADATA_MALFORMED. */
+int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
+
+/*
+ * Does nothing if there is no provider. Retries until `deadline_ms` (nb_now_ms(), or
+ * NB_TIME_INFINITE; join/metadata.h): until metadata was read and, since an attacker can answer in
+ * place of a metadata service, until a join can begin with it (nb_load_verify()). A rehearsal takes
+ * the first answer as it is. Failures of nb_cloud_read(), of the documents, and of
+ * nb_bootstrap_load(); -ECANCELED.
+ */
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+                     struct nb_failure *f);
+
+/*
+ * Instead of the second and third step: applies `data`, named `source`, as the user data of a
+ * machine that does not exist yet. No cloud is asked for what metadata.nodeName and
+ * metadata.providerID want. Failures of nb_bootstrap_load() and of the documents.
+ */
+int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
+                      struct nb_failure *f);
+
+/* Where a token was looked for in vain: "no cloud was recognised, so no metadata was read". "" if
+ * no metadata is wanted. */
+void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
+
+/* Whether a join can begin with all of it: nb_settings_verify(), nb_bootstrap_verify(), and that
+ * metadata does not set what the installer had to know before. */
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
+
+void nb_load_done(struct nb_load *load);
+
+/* All documents merged, but not nb_settings_verify()d. `tokens` takes the tokens in documents; NULL
+ * drops them. */
+int nb_load_settings(struct nb_sources *sources, struct nb_settings_tokens *tokens,
+                     struct nb_settings *ret_settings, struct nb_failure *f);
+
+/* The name in the settings, or the host name. NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST. */
+int nb_load_node_name(const struct nb_settings *settings,
+                      char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);

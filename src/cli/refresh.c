@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/stop.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "join/refresh.h"
+#include "kube/kubeconfig_format.h"
+#include "state/handoff.h"
+
+#define CA_FILE_MAX (256 * 1024)
+
+static int unreadable(const char *path, int r, struct nb_failure *f) {
+        errno = -r;
+        return r == -ENOMEM ? nb_failure_set_memory(f)
+                            : nb_failure_set(f, NB_INSTALLED_UNREADABLE, -r,
+                                             "'%s' cannot be read: %m", path);
+}
+
+static int read_ca(struct nb_sources *sources, const char *path, struct nb_cluster *cluster,
+                   struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        int r;
+
+        r = nb_sources_read(sources, path, CA_FILE_MAX, &pem, NULL);
+        if (r < 0)
+                return unreadable(path, r, f);
+        cluster->ca = strndup(pem.data, pem.len);
+        cluster->ca_len = pem.len;
+        return cluster->ca ? 0 : nb_failure_set_memory(f);
+}
+
+static int read_present(struct nb_sources *sources, const struct nb_settings *settings,
+                        struct nb_cluster *ret_present, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        int r;
+
+        r = nb_sources_read(sources, settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
+        if (r < 0)
+                return unreadable(settings->kubeconfig, r, f);
+        (void)snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        r = nb_kubeconfig_parse_own(&(struct nb_kubeconfig_input){ .origin = settings->kubeconfig,
+                                                                   .text = text.data,
+                                                                   .len = text.len },
+                                    settings->ca_file, link, ret_present, f);
+        return r < 0 ? r : read_ca(sources, settings->ca_file, ret_present, f);
+}
+
+/* Settings and the node's own files, all of them the installer's copies. */
+static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
+                struct nb_cluster *ret_present, struct nb_failure *f) {
+        int r;
+
+        r = nb_load_settings(sources, NULL, ret_settings, f);
+        if (r >= 0)
+                r = read_present(sources, ret_settings, ret_present, f);
+        if (nb_sources_forget_given(sources->runtime_fd) < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "what the installer left in the runtime directory cannot be removed");
+        return r;
+}
+
+static int leave_note(int state_fd, const struct nb_cluster *newer, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        struct nb_refresh_handoff handoff = { .ca = newer->ca, .server = newer->server };
+        int r;
+
+        memcpy(handoff.tls_server_name, newer->tls_server_name, sizeof(handoff.tls_server_name));
+        memcpy(handoff.proxy_url, newer->proxy_url, sizeof(handoff.proxy_url));
+        r = nb_refresh_handoff_format(&handoff, &text);
+        if (r >= 0)
+                r = nb_file_write(state_fd, NB_REFRESH_FILE, 0600, text.data, text.len);
+        if (r >= 0)
+                return 0;
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
+                              "'" NB_REFRESH_FILE "' in the state directory: %m");
+}
+
+static int ask(const struct nb_settings *settings, const struct nb_cluster *present, int state_fd,
+               struct nb_failure *f) {
+        _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
+        uint64_t timeout_ms = settings->timeout_ms < NB_REFRESH_TIMEOUT_MS ? settings->timeout_ms
+                                                                           : NB_REFRESH_TIMEOUT_MS;
+        char server[NB_URL_MAX];
+        int r;
+
+        nb_url_format(&present->server, server);
+        nb_log_status("Asking %s for the cluster's CA and server", server);
+        r = nb_refresh_run(present, nb_now_ms() + timeout_ms, &newer, f);
+        if (r < 0)
+                return r;
+        if (r == 0) {
+                nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
+                       "the cluster at %s has the CA and the server that this node has", server);
+                nb_log_status("The cluster's CA and server have not changed");
+                return 0;
+        }
+        return leave_note(state_fd, &newer, f);
+}
+
+static int refresh(struct nb_sources *sources, struct nb_failure *f) {
+        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 };
+        _cleanup_(nb_closep) int runtime_fd = -1, state_fd = -1;
+        struct nb_settings settings;
+        int r;
+
+        r = nb_sources_folder("RUNTIME_DIRECTORY", &runtime_fd, f);
+        if (r >= 0)
+                r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_file_clear(state_fd, NB_REFRESH_FILE);
+        if (r >= 0)
+                r = nb_file_clear(state_fd, "." NB_REFRESH_FILE ".tmp");
+        if (r < 0)
+                return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
+                                      "'" NB_REFRESH_FILE "' in the state directory: %m");
+        sources->runtime_fd = runtime_fd;
+        r = load(sources, &settings, &present, f);
+        return r < 0 ? r : ask(&settings, &present, state_fd, f);
+}
+
+int nb_command_refresh(int argc, char **argv) {
+        struct nb_options options = {
+                .command = "refresh",
+                .summary = "Checks whether the cluster's CA or server has changed, and leaves the "
+                           "result in $STATE_DIRECTORY.\n"
+                           "Run by node-bootstrap-refresh.service: systemctl start "
+                           "node-bootstrap-refresh.service.",
+                .argc = argc,
+                .argv = argv,
+        };
+        struct nb_sources sources;
+        struct nb_failure f = { 0 };
+        int r;
+
+        if (nb_options_read(&options) == NB_OPTIONS_STOP)
+                return options.status;
+        if (nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        nb_sources_init(&sources, options.config_directory);
+        nb_log_field(NB_FIELD_STAGE, "refresh");
+        r = refresh(&sources, &f);
+        if (r >= 0)
+                return 0;
+        if (r == -ECANCELED && f.code == NB_NONE) {
+                nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster had answered");
+                return NB_EXIT_STOPPED;
+        }
+        if (f.code == NB_REFRESH_INAPPLICABLE || f.code == NB_REFRESH_NOT_SHOWN) {
+                nb_log(f.code == NB_REFRESH_NOT_SHOWN ? LOG_WARNING : LOG_DEBUG, f.code,
+                       "nothing is refreshed: %s", f.detail);
+                return 0;
+        }
+        nb_log_failure(LOG_ERR, &f);
+        nb_log_status("Not refreshed (%s): %s", nb_failure_info(f.code)->slug, f.detail);
+        return nb_failure_info(f.code)->exit_status;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/process.h"
+#include "base/unit.h"
+#include "cli/kubelet.h"
+#include "cli/setup_internal.h"
+
+#define REFRESH_UNIT "node-bootstrap-refresh.service"
+#define STATE_DIRECTORY "/var/lib/node-bootstrap"
+#define ARGUMENT_SIZE 4096
+
+struct reset {
+        const char *config_directory;
+        bool is_forced;
+        bool is_setup_removed;
+};
+
+static bool is_up(const struct nb_unit_state *state) {
+        return strcmp(state->active, "inactive") != 0 && strcmp(state->active, "failed") != 0;
+}
+
+/* If kubelet requires the service, it is stopped with it. */
+static int stop_units(const struct reset *reset, struct nb_failure *f) {
+        const char *words[] = { "stop", NB_SETUP_UNIT, REFRESH_UNIT, NB_KUBELET_UNIT, NULL };
+        struct nb_unit_state states[3];
+        int r;
+
+        for (size_t i = 0; i < N_ELEMENTS(states); i++) {
+                r = nb_unit_show(words[i + 1], &states[i], f);
+                if (r < 0)
+                        return r;
+        }
+        if (!strcmp(states[2].active, "active") && !reset->is_forced)
+                return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
+                                      NB_KUBELET_UNIT
+                                      " is active (%s); stop it first, or use --force",
+                                      states[2].sub);
+        if (!is_up(&states[2])) {
+                if (!is_up(&states[0]) && !is_up(&states[1]))
+                        return 0;
+                words[3] = NULL;
+        }
+        r = nb_systemctl(words, f);
+        if (r < 0)
+                return r;
+        (void)printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
+                     words[3] ? " and " NB_KUBELET_UNIT : "");
+        return 0;
+}
+
+/* Only the installer writes and removes kubelet's files. */
+static int run_installer(const struct reset *reset, int *ret_status, struct nb_failure *f) {
+        char directory[ARGUMENT_SIZE];
+        const char *const argv[] = { NB_INSTALLER, "--reset", directory, NULL };
+        int r;
+
+        if (snprintf(directory, sizeof(directory), "--config-directory=%s",
+                     reset->config_directory) >= (int)sizeof(directory))
+                return nb_failure_set(f, NB_USAGE, ENAMETOOLONG,
+                                      "'--config-directory' is too long");
+        /* The environment of the installer, which systemd sets otherwise. */
+        if (access(STATE_DIRECTORY, F_OK) == 0 && setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0)
+                return nb_failure_set_memory(f);
+        (void)fflush(stdout);
+        r = nb_process_pass(argv, ret_status);
+        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot run '" NB_INSTALLER "': %m") : 0;
+}
+
+static int remove_setup(const struct reset *reset, struct nb_failure *f) {
+        static const char *const disable[] = { "--quiet", "disable", NB_SETUP_UNIT, NULL };
+        static const char *const reload[] = { "daemon-reload", NULL };
+        const struct nb_setup setup = { .config_directory = reset->config_directory };
+        _cleanup_(nb_closep) int lock_fd = -1;
+        int r;
+
+        r = nb_systemctl(disable, f);
+        if (r < 0)
+                return r;
+        r = nb_lock_take(NULL, &lock_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_setup_erase(&setup, f);
+        return r < 0 || !nb_systemd_is_running() ? r : nb_systemctl(reload, f);
+}
+
+/* *ret_status is that of the installer, which has printed why. */
+static int reset_machine(const struct reset *reset, int *ret_status, struct nb_failure *f) {
+        int r;
+
+        if (geteuid() != 0)
+                return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
+        r = nb_systemd_is_running() ? stop_units(reset, f) : 0;
+        if (r < 0)
+                return r;
+        r = run_installer(reset, ret_status, f);
+        if (r < 0 || *ret_status != 0)
+                return r;
+        if (reset->is_setup_removed)
+                return remove_setup(reset, f);
+        (void)printf("left     settings and credentials: if " NB_SETUP_UNIT
+                     " is enabled, it joins again at the next boot; `node-bootstrap reset --setup` "
+                     "removes what setup wrote\n");
+        return 0;
+}
+
+int nb_command_reset(int argc, char **argv) {
+        struct reset reset = { .is_forced = false };
+        const struct nb_option rows[] = {
+                { "force", NULL, "stop kubelet if it is running", .ret_switch = &reset.is_forced },
+                { "setup", NULL, "also disable the service, and remove the files that setup writes",
+                  .ret_switch = &reset.is_setup_removed },
+                { NULL },
+        };
+        struct nb_options options = {
+                .command = "reset",
+                .summary = "Removes what the join wrote, and lists what it leaves in place.",
+                .rows = rows,
+                .argc = argc,
+                .argv = argv,
+        };
+        struct nb_failure f = { 0 };
+        int status = 0;
+
+        if (nb_options_read(&options) == NB_OPTIONS_STOP)
+                return options.status;
+        reset.config_directory = options.config_directory;
+        if (reset_machine(&reset, &status, &f) >= 0)
+                return status;
+        (void)fflush(stdout);
+        nb_log_failure(LOG_ERR, &f);
+        return nb_failure_info(f.code)->exit_status;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "base/unit.h"
+#include "cli/setup_internal.h"
+
+static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        if (setup->config_directory[0] != '/')
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--config-directory' requires an absolute path");
+        if (setup->root) {
+                /* The folder is not created: its name may be misspelt. */
+                r = nb_folder_open(setup->root, &fd);
+                return r < 0 ? nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "'--root=%s': %m",
+                                              setup->root)
+                             : 0;
+        }
+        if (setup->is_rehearsal)
+                return 0;
+        if (geteuid() != 0)
+                return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
+        if (!setup->is_start_wanted)
+                return 0;
+        if (!nb_systemd_is_running())
+                return nb_failure_set(f, NB_SETUP_WITHOUT_SYSTEMD, 0,
+                                      "systemd is not the init system of this machine");
+        if (strcmp(setup->config_directory, NB_CONFIG_DIRECTORY) != 0)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      NB_SETUP_UNIT " reads its settings in " NB_CONFIG_DIRECTORY
+                                                    ": '--config-directory' requires '--no-start' "
+                                                    "or '--root'");
+        return 0;
+}
+
+/* Whether the plan may replace what is there. */
+static int verify_plan(const struct nb_setup *setup, const struct nb_setup_plan *plan,
+                       enum nb_setup_joined joined, struct nb_failure *f) {
+        bool is_one = plan->n_changes == 1;
+
+        if (setup->is_forced)
+                return 0;
+        if (joined == NB_SETUP_JOINED_ANOTHER)
+                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
+                                      "this machine has joined another cluster");
+        if (plan->n_changes > 0)
+                return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
+                                      "%u setting%s from this machine's; use --force to replace %s",
+                                      plan->n_changes, is_one ? " differs" : "s differ",
+                                      is_one ? "it" : "them");
+        return 0;
+}
+
+static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb_failure *f) {
+        _cleanup_(nb_setup_plan_done) struct nb_setup_plan plan = NB_SETUP_PLAN_INIT;
+        _cleanup_(nb_closep) int lock_fd = -1;
+        enum nb_setup_joined joined;
+        int r;
+
+        /* Held until everything is written, but not while the service runs: its installer takes the
+         * same lock. */
+        r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
+        if (r < 0)
+                return r;
+        joined = nb_setup_find_joined(setup);
+        if (joined == NB_SETUP_JOINED) {
+                if (setup->is_rehearsal && !nb_setup_is_enabled())
+                        (void)printf("would enable   " NB_SETUP_UNIT "\n");
+                return 0;
+        }
+        r = nb_setup_plan(setup, &plan, f);
+        if (r < 0)
+                return r;
+        *ret_is_changed = !nb_setup_plan_is_empty(&plan);
+        if (!*ret_is_changed)
+                (void)printf("this machine is already set up like this; nothing to write\n");
+        r = verify_plan(setup, &plan, joined, f);
+        if (r < 0)
+                return r;
+        if (setup->is_rehearsal && plan.document.len > 0)
+                (void)fputs(plan.document.data, stdout);
+        r = nb_setup_write(setup, &plan, f);
+        if (r < 0 || !setup->is_rehearsal)
+                return r;
+        nb_setup_rehearse_service(setup);
+        (void)printf("nothing was changed: --dry-run\n");
+        return 0;
+}
+
+static int run(struct nb_setup *setup, struct nb_options *options) {
+        struct nb_failure f = { 0 };
+        bool is_changed = false;
+        int r;
+
+        r = nb_setup_read(options, setup, &f);
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return options->status;
+        if (r >= 0)
+                r = check_machine(setup, &f);
+        if (r >= 0)
+                r = prepare(setup, &is_changed, &f);
+        (void)fflush(stdout);
+        if (r < 0 && f.code == NB_USAGE) {
+                (void)nb_options_fail(options, "%s", f.detail);
+                return options->status;
+        }
+        if (r < 0) {
+                nb_log_failure(LOG_ERR, &f);
+                return nb_failure_info(f.code)->exit_status;
+        }
+        if (setup->root && !setup->is_rehearsal)
+                (void)printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                             "` makes kubelet wait for it\n",
+                             setup->root);
+        return setup->root || setup->is_rehearsal ? 0 : nb_setup_run_service(setup, is_changed);
+}
+
+int nb_command_setup(int argc, char **argv) {
+        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
+        struct nb_options options = {
+                .command = "setup",
+                .words = "[-] [kubeadm join] [HOST:PORT]",
+                .summary = "Writes settings and credentials, and starts node-bootstrap.service.\n"
+                           "Accepts the output of `kubeadm token create --print-join-command`, "
+                           "with - from standard\n"
+                           "input, and all options of `kubeadm join` for a worker.",
+                .argc = argc,
+                .argv = argv,
+        };
+
+        return run(&setup, &options);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * `node-bootstrap setup`, in this order:
+ *
+ *      setup_arguments.c  the command line, also that of `kubeadm join`
+ *      setup_inputs.c     the files that it names; checks values, assigns tokens
+ *      setup_joined.c     has this machine joined the cluster already? Then nothing changes
+ *      setup_plan.c       what would change, and whether `join` could begin with the result
+ *      setup_write.c      credentials, drop-in and settings
+ *      setup_service.c    enables and starts the service, and watches it until it has joined
+ */
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "base/secret.h"
+#include "base/sources.h"
+#include "cli/options.h"
+#include "settings/settings.h"
+
+#define NB_SETUP_UNIT "node-bootstrap.service"
+#define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
+#define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
+
+#define NB_SETUP_DELIVERED "/run/credentials/@system" /* what the machine was booted with */
+
+/* The credentials that setup knows. */
+enum nb_setup_secret {
+        NB_SETUP_TOKEN,
+        NB_SETUP_TLS_BOOTSTRAP_TOKEN,
+        NB_SETUP_KUBECONFIG,
+        NB_SETUP_CLUSTER_INFO,
+        _NB_SETUP_SECRET_N,
+};
+
+/* The name of the credential: "node-bootstrap.token". */
+const char *nb_setup_secret_name(enum nb_setup_secret secret);
+
+struct nb_setup {
+        const char *config_directory; /* below `root`, if there is one */
+        const char *root;             /* NULL: this machine */
+        bool is_start_wanted;
+        bool is_forced;
+        bool is_rehearsal;  /* --dry-run */
+        uint64_t watch_sec; /* how long the service is watched; NB_SETUP_WATCH_INFINITE */
+
+        struct nb_settings settings; /* only what is on the command line is set */
+        struct nb_secret
+                secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
+        struct nb_secret pasted;             /* a pasted line, which values point into */
+};
+
+#define NB_SETUP_WATCH_SEC 300
+#define NB_SETUP_WATCH_INFINITE 0
+
+#define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
+
+/* Values that may be on the command line once. */
+enum nb_setup_input_kind {
+        NB_SETUP_INPUT_TOKEN,
+        NB_SETUP_INPUT_DISCOVERY_TOKEN,
+        NB_SETUP_INPUT_TLS_BOOTSTRAP_TOKEN,
+        NB_SETUP_INPUT_DISCOVERY_FILE,
+        NB_SETUP_INPUT_KUBECONFIG,
+        NB_SETUP_INPUT_CONFIG,
+        NB_SETUP_INPUT_TIMEOUT,
+        NB_SETUP_INPUT_ROOT,
+        _NB_SETUP_INPUT_N,
+};
+
+struct nb_setup_input {
+        const char *option;     /* its name; NULL: not on the command line */
+        const char *text;       /* its value, unless that is a token */
+        struct nb_secret token; /* of --token and the like */
+};
+
+struct nb_setup_line {
+        struct nb_setup_input inputs[_NB_SETUP_INPUT_N];
+        bool is_stdin_read; /* a pasted line was read from standard input */
+};
+
+/* Reads a file with a secret; "-" is standard input. NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
+int nb_setup_read_secret(const char *path, size_t max, struct nb_secret *ret, struct nb_failure *f);
+
+/* Reads and checks all inputs into setup->settings and setup->secrets. Moves tokens. */
+int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f);
+
+/* Reads the command line and all that it names. -ECANCELED without a failure: exit with
+ * options->status. NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */
+int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f);
+void nb_setup_done(struct nb_setup *setup);
+
+enum nb_setup_step {
+        NB_SETUP_KEEP,
+        NB_SETUP_WRITE,
+        NB_SETUP_REMOVE,
+};
+
+struct nb_setup_plan {
+        struct nb_buffer document; /* 50-setup.yaml */
+        enum nb_setup_step document_step;
+        enum nb_setup_step secret_steps[_NB_SETUP_SECRET_N];
+        unsigned n_changes; /* settings and credentials that differ from this machine's; each was
+                               printed */
+};
+
+#define NB_SETUP_PLAN_INIT \
+        { .document = NB_BUFFER_INIT(NB_CONFIG_MAX) }
+
+/* Prints what would change, and checks whether `join` could begin with the result. NB_SETTINGS_*,
+ * NB_TOKEN_*, NB_USAGE, NB_DISCOVERY_FILE_*, NB_BOOTSTRAP_KUBECONFIG_*. */
+int nb_setup_plan(const struct nb_setup *setup, struct nb_setup_plan *plan, struct nb_failure *f);
+
+enum nb_setup_joined {
+        NB_SETUP_NOT_JOINED,     /* or unknown */
+        NB_SETUP_JOINED,         /* this cluster, and nothing else would change */
+        NB_SETUP_JOINED_ANOTHER, /* no pin matches its CA */
+};
+
+/* Checks kubelet's credentials on this machine, and prints the result unless it is
+ * NB_SETUP_NOT_JOINED. */
+enum nb_setup_joined nb_setup_find_joined(const struct nb_setup *setup);
+
+bool nb_setup_plan_is_empty(const struct nb_setup_plan *plan);
+void nb_setup_plan_done(struct nb_setup_plan *plan);
+
+/* In a rehearsal only prints what would be written. NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED.
+ */
+int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *plan,
+                   struct nb_failure *f);
+
+/* Removes the document, the credentials and the drop-in, whoever wrote them. NB_SETUP_UNWRITABLE.
+ */
+int nb_setup_erase(const struct nb_setup *setup, struct nb_failure *f);
+
+/* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
+ * be decrypted here; -errno. */
+int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secret,
+                         struct nb_secret *ret, struct nb_failure *f);
+
+bool nb_setup_is_enabled(void);
+
+/* Prints what nb_setup_run_service() would do. */
+void nb_setup_rehearse_service(const struct nb_setup *setup);
+
+/* Enables the unit, and starts and watches it if wanted; prints failures, and returns the exit
+ * status. */
+int nb_setup_run_service(const struct nb_setup *setup, bool is_changed);

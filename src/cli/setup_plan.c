@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "cli/load.h"
+#include "cli/setup_internal.h"
+#include "kube/token.h"
+#include "method/documents.h"
+
+#define PATH_SIZE 4096
+#define VALUE_MAX 4096 /* bytes of a value in a message */
+
+/* The settings of this machine or image before and after. The files are read once, and kept in
+ * memory with the new ones in their place. */
+struct comparison {
+        struct nb_sources sources;
+        char directory[PATH_SIZE], path[PATH_SIZE + 64]; /* of the settings, of our document */
+        struct nb_settings old, new;
+        struct nb_settings_tokens tokens; /* in documents, used where no credential is */
+        bool is_second; /* setup was run before: what it does not set again is a change, too */
+};
+
+/* --- Settings --- */
+
+static int put_document(struct comparison *comparison, const char *data, size_t len,
+                        struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_secret_init(&text, len);
+
+        if (r >= 0 && len > 0)
+                r = nb_secret_append(&text, data, len);
+        if (r >= 0)
+                r = nb_sources_put_file(&comparison->sources, comparison->path, 0644, &text);
+        return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+static int make_document(const struct nb_setup *setup, struct nb_buffer *ret,
+                         struct nb_failure *f) {
+        if (nb_buffer_append_string(
+                    ret, "# Written by `node-bootstrap setup`, which replaces it.\n") < 0 ||
+            nb_settings_format(&setup->settings, ret) < 0)
+                return nb_failure_set_memory(f);
+        return 0;
+}
+
+static int format_both(const struct nb_settings *old, const struct nb_settings *new,
+                       enum nb_setting key, struct nb_buffer *before, struct nb_buffer *after,
+                       struct nb_failure *f) {
+        if (nb_setting_format(old, key, before) < 0 || nb_setting_format(new, key, after) < 0)
+                return nb_failure_set_memory(f);
+        return strcmp(before->data, after->data) != 0;
+}
+
+static int print_change(const struct comparison *comparison, enum nb_setting key,
+                        unsigned *n_changes, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(VALUE_MAX),
+                                                   after = NB_BUFFER_INIT(VALUE_MAX);
+        bool was_set = nb_setting_is_set(&comparison->old, key),
+             is_set = nb_setting_is_set(&comparison->new, key);
+        int r = format_both(&comparison->old, &comparison->new, key, &before, &after, f);
+
+        if (r <= 0 || (!was_set && !comparison->is_second))
+                return r;
+        (void)printf("%s: %s -> %s\n", nb_setting_key(key), was_set ? before.data : "(not set)",
+                     is_set ? after.data : "(not set)");
+        (*n_changes)++;
+        return 0;
+}
+
+/* A value on the command line must take effect. */
+static int verify_effect(const struct nb_setup *setup, const struct nb_settings *new,
+                         enum nb_setting key, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(VALUE_MAX),
+                                                   found = NB_BUFFER_INIT(VALUE_MAX);
+        int r = nb_setting_is_set(&setup->settings, key)
+                        ? format_both(&setup->settings, new, key, &wanted, &found, f)
+                        : 0;
+
+        return r <= 0 ? r
+                      : nb_failure_set(f, NB_USAGE, 0,
+                                       "%s on the command line is overridden by %s, which takes "
+                                       "precedence",
+                                       nb_setting_key(key), new->origin[key]);
+}
+
+/* Reads the document of an earlier setup, if there is one. */
+static bool read_document(const struct nb_setup *setup, struct nb_buffer *ret) {
+        char folder[PATH_SIZE];
+        _cleanup_(nb_closep) int fd = -1;
+
+        (void)snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
+        return nb_folder_open_below(setup->root, folder, &fd) >= 0 &&
+               nb_file_read(fd, NB_SETUP_DOCUMENT, ret, NULL) >= 0;
+}
+
+static int load_settings(const struct nb_setup *setup, struct nb_setup_plan *plan,
+                         struct comparison *comparison, bool is_any_set, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        int r;
+
+        (void)snprintf(comparison->directory, sizeof(comparison->directory), "%s%s",
+                       setup->root ? setup->root : "", setup->config_directory);
+        (void)snprintf(comparison->path, sizeof(comparison->path),
+                       "%s/config.yaml.d/" NB_SETUP_DOCUMENT, comparison->directory);
+        nb_sources_init(&comparison->sources, comparison->directory);
+        comparison->sources.is_keeping = true;
+        r = nb_documents_merge(&comparison->sources, NULL, NULL, &comparison->old, &why);
+        /* A damaged document of ours can be replaced. */
+        if (r < 0 && setup->is_forced && is_any_set) {
+                why = (struct nb_failure){ 0 };
+                r = put_document(comparison, "", 0, &why);
+                if (r >= 0)
+                        r = nb_documents_merge(&comparison->sources, NULL, NULL, &comparison->old,
+                                               &why);
+        }
+        if (r < 0) {
+                *f = why;
+                return r;
+        }
+        if (is_any_set) {
+                r = make_document(setup, &plan->document, f);
+                if (r < 0)
+                        return r;
+                r = put_document(comparison, plan->document.data, plan->document.len, f);
+                if (r < 0)
+                        return r;
+        }
+        return nb_documents_merge(&comparison->sources, NULL, &comparison->tokens, &comparison->new,
+                                  f);
+}
+
+static int plan_document(const struct nb_setup *setup, struct nb_setup_plan *plan,
+                         struct comparison *comparison, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer stored = NB_BUFFER_INIT(NB_CONFIG_MAX);
+        bool is_any_set = false;
+        int r;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, (enum nb_setting)i);
+        r = load_settings(setup, plan, comparison, is_any_set, f);
+        if (r < 0)
+                return r;
+        comparison->is_second = read_document(setup, &stored);
+        if (is_any_set && (stored.len != plan->document.len ||
+                           memcmp(stored.data, plan->document.data, stored.len) != 0))
+                plan->document_step = NB_SETUP_WRITE;
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                r = verify_effect(setup, &comparison->new, (enum nb_setting)i, f);
+                if (r < 0)
+                        return r;
+        }
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                r = print_change(comparison, (enum nb_setting)i, &plan->n_changes, f);
+                if (r < 0)
+                        return r;
+        }
+        return nb_settings_verify(&comparison->new, f);
+}
+
+/* --- Credentials --- */
+
+/* The ID of a token, or what else it is. */
+static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
+                            char ret[static 64]) {
+        _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
+
+        if (!value->data)
+                (void)strcpy(ret, "none");
+        else if (secret != NB_SETUP_TOKEN && secret != NB_SETUP_TLS_BOOTSTRAP_TOKEN)
+                (void)strcpy(ret, "another document");
+        else if (nb_token_parse(value->data, nb_token_trim(value->data, value->len), &token) >= 0)
+                (void)snprintf(ret, 64, "token %s", token.id);
+        else
+                (void)strcpy(ret, "a token of another form");
+}
+
+static bool is_same(const struct nb_secret *stored, const struct nb_secret *new) {
+        size_t len = nb_token_trim(stored->data, stored->len);
+
+        return len == nb_token_trim(new->data, new->len) && !memcmp(stored->data, new->data, len);
+}
+
+/* With a new credential, the others are removed: an old one could take precedence, or conflict with
+ * the new one. */
+static int plan_secret(const struct nb_setup *setup, struct nb_setup_plan *plan,
+                       enum nb_setup_secret secret, bool is_any_new, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
+        const struct nb_secret *new = &setup->secrets[secret];
+        char before[64] = "one that cannot be decrypted here", after[64];
+        int r;
+
+        r = nb_setup_read_stored(setup, secret, &stored, f);
+        if (r == -ENOENT) {
+                plan->secret_steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_KEEP;
+                return 0;
+        }
+        if (r < 0 && r != -EKEYREJECTED)
+                return r;
+        if (new->data ? r >= 0 && is_same(&stored, new) : !is_any_new)
+                return 0;
+        if (r >= 0)
+                describe_secret(&stored, secret, before);
+        describe_secret(new, secret, after);
+        (void)printf("credential %s: %s -> %s%s\n", nb_setup_secret_name(secret), before, after,
+                     !strcmp(before, after) && !strncmp(before, "token ", 6)
+                             ? ", with another secret"
+                             : "");
+        plan->secret_steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
+        plan->n_changes++;
+        return 0;
+}
+
+static int plan_secrets(const struct nb_setup *setup, struct nb_setup_plan *plan,
+                        struct nb_failure *f) {
+        bool is_any_new = false;
+
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                is_any_new = is_any_new || setup->secrets[i].data;
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                const char *name = nb_setup_secret_name((enum nb_setup_secret)i);
+                char path[PATH_SIZE];
+                int r;
+
+                (void)snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
+                if (!setup->root && setup->secrets[i].data && access(path, F_OK) == 0)
+                        return nb_failure_set(
+                                f, NB_USAGE, 0,
+                                "this machine was booted with a credential %s, which "
+                                "takes precedence over the one that setup would write",
+                                name);
+                r = plan_secret(setup, plan, (enum nb_setup_secret)i, is_any_new, f);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- Whether `join` can begin with all of it --- */
+
+/* Puts the credential that the service will get into memory; from an earlier boot credential or
+ * setup, where there is no new one. */
+static int deliver(const struct nb_setup *setup, const struct nb_setup_plan *plan,
+                   struct nb_sources *sources, enum nb_setup_secret secret, bool *has_unknown,
+                   struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
+        const struct nb_secret *value = &setup->secrets[secret];
+        _cleanup_(nb_closep) int fd = -1;
+        int r = -ENOENT;
+
+        if (!value->data) {
+                value = &stored;
+                if (!setup->root && nb_folder_open(NB_SETUP_DELIVERED, &fd) >= 0)
+                        r = nb_file_read_secret(fd, nb_setup_secret_name(secret),
+                                                NB_SETUP_SECRET_MAX, &stored, NULL);
+                if (r < 0 && plan->secret_steps[secret] == NB_SETUP_KEEP)
+                        r = nb_setup_read_stored(setup, secret, &stored, f);
+                if (r == -EKEYREJECTED)
+                        *has_unknown = true;
+                if (r < 0 && r != -EKEYREJECTED && (r != -ENOENT || f->code != NB_NONE))
+                        return r;
+        }
+        r = nb_sources_put(sources, nb_setup_secret_name(secret), value->data ? value : NULL);
+        return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+/* Files that an image gets later, and credentials that only the service can read, are not missing.
+ */
+static bool is_excused(const struct nb_setup *setup, bool has_unknown, enum nb_code code) {
+        if (code == NB_TOKEN_MISSING)
+                return setup->root || has_unknown;
+        return setup->root &&
+               (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
+}
+
+static int load_bootstrap(const struct nb_setup *setup, struct comparison *comparison,
+                          struct nb_failure *f) {
+        _cleanup_(nb_bootstrap_done) struct nb_bootstrap bootstrap = { 0 };
+        const struct nb_settings *settings = &comparison->new;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r = nb_bootstrap_load(&comparison->sources, settings, &bootstrap, f);
+
+        if (r < 0)
+                return r;
+        r = nb_bootstrap_verify(&bootstrap, settings, f);
+        /* An image gets its host name later, and metadata can name the node. */
+        if (r < 0 || setup->root || settings->metadata_node_name ||
+            nb_bootstrap_wants_metadata(settings, &bootstrap))
+                return r;
+        return nb_load_node_name(settings, node_name, f);
+}
+
+static int rehearse(const struct nb_setup *setup, const struct nb_setup_plan *plan,
+                    struct comparison *comparison, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        bool has_unknown = false; /* a credential that only the service can read */
+        int r;
+
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                r = deliver(setup, plan, &comparison->sources, (enum nb_setup_secret)i,
+                            &has_unknown, f);
+                if (r < 0)
+                        return r;
+        }
+        r = load_bootstrap(setup, comparison, &why);
+        if (r >= 0 || is_excused(setup, has_unknown, why.code))
+                return 0;
+        *f = why;
+        return r;
+}
+
+int nb_setup_plan(const struct nb_setup *setup, struct nb_setup_plan *plan, struct nb_failure *f) {
+        struct comparison comparison = { .tokens = NB_SETTINGS_TOKENS_INIT };
+        int r = plan_document(setup, plan, &comparison, f);
+
+        if (r >= 0)
+                r = plan_secrets(setup, plan, f);
+        if (r >= 0)
+                r = rehearse(setup, plan, &comparison, f);
+        nb_settings_tokens_done(&comparison.tokens);
+        nb_sources_done(&comparison.sources);
+        return r;
+}
+
+bool nb_setup_plan_is_empty(const struct nb_setup_plan *plan) {
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                if (plan->secret_steps[i] != NB_SETUP_KEEP)
+                        return false;
+        return plan->document_step == NB_SETUP_KEEP;
+}
+
+void nb_setup_plan_done(struct nb_setup_plan *plan) {
+        nb_buffer_done(&plan->document);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/stop.h"
+#include "base/terminal.h"
+#include "base/unit.h"
+#include "cli/kubelet.h"
+#include "cli/load.h"
+#include "cli/setup_internal.h"
+#include "state/timeline.h"
+
+#define LOOK_MS 1000    /* at least so often, even if nothing is logged */
+#define LOOK_MIN_MS 200 /* at most so often */
+
+struct watch {
+        struct sd_journal *journal; /* NULL: the journal cannot be read */
+        struct nb_unit_state state;
+        struct nb_unit_entry failure; /* the last one, or what the service waits for; .error is ""
+                                         if there is none */
+        uint64_t deadline_ms;         /* NB_TIME_INFINITE */
+        char status[sizeof(((struct nb_unit_state *)NULL)->status)];
+        bool has_line;     /* a terminal: the status is rewritten in place */
+        bool is_installed; /* the service wrote new files for kubelet */
+};
+
+__attribute__((format(printf, 2, 3))) static void print(const struct nb_unit_entry *failure,
+                                                        const char *format, ...) {
+        enum nb_code code = failure ? nb_failure_find(failure->error) : NB_NONE;
+        va_list arguments;
+
+        nb_terminal_line_hide();
+        va_start(arguments, format);
+        (void)vprintf(format, arguments);
+        va_end(arguments);
+        if (code != NB_NONE) {
+                nb_unit_entry_adopt_fields(failure);
+                (void)printf("    ");
+                nb_log_print_remedy(stdout, code);
+        }
+        (void)fflush(stdout);
+        nb_terminal_line_show();
+}
+
+static bool has_id(const struct nb_unit_entry *entry, enum nb_code code) {
+        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
+}
+
+static void print_entries(struct watch *watch) {
+        struct nb_unit_entry entry;
+
+        while (watch->journal && nb_unit_journal_next(watch->journal, &entry) > 0) {
+                if (entry.priority >= LOG_DEBUG)
+                        continue;
+                if (entry.error[0])
+                        watch->failure = entry;
+                else if (has_id(&entry, NB_STAGE_DONE))
+                        watch->failure.error[0] = '\0';
+                watch->is_installed = watch->is_installed || has_id(&entry, NB_INSTALLED);
+                /* A failure that ends the watch is printed at the end. */
+                if (!entry.error[0] || entry.priority > LOG_ERR)
+                        print(entry.error[0] ? &entry : NULL, "  %s\n", entry.message);
+        }
+}
+
+static void print_status(struct watch *watch) {
+        const char *status = watch->state.status;
+
+        if (watch->has_line && !nb_unit_is_at_rest(&watch->state))
+                nb_terminal_line_set(status);
+        else if (status[0] && strcmp(watch->status, status) != 0 &&
+                 strcmp(watch->state.active, "failed") != 0)
+                print(NULL, "* %s\n", status);
+        (void)strcpy(watch->status, status);
+}
+
+/* -ECANCELED on Ctrl-C; -ETIME. */
+static int watch_job(struct watch *watch, struct nb_failure *f) {
+        for (;;) {
+                uint64_t looked_ms, since_ms;
+                int r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
+
+                if (r < 0)
+                        return r;
+                looked_ms = nb_now_ms();
+                print_entries(watch);
+                print_status(watch);
+                if (nb_unit_is_at_rest(&watch->state))
+                        return 0;
+                if (looked_ms >= watch->deadline_ms)
+                        return -ETIME;
+                r = watch->journal ? nb_unit_journal_wait(watch->journal, LOOK_MS)
+                                   : nb_stop_wait(LOOK_MS);
+                since_ms = nb_now_ms() - looked_ms;
+                if (r >= 0 && since_ms < LOOK_MIN_MS)
+                        r = nb_stop_wait(LOOK_MIN_MS - since_ms);
+                if (r < 0)
+                        return r;
+        }
+}
+
+/* The reason is in the journal; without it, systemd knows the result and the exit status. */
+static int print_failure(const struct watch *watch, const char *more) {
+        const struct nb_unit_state *state = &watch->state;
+        enum nb_code code = nb_failure_find(watch->failure.error);
+        struct nb_failure f = { 0 };
+
+        if (code != NB_NONE) {
+                nb_unit_entry_adopt_fields(&watch->failure);
+                (void)nb_failure_set(&f, code, 0, "%s%s", watch->failure.message, more);
+        } else {
+                (void)nb_failure_set(&f, NB_SETUP_UNFINISHED, 0,
+                                     NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s",
+                                     state->active, state->sub, state->exit_status,
+                                     state->status[0] ? ": " : "", state->status, more);
+        }
+        nb_log_failure(LOG_ERR, &f);
+        /* A service that was stopped has 143 with systemd 252, and 0 with 257. */
+        if (code == NB_NONE && !strcmp(state->active, "failed") && state->exit_status > 0)
+                return state->exit_status;
+        return nb_failure_info(f.code)->exit_status;
+}
+
+/* A kubelet that was running before the join still uses what it read at its start. */
+static void hint_at_kubelet(const struct watch *watch) {
+        struct nb_failure ignored = { 0 };
+        struct nb_unit_state kubelet;
+
+        if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
+            !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
+                (void)printf("kubelet.service was running before the join: run `systemctl restart "
+                             "kubelet.service` to let it use the new certificate\n");
+}
+
+static int print_error(const struct nb_failure *f) {
+        (void)fflush(stdout);
+        nb_log_failure(LOG_ERR, f);
+        return nb_failure_info(f->code)->exit_status;
+}
+
+static int watch_to_end(struct watch *watch) {
+        struct nb_failure f = { 0 };
+        int r;
+
+        watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
+        if (watch->failure.error[0])
+                print(&watch->failure, "  %s\n", watch->failure.message);
+        r = watch_job(watch, &f);
+        nb_terminal_line_end();
+        (void)fflush(stdout);
+        if (r == -ETIME)
+                return print_failure(watch, "; stopped watching (--timeout), but " NB_SETUP_UNIT
+                                            " keeps running");
+        if (r < 0 && f.code != NB_NONE)
+                return print_error(&f);
+        if (r < 0) {
+                (void)printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
+                             "` shows it, `systemctl stop` ends it\n");
+                return NB_EXIT_STOPPED;
+        }
+        if (strcmp(watch->state.active, "active") != 0) {
+                /* If the service was stopped, it did not fail for what it waited for. */
+                if (watch->failure.priority > LOG_ERR)
+                        watch->failure.error[0] = '\0';
+                return print_failure(watch, "");
+        }
+        hint_at_kubelet(watch);
+        return 0;
+}
+
+bool nb_setup_is_enabled(void) {
+        static const char *const words[] = { "--quiet", "is-enabled", NB_SETUP_UNIT, NULL };
+        struct nb_failure ignored = { 0 };
+
+        return nb_systemctl(words, &ignored) >= 0;
+}
+
+static int enable(struct nb_failure *f) {
+        static const char *const words[] = { "--quiet", "enable", NB_SETUP_UNIT, NULL };
+        bool was_enabled = nb_setup_is_enabled();
+        int r = nb_systemctl(words, f);
+
+        if (r >= 0 && !was_enabled)
+                (void)printf("enabled  " NB_SETUP_UNIT "\n");
+        return r;
+}
+
+/* What a service that was started earlier waits for. */
+static void find_wait(struct watch *watch) {
+        struct nb_timeline timeline;
+        struct nb_unit_entry last;
+
+        if (nb_timeline_read(NULL, &timeline, &last) <= 0 ||
+            timeline.outcome != NB_TIMELINE_UNDER_WAY)
+                return;
+        if (timeline.code[0] && !strcmp(timeline.code, last.error))
+                watch->failure = last;
+}
+
+static int begin(const struct nb_setup *setup, bool is_changed, struct watch *watch,
+                 struct nb_failure *f) {
+        static const char *const reload[] = { "daemon-reload", NULL };
+        const char *start[] = { "start", "--no-block", NB_SETUP_UNIT, NULL };
+        bool is_activating;
+        int r = nb_systemd_is_running() ? nb_systemctl(reload, f) : 0;
+
+        if (r < 0)
+                return r;
+        r = enable(f);
+        if (r < 0 || !setup->is_start_wanted)
+                return r;
+        r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
+        if (r < 0 || !strcmp(watch->state.active, "active"))
+                return r;
+        is_activating = !strcmp(watch->state.active, "activating");
+        /* It has read the previous settings. */
+        if (is_activating && is_changed)
+                start[0] = "restart";
+        if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cannot read the journal: the progress of the service is not shown");
+        if (is_activating && !is_changed)
+                find_wait(watch);
+        return nb_systemctl(start, f);
+}
+
+void nb_setup_rehearse_service(const struct nb_setup *setup) {
+        if (setup->root) {
+                (void)printf("would enable and start nothing in an image\n");
+                return;
+        }
+        (void)printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
+        if (setup->is_start_wanted)
+                (void)printf("would start    " NB_SETUP_UNIT
+                             ", and show its progress until this machine has joined\n");
+        else
+                (void)printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+}
+
+/* The join does not need kubelet, but the node does. */
+static void print_kubelet(const struct nb_setup *setup) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_kubelet_findings found;
+        struct nb_failure ignored = { 0 };
+        struct nb_settings settings;
+        struct nb_sources sources;
+
+        nb_sources_init(&sources, setup->config_directory);
+        if (nb_load_settings(&sources, NULL, &settings, &ignored) < 0 ||
+            nb_kubelet_show(&text) < 0 || !text.data[0] ||
+            nb_kubelet_check(&sources, text.data, &settings, &found) < 0)
+                return;
+        for (unsigned i = 0; i < found.n; i++)
+                if (found.findings[i].state == NB_KUBELET_BAD)
+                        (void)printf("kubelet cannot start: %s\n", found.findings[i].text);
+}
+
+int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
+        struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
+        struct nb_failure f = { 0 };
+        int status = 0;
+
+        if (setup->watch_sec != NB_SETUP_WATCH_INFINITE)
+                watch.deadline_ms = nb_now_ms() + setup->watch_sec * 1000;
+        if (begin(setup, is_changed, &watch, &f) < 0) {
+                status = print_error(&f);
+        } else if (!setup->is_start_wanted) {
+                (void)printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+        } else if (strcmp(watch.state.active, "active") != 0) {
+                status = watch_to_end(&watch);
+        } else {
+                (void)printf("this machine has joined already: %s\n",
+                             watch.state.status[0] ? watch.state.status
+                                                   : NB_SETUP_UNIT " is active");
+                if (is_changed)
+                        (void)printf("the changes take effect when " NB_SETUP_UNIT
+                                     " starts next: at the next boot, or with `systemctl "
+                                     "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
+        }
+        nb_unit_journal_freep(&watch.journal);
+        print_kubelet(setup);
+        return status;
+}

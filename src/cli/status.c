@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "cli/installed.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "codec/json.h"
+#include "method/documents.h"
+#include "settings/kubelet_env.h"
+#include "state/handoff.h"
+#include "state/timeline.h"
+
+/* Exit statuses; failures.def has those of failures, 64 and above. */
+#define EXIT_NOT_JOINED 1
+#define EXIT_INVALID 2  /* the certificate has expired, or is not valid yet */
+#define EXIT_EXPIRING 3 /* with --check: within the period */
+
+#define CHECK_PERIOD "30d"
+#define OUTPUT_MAX (256 * 1024) /* bytes of JSON */
+#define WIDTH 80                /* if the output is not a terminal */
+
+/* When kubelet renews the certificate, as parts of its validity (client-go util/certificate,
+ * nextRotationDeadline). */
+#define ROTATION_FROM 0.7
+#define ROTATION_UNTIL 0.9
+
+enum validity {
+        VALID,
+        EXPIRING, /* only with --check */
+        EXPIRED,
+        NOT_YET_VALID,
+};
+
+struct report {
+        bool is_joined;  /* by node-bootstrap: there is a record and a certificate */
+        bool has_record; /* the record can be read */
+        struct nb_record record;
+        char folder[NB_SETTINGS_PATH_MAX]; /* where the record is, or would be */
+        struct nb_installed_certificate certificate;
+        enum validity validity;
+        int timeline_r; /* as nb_timeline_read() returned */
+        struct nb_timeline timeline;
+        struct nb_unit_entry last_failure; /* of that join */
+};
+
+static void warn(const struct nb_failure *why) {
+        (void)fflush(stdout);
+        nb_log_failure(LOG_WARNING, why);
+}
+
+/* If the settings are invalid, still finds the paths of what a join installed. */
+static int load_settings(struct nb_sources *sources, struct nb_settings *ret_settings,
+                         struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_load_settings(sources, NULL, ret_settings, f);
+
+        if (r >= 0)
+                return 0;
+        nb_documents_salvage(sources, ret_settings);
+        if (!nb_setting_is_set(ret_settings, NB_SETTING_CERTIFICATE_DIRECTORY) &&
+            nb_sources_read(sources, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text, NULL) >= 0)
+                nb_kubelet_env_find_paths(text.data, text.len, ret_settings);
+        return r;
+}
+
+static enum validity check_validity(const struct nb_installed_certificate *certificate,
+                                    uint64_t period_sec) {
+        time_t now = time(NULL);
+
+        if (now > certificate->not_after)
+                return EXPIRED;
+        if (now < certificate->not_before)
+                return NOT_YET_VALID;
+        return (uint64_t)(certificate->not_after - now) < period_sec ? EXPIRING : VALID;
+}
+
+static int read_report(struct nb_sources *sources, const char *journal_directory,
+                       uint64_t period_sec, struct report *report, struct nb_failure *f) {
+        struct nb_settings settings;
+        struct nb_failure why = { 0 }, invalid = { 0 };
+        int loaded, r;
+
+        loaded = load_settings(sources, &settings, &invalid);
+        memcpy(report->folder, settings.certificate_directory,
+               sizeof(settings.certificate_directory));
+        report->timeline_r = nb_timeline_read(journal_directory, &report->timeline,
+                                              &report->last_failure);
+        r = nb_record_read(-1, settings.certificate_directory, &report->record, &why);
+        /* Without the settings, the path of the record is unknown. */
+        if (r == 0 && loaded < 0)
+                *f = invalid;
+        if (r == 0)
+                return loaded;
+        if (loaded < 0)
+                warn(&invalid);
+        if (r < 0)
+                warn(&why);
+        report->is_joined = true;
+        report->has_record = r > 0;
+        r = nb_installed_read_certificate(&settings, &report->certificate, f);
+        if (r >= 0)
+                report->validity = check_validity(&report->certificate, period_sec);
+        return r;
+}
+
+static void format_rotation(const struct nb_installed_certificate *certificate, double part,
+                            char ret[static NB_RFC3339_SIZE]) {
+        double validity_sec = (double)(certificate->not_after - certificate->not_before);
+
+        nb_time_format(certificate->not_before + (time_t)(validity_sec * part), ret);
+}
+
+/* --- Text --- */
+
+static void print_row(const char *name, const char *value) {
+        (void)printf("%12s: %s\n", name, value);
+}
+
+static void print_record(const struct nb_record *record) {
+        char pin[NB_PIN_TEXT_SIZE];
+
+        print_row("Node", record->node);
+        print_row("Server", record->server);
+        print_row("Discovered", record->endpoint);
+        for (unsigned i = 0; i < record->n_ca_hashes; i++) {
+                nb_pin_format(record->ca_hashes[i], pin);
+                print_row("CA", pin);
+        }
+        print_row("Joined", record->joined_at);
+        if (record->refreshed_at[0])
+                print_row("Refreshed", record->refreshed_at);
+        print_row("Token", record->token_id);
+        print_row("from", record->token_source);
+        print_row("Request", record->csr);
+}
+
+static void print_certificate(const struct nb_installed_certificate *certificate,
+                              enum validity validity) {
+        char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
+
+        nb_time_format(certificate->not_before, from);
+        nb_time_format(certificate->not_after, until);
+        print_row("Subject", certificate->subject);
+        print_row("Issuer", certificate->issuer);
+        print_row("Valid from", from);
+        print_row("Valid until", until);
+        if (validity == EXPIRED) {
+                (void)printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
+                             "node-bootstrap.service` joins again; this requires a valid token: "
+                             "run `kubeadm token create` on a control plane node\n",
+                             "EXPIRED", until);
+                return;
+        }
+        if (validity == NOT_YET_VALID)
+                print_row("NOT VALID",
+                          "not yet; this machine's clock is probably wrong: see `timedatectl`");
+        format_rotation(certificate, ROTATION_FROM, from);
+        format_rotation(certificate, ROTATION_UNTIL, until);
+        (void)printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
+}
+
+/* Columns of the terminal, or $COLUMNS. */
+static unsigned find_width(void) {
+        const char *columns = getenv("COLUMNS");
+        struct winsize size;
+        long width = 0;
+
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) >= 0)
+                width = size.ws_col;
+        else if (columns)
+                width = strtol(columns, NULL, 10);
+        return width >= 40 && width <= 1000 ? (unsigned)width : WIDTH;
+}
+
+/* "2026-01-02T03:04:05Z: 2.060 s, done" */
+static void format_join(const struct nb_timeline *timeline, char *ret, size_t size) {
+        static const char *const words[] = {
+                [NB_TIMELINE_DONE] = "done",
+                [NB_TIMELINE_UNDER_WAY] = "under way",
+                [NB_TIMELINE_FAILED] = "failed",
+        };
+        char begin[NB_RFC3339_SIZE], span[NB_SPAN_SIZE];
+
+        nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);
+        nb_span_format(timeline->end_usec - timeline->begin_usec, span);
+        (void)snprintf(ret, size, "%s: %s, %s", begin, span, words[timeline->outcome]);
+}
+
+static void print_timeline(const struct report *report) {
+        const struct nb_timeline *timeline = &report->timeline;
+        enum nb_code code = nb_failure_find(timeline->code);
+        char title[256];
+
+        if (report->timeline_r < 0) {
+                errno = -report->timeline_r;
+                (void)printf("\nCannot read the journal: %m\n");
+                return;
+        }
+        if (report->timeline_r == 0) {
+                (void)printf("\nThe journal has no entry of a join%s.\n",
+                             geteuid() == 0 ? "" : " that this user can read: run as root");
+                return;
+        }
+        format_join(timeline, title, sizeof(title));
+        (void)printf("\nThe last join, %s\n", title);
+        (void)setlocale(LC_CTYPE, "");
+        nb_timeline_print_text(timeline, find_width(), !strcmp(nl_langinfo(CODESET), "UTF-8"),
+                               stdout);
+        if (timeline->message[0])
+                (void)printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
+                             timeline->message);
+        if (code == NB_NONE || timeline->outcome == NB_TIMELINE_DONE)
+                return;
+        if (strcmp(report->last_failure.error, timeline->code) == 0)
+                nb_unit_entry_adopt_fields(&report->last_failure);
+        (void)printf("  ");
+        nb_log_print_remedy(stdout, code);
+        (void)printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
+}
+
+static void print_text(const struct report *report) {
+        if (!report->is_joined)
+                (void)printf("This machine was not joined by node-bootstrap: %s/" NB_RECORD_FILE
+                             " does not exist.\n"
+                             "To see whether a join would succeed, run `node-bootstrap check`.\n",
+                             report->folder);
+        if (report->has_record)
+                print_record(&report->record);
+        if (report->is_joined)
+                print_certificate(&report->certificate, report->validity);
+        print_timeline(report);
+}
+
+/* One line, for monitoring. */
+static void print_check(const struct report *report) {
+        static const char *const words[] = {
+                [VALID] = "OK: the certificate expires",
+                [EXPIRING] = "EXPIRING: the certificate expires",
+                [EXPIRED] = "EXPIRED: the certificate expired",
+                [NOT_YET_VALID] = "NOT YET VALID: the certificate is valid from",
+        };
+        time_t when = report->validity == NOT_YET_VALID ? report->certificate.not_before
+                                                        : report->certificate.not_after,
+               now = time(NULL);
+        char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE];
+
+        if (!report->is_joined) {
+                (void)printf("NOT JOINED by node-bootstrap: %s/" NB_RECORD_FILE " does not exist\n",
+                             report->folder);
+                return;
+        }
+        nb_time_format(when, text);
+        nb_duration_format((uint64_t)(when < now ? now - when : when - now) * 1000, distance);
+        (void)printf("%s %s (%s%s%s), %s\n", words[report->validity], text, when < now ? "" : "in ",
+                     distance, when < now ? " ago" : "", report->certificate.subject);
+}
+
+/* --- JSON and SVG --- */
+
+static void put_record(const struct nb_record *record, struct nb_json_writer *writer) {
+        const struct {
+                const char *key, *value;
+        } members[] = {
+                { "node", record->node },
+                { "server", record->server },
+                { "endpoint", record->endpoint },
+                { "discovery", record->discovery },
+                { "joinedAt", record->joined_at },
+                { "refreshedAt", record->refreshed_at },
+                { "tokenID", record->token_id },
+                { "tokenSource", record->token_source },
+                { "csr", record->csr },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(members); i++)
+                nb_json_put_string(writer, members[i].key,
+                                   members[i].value[0] ? members[i].value : NULL);
+        nb_json_open(writer, "caFileHashes", '[');
+        for (unsigned i = 0; i < record->n_ca_hashes; i++) {
+                char pin[NB_PIN_TEXT_SIZE];
+
+                nb_pin_format(record->ca_hashes[i], pin);
+                nb_json_put_string(writer, NULL, pin);
+        }
+        nb_json_close(writer);
+}
+
+static void put_certificate(const struct nb_installed_certificate *certificate,
+                            enum validity validity, struct nb_json_writer *writer) {
+        static const char *const states[] = {
+                [VALID] = "valid",
+                [EXPIRING] = "expiring",
+                [EXPIRED] = "expired",
+                [NOT_YET_VALID] = "not-yet-valid",
+        };
+        char text[NB_RFC3339_SIZE];
+
+        nb_json_open(writer, "certificate", '{');
+        nb_json_put_string(writer, "subject", certificate->subject);
+        nb_json_put_string(writer, "issuer", certificate->issuer);
+        nb_json_put_string(writer, "state", states[validity]);
+        nb_time_format(certificate->not_before, text);
+        nb_json_put_string(writer, "notBefore", text);
+        nb_time_format(certificate->not_after, text);
+        nb_json_put_string(writer, "notAfter", text);
+        format_rotation(certificate, ROTATION_FROM, text);
+        nb_json_put_string(writer, "rotationFrom", text);
+        format_rotation(certificate, ROTATION_UNTIL, text);
+        nb_json_put_string(writer, "rotationUntil", text);
+        nb_json_close(writer);
+}
+
+static int print_json(const struct report *report, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(OUTPUT_MAX);
+        struct nb_json_writer writer = { .buffer = &text };
+
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_boolean(&writer, "joined", report->is_joined);
+        if (report->has_record)
+                put_record(&report->record, &writer);
+        if (report->is_joined)
+                put_certificate(&report->certificate, report->validity, &writer);
+        if (report->timeline_r > 0)
+                nb_timeline_put_json(&report->timeline, "lastJoin", &writer);
+        else
+                nb_json_put_string(&writer, "lastJoin", NULL);
+        if (nb_json_finish(&writer) < 0)
+                return nb_failure_set_memory(f);
+        (void)puts(text.data);
+        return 0;
+}
+
+static int print_svg(const struct report *report, struct nb_failure *f) {
+        char title[256] = "node-bootstrap, ";
+        size_t n = strlen(title);
+
+        if (report->timeline_r < 0)
+                return nb_failure_set(f, NB_INSTALLED_UNREADABLE, report->timeline_r,
+                                      "cannot read the journal: %m");
+        if (report->timeline_r == 0)
+                return nb_failure_set(f, NB_INSTALLED_UNREADABLE, ENOENT,
+                                      "the journal has no entry of a join");
+        format_join(&report->timeline, title + n, sizeof(title) - n);
+        nb_timeline_print_svg(&report->timeline, title, stdout);
+        return 0;
+}
+
+/* --- The command --- */
+
+struct choice {
+        bool is_json, is_plot;
+        const char *period; /* of --check; NULL: no --check */
+        const char *journal_directory;
+        uint64_t period_sec;
+};
+
+static int read_choice(struct nb_options *options, struct choice *choice) {
+        if (nb_options_read(options) == NB_OPTIONS_STOP)
+                return NB_OPTIONS_STOP;
+        if (choice->period && nb_setting_duration_parse(choice->period, &choice->period_sec) < 0)
+                return nb_options_fail(options,
+                                       "'--check': expected a duration such as 12h or 30d");
+        if (choice->is_plot && (choice->is_json || choice->period))
+                return nb_options_fail(options, "'--%s' and '--plot' cannot be combined",
+                                       choice->is_json ? "json" : "check");
+        return 0;
+}
+
+static int print_report(const struct report *report, const struct choice *choice,
+                        struct nb_failure *f) {
+        if (choice->is_json)
+                return print_json(report, f);
+        if (choice->is_plot)
+                return print_svg(report, f);
+        if (choice->period)
+                print_check(report);
+        else
+                print_text(report);
+        return 0;
+}
+
+int nb_command_status(int argc, char **argv) {
+        struct choice choice = { .is_json = false };
+        const struct nb_option rows[] = {
+                { "check", "PERIOD",
+                  "print one line: does the certificate expire within PERIOD? "
+                  "(default: " CHECK_PERIOD ")",
+                  .by_default = CHECK_PERIOD, .ret_value = &choice.period },
+                { "json", NULL, "print JSON", .ret_switch = &choice.is_json },
+                { "plot", NULL, "print a picture of the last join, as SVG",
+                  .ret_switch = &choice.is_plot },
+                { "journal", "DIR",
+                  "use the journal files in DIR instead of this machine's journal",
+                  .ret_value = &choice.journal_directory },
+                { NULL },
+        };
+        struct nb_options options = {
+                .command = "status",
+                .summary = "Shows the certificate and record of this node, and how long each stage "
+                           "of the last join took.\n"
+                           "Exit status 1: not joined by node-bootstrap; 2: the certificate has "
+                           "expired or is not valid yet;\n"
+                           "3: with --check, it expires within PERIOD.",
+                .rows = rows,
+                .argc = argc,
+                .argv = argv,
+        };
+        static const int statuses[] = { [VALID] = 0,
+                                        [EXPIRING] = EXIT_EXPIRING,
+                                        [EXPIRED] = EXIT_INVALID,
+                                        [NOT_YET_VALID] = EXIT_INVALID };
+        struct report report = { .is_joined = false };
+        struct nb_failure f = { 0 };
+        struct nb_sources sources;
+
+        if (read_choice(&options, &choice) == NB_OPTIONS_STOP)
+                return options.status;
+        nb_sources_init(&sources, options.config_directory);
+        if (read_report(&sources, choice.journal_directory, choice.period_sec, &report, &f) < 0 ||
+            print_report(&report, &choice, &f) < 0) {
+                nb_log_failure(LOG_ERR, &f);
+                return nb_failure_info(f.code)->exit_status;
+        }
+        return report.is_joined ? statuses[report.validity] : EXIT_NOT_JOINED;
+}

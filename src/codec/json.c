@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+#include <json-c/json_visit.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "codec/json.h"
+
+#define KEY_MAX 128 /* bytes of one key in a path that a getter is asked for */
+
+static inline void tokener_freep(struct json_tokener **tokener) {
+        if (*tokener)
+                json_tokener_free(*tokener);
+}
+
+/*
+ * json-c accepts single quotes, NaN, numbers such as 01 and overlong UTF-8, cuts keys at an escaped
+ * NUL, and lets the last of two equal keys win. Its strict mode refuses some of that, but in
+ * version 0.18 also every character that is not ASCII. So this scanner checks all tokens first, and
+ * json-c runs without that mode. `n_members` counts the colons: json-c's tree must have as many
+ * members, or a key was repeated. `previous` is the last character that is not a space.
+ */
+struct scanner {
+        const char *next;
+        const char *end;
+        size_t n_members;
+        unsigned depth;
+        char previous;
+};
+
+static const char *scan_escape(struct scanner *scanner) {
+        const char *p = scanner->next + 1;
+
+        if (scanner->end - p > 4 && memcmp(p, "u0000", 5) == 0)
+                return "\\u0000 in a string";
+        scanner->next += p < scanner->end ? 2 : 1;
+        return NULL;
+}
+
+static const char *scan_string(struct scanner *scanner) {
+        const char *found = NULL;
+        uint32_t code_point;
+        size_t n;
+
+        scanner->next++;
+        while (scanner->next < scanner->end && *scanner->next != '"' && !found) {
+                n = nb_utf8_decode(scanner->next, (size_t)(scanner->end - scanner->next),
+                                   &code_point);
+                if (n == 0)
+                        return "a string that is not UTF-8";
+                if (code_point < 0x20)
+                        return "a control character in a string";
+                if (code_point == '\\')
+                        found = scan_escape(scanner);
+                else
+                        scanner->next += n;
+        }
+        if (found)
+                return found;
+        if (scanner->next == scanner->end)
+                return "a string without an end";
+        scanner->next++;
+        return NULL;
+}
+
+static size_t scan_digits(const char **p, const char *end) {
+        const char *start = *p;
+
+        while (*p < end && **p >= '0' && **p <= '9')
+                (*p)++;
+        return (size_t)(*p - start);
+}
+
+static const char *scan_number(struct scanner *scanner) {
+        static const char wrong[] = "a number that is not of the form of JSON";
+        const char *p = scanner->next;
+
+        if (*p == '-')
+                p++;
+        if (p < scanner->end && *p == '0')
+                p++;
+        else if (scan_digits(&p, scanner->end) == 0)
+                return wrong;
+        if (p < scanner->end && *p == '.') {
+                p++;
+                if (scan_digits(&p, scanner->end) == 0)
+                        return wrong;
+        }
+        if (p < scanner->end && (*p == 'e' || *p == 'E')) {
+                p++;
+                if (p < scanner->end && (*p == '+' || *p == '-'))
+                        p++;
+                if (scan_digits(&p, scanner->end) == 0)
+                        return wrong;
+        }
+        if (p < scanner->end && *p >= '0' && *p <= '9')
+                return wrong;
+        scanner->next = p;
+        return NULL;
+}
+
+static const char *scan_word(struct scanner *scanner) {
+        static const char *const words[] = { "true", "false", "null" };
+
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                size_t len = strlen(words[i]);
+
+                if ((size_t)(scanner->end - scanner->next) >= len &&
+                    memcmp(scanner->next, words[i], len) == 0) {
+                        scanner->next += len;
+                        return NULL;
+                }
+        }
+        return "an unexpected character";
+}
+
+static const char *scan_punctuation(struct scanner *scanner) {
+        char c = *scanner->next;
+
+        if ((c == '}' || c == ']') && scanner->previous == ',')
+                return "the end of a list or object after a comma";
+        if (c == '{' || c == '[')
+                scanner->depth++;
+        else if ((c == '}' || c == ']') && scanner->depth > 0)
+                scanner->depth--;
+        if (scanner->depth > NB_JSON_DEPTH_MAX)
+                return "one level too many";
+        scanner->n_members += c == ':';
+        scanner->next++;
+        return NULL;
+}
+
+/* NULL, or what was found at scanner->next. */
+static const char *scan(struct scanner *scanner) {
+        while (scanner->next < scanner->end) {
+                char c = *scanner->next;
+                const char *found = NULL;
+
+                if (c != '\0' && strchr(" \t\r\n", c)) {
+                        scanner->next++;
+                        continue;
+                }
+                if (c == '"')
+                        found = scan_string(scanner);
+                else if (c == '-' || (c >= '0' && c <= '9'))
+                        found = scan_number(scanner);
+                else if (c != '\0' && strchr("{}[],:", c))
+                        found = scan_punctuation(scanner);
+                else
+                        found = scan_word(scanner);
+                if (found)
+                        return found;
+                scanner->previous = c;
+        }
+        return NULL;
+}
+
+static int count_member(json_object *object _unused_, int flags, json_object *parent _unused_,
+                        const char *key, size_t *index _unused_, void *userdata) {
+        size_t *n_members = userdata;
+
+        if (key && !(flags & JSON_C_VISIT_SECOND))
+                (*n_members)++;
+        return JSON_C_VISIT_RETURN_CONTINUE;
+}
+
+static const char *type_name(enum json_type type) {
+        switch (type) {
+        case json_type_null:
+                return "null";
+        case json_type_boolean:
+                return "a boolean";
+        case json_type_double:
+                return "a fraction";
+        case json_type_int:
+                return "an integer";
+        case json_type_object:
+                return "an object";
+        case json_type_array:
+                return "a list";
+        case json_type_string:
+                return "a string";
+        default:
+                return "something else";
+        }
+}
+
+static int parse_root(const char *data, size_t len, struct nb_json *json, struct nb_failure *f) {
+        _cleanup_(tokener_freep) struct json_tokener *tokener = json_tokener_new_ex(
+                NB_JSON_DEPTH_MAX + 2);
+        enum json_tokener_error error;
+        const char *found = NULL;
+        size_t end;
+
+        if (!tokener)
+                return nb_failure_set_memory(f);
+        json->root = json_tokener_parse_ex(tokener, data, (int)len);
+        error = json_tokener_get_error(tokener);
+        end = json_tokener_get_parse_end(tokener);
+        if (error == json_tokener_continue) {
+                found = "the end";
+                end = len;
+        } else if (error != json_tokener_success)
+                found = json_tokener_error_desc(error);
+        else if (end != len)
+                found = "a second document";
+        return found ? nb_failure_set(f, json->code, 0, "%s: expected JSON, found at byte %zu: %s",
+                                      json->what, end, found)
+                     : 0;
+}
+
+int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
+                  struct nb_json *ret_json, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { .what = what, .code = code };
+        struct scanner scanner = { .next = data, .end = data + len };
+        size_t n_members = 0;
+        const char *found;
+        int r;
+
+        if (len > INT_MAX)
+                return nb_failure_set(f, code, 0, "%s: expected JSON, found %zu bytes", what, len);
+        found = scan(&scanner);
+        if (found)
+                return nb_failure_set(f, code, 0, "%s: expected JSON, found at byte %zu: %s", what,
+                                      (size_t)(scanner.next - data), found);
+        r = parse_root(data, len, &json, f);
+        if (r < 0)
+                return r;
+        if (!json_object_is_type(json.root, json_type_object))
+                return nb_failure_set(f, code, 0, "%s: expected a JSON object, found %s", what,
+                                      type_name(json_object_get_type(json.root)));
+        (void)json_c_visit(json.root, 0, count_member, &n_members);
+        if (n_members != scanner.n_members)
+                return nb_failure_set(f, code, 0, "%s: expected each key once, found one twice",
+                                      what);
+
+        *ret_json = (struct nb_json){ TAKE(json.root), what, code };
+        return 0;
+}
+
+void nb_json_done(struct nb_json *json) {
+        (void)json_object_put(json->root);
+        json->root = NULL;
+}
+
+static int wrong_type(const struct nb_json *json, const char *path, size_t len,
+                      enum json_type expected, enum json_type found, struct nb_failure *f) {
+        return nb_failure_set(f, json->code, 0, "%s: %.*s: expected %s, found %s", json->what,
+                              (int)len, path, type_name(expected), type_name(found));
+}
+
+/* One step of a path, ".key" or "[7]", from *p on. 1, 0 when it is not there, negative with `f`
+ * set. */
+static int step(const struct nb_json *json, const char *path, const char **p,
+                struct json_object **object, struct nb_failure *f) {
+        bool is_index = **p == '[';
+        enum json_type wanted = is_index ? json_type_array : json_type_object;
+        size_t before = (size_t)(*p - path), len, index = 0;
+        char key[KEY_MAX];
+
+        if (!json_object_is_type(*object, wanted))
+                return wrong_type(json, path, before, wanted, json_object_get_type(*object), f);
+        if (is_index) {
+                for ((*p)++; **p >= '0' && **p <= '9'; (*p)++)
+                        index = index * 10 + (size_t)(**p - '0');
+                (*p)++; /* ']' */
+                *object = json_object_array_get_idx(*object, index);
+        } else {
+                *p += **p == '.';
+                len = strcspn(*p, ".[");
+                if (len >= sizeof(key))
+                        return 0;
+                memcpy(key, *p, len);
+                key[len] = '\0';
+                *p += len;
+                *object = json_object_object_get(*object, key);
+        }
+        return *object != NULL;
+}
+
+/* What is at `path`, when it is of that type. */
+static int get(const struct nb_json *json, const char *path, enum json_type type,
+               struct json_object **ret, struct nb_failure *f) {
+        struct json_object *object = json->root;
+        int r;
+
+        for (const char *p = path; *p;) {
+                r = step(json, path, &p, &object, f);
+                if (r <= 0)
+                        return r;
+        }
+        if (!json_object_is_type(object, type))
+                return wrong_type(json, path, strlen(path), type, json_object_get_type(object), f);
+        *ret = object;
+        return 1;
+}
+
+int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
+                   struct nb_failure *f) {
+        struct json_object *object;
+        int r;
+
+        r = get(json, path, json_type_string, &object, f);
+        if (r <= 0)
+                return r;
+        *ret = json_object_get_string(object);
+        *ret_len = (size_t)json_object_get_string_len(object);
+        return 1;
+}
+
+int nb_json_expect(const struct nb_json *json, const char *path, const char *expected,
+                   struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
+        const char *value;
+        size_t len;
+        int r;
+
+        r = nb_json_string(json, path, &value, &len, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found nothing",
+                                      json->what, path, expected);
+        if (strcmp(value, expected) != 0)
+                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found %s",
+                                      json->what, path, expected,
+                                      nb_text_quote(value, len, quoted));
+        return 0;
+}
+
+int nb_json_copy(const struct nb_json *json, const char *path, char *ret, size_t size,
+                 struct nb_failure *f) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
+        const char *text;
+        size_t len;
+        int r;
+
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r < 0)
+                return r;
+        if (r == 0 || len == 0)
+                return nb_failure_set(f, json->code, 0, "%s: %s: expected a string, found nothing",
+                                      json->what, path);
+        if (len >= size)
+                return nb_failure_set(f, json->code, 0,
+                                      "%s: %s: expected at most %zu bytes, found %zu", json->what,
+                                      path, size - 1, len);
+        if (!nb_text_is_printable(text, len))
+                return nb_failure_set(f, json->code, 0, "%s: %s: expected printable text, found %s",
+                                      json->what, path, nb_text_quote(text, len, quoted));
+        memcpy(ret, text, len + 1);
+        return 0;
+}
+
+int nb_json_line(const struct nb_json *json, const char *path, char *ret, size_t size,
+                 struct nb_failure *f) {
+        const char *text;
+        size_t len;
+        int r;
+
+        ret[0] = '\0';
+        r = nb_json_string(json, path, &text, &len, f);
+        if (r > 0)
+                nb_text_copy_line(text, len, ret, size);
+        return r;
+}
+
+int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret,
+                    struct nb_failure *f) {
+        struct json_object *object;
+        int64_t value;
+        int r;
+
+        r = get(json, path, json_type_int, &object, f);
+        if (r <= 0)
+                return r;
+        value = json_object_get_int64(object);
+        /* Above the largest it gives the largest. */
+        if (value == INT64_MAX && json_object_get_uint64(object) != (uint64_t)INT64_MAX)
+                return nb_failure_set(f, json->code, 0,
+                                      "%s: %s: expected an integer of 64 bits, found a larger one",
+                                      json->what, path);
+        *ret = value;
+        return 1;
+}
+
+int nb_json_boolean(const struct nb_json *json, const char *path, bool *ret, struct nb_failure *f) {
+        struct json_object *object;
+        int r;
+
+        r = get(json, path, json_type_boolean, &object, f);
+        if (r <= 0)
+                return r;
+        *ret = json_object_get_boolean(object);
+        return 1;
+}
+
+int nb_json_object(const struct nb_json *json, const char *path, struct json_object **ret,
+                   struct nb_failure *f) {
+        return get(json, path, json_type_object, ret, f);
+}
+
+int nb_json_array(const struct nb_json *json, const char *path, size_t *ret_n,
+                  struct nb_failure *f) {
+        struct json_object *object;
+        int r;
+
+        r = get(json, path, json_type_array, &object, f);
+        if (r <= 0)
+                return r;
+        *ret_n = json_object_array_length(object);
+        return 1;
+}
+
+int nb_json_each_key(const struct nb_json *json, const char *path,
+                     int (*each)(void *userdata, const char *key, struct nb_failure *f),
+                     void *userdata, struct nb_failure *f) {
+        struct json_object *object = NULL;
+        struct json_object_iterator i, end;
+        int r;
+
+        r = get(json, path, json_type_object, &object, f);
+        if (r <= 0)
+                return r;
+        end = json_object_iter_end(object);
+        for (i = json_object_iter_begin(object); !json_object_iter_equal(&i, &end);
+             json_object_iter_next(&i)) {
+                r = each(userdata, json_object_iter_peek_name(&i), f);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int quote_character(const char *text, size_t n, uint32_t code_point, struct nb_buffer *ret) {
+        if (code_point == '"' || code_point == '\\')
+                return nb_buffer_printf(ret, "\\%c", (char)code_point);
+        if (code_point == '\n')
+                return nb_buffer_append_string(ret, "\\n");
+        if (nb_code_point_is_control(code_point) && code_point > 0xffff) /* as a surrogate pair */
+                return nb_buffer_printf(ret, "\\u%04" PRIx32 "\\u%04" PRIx32,
+                                        0xd7c0 + (code_point >> 10), 0xdc00 + (code_point & 0x3ff));
+        if (nb_code_point_is_control(code_point))
+                return nb_buffer_printf(ret, "\\u%04" PRIx32, code_point);
+        return nb_buffer_append(ret, text, n);
+}
+
+int nb_json_quote(const char *text, size_t len, struct nb_buffer *ret) {
+        size_t before = ret->len, n;
+        uint32_t code_point;
+        int r;
+
+        r = nb_buffer_append(ret, "\"", 1);
+        for (size_t i = 0; i < len && r >= 0; i += n) {
+                n = nb_utf8_decode(text + i, len - i, &code_point);
+                r = n == 0 ? -EINVAL : quote_character(text + i, n, code_point, ret);
+        }
+        if (r >= 0)
+                r = nb_buffer_append(ret, "\"", 1);
+        if (r < 0)
+                ret->len = before;
+        return r < 0 ? r : 0;
+}
+
+/* --- Writing --- */
+
+static void write_text(struct nb_json_writer *writer, const char *text) {
+        if (writer->r >= 0)
+                writer->r = nb_buffer_append_string(writer->buffer, text);
+}
+
+static void write_quoted(struct nb_json_writer *writer, const char *text) {
+        if (writer->r >= 0)
+                writer->r = nb_json_quote(text, strlen(text), writer->buffer);
+}
+
+static void write_line_break(struct nb_json_writer *writer) {
+        if (!writer->is_indented)
+                return;
+        write_text(writer, "\n");
+        for (unsigned i = 0; i < writer->depth; i++)
+                write_text(writer, "  ");
+}
+
+/* Everything that precedes a value. */
+static void write_key(struct nb_json_writer *writer, const char *key) {
+        if (writer->wants_comma)
+                write_text(writer, ",");
+        if (writer->depth > 0)
+                write_line_break(writer);
+        if (key) {
+                write_quoted(writer, key);
+                write_text(writer, writer->is_indented ? ": " : ":");
+        }
+        writer->wants_comma = true;
+}
+
+void nb_json_open(struct nb_json_writer *writer, const char *key, char bracket) {
+        assert(writer->depth < NB_JSON_DEPTH_MAX);
+        write_key(writer, key);
+        write_text(writer, bracket == '{' ? "{" : "[");
+        writer->closing[writer->depth++] = bracket == '{' ? '}' : ']';
+        writer->wants_comma = false;
+}
+
+void nb_json_close(struct nb_json_writer *writer) {
+        bool is_empty = !writer->wants_comma;
+
+        assert(writer->depth > 0);
+        writer->depth--;
+        if (!is_empty)
+                write_line_break(writer);
+        write_text(writer, writer->closing[writer->depth] == '}' ? "}" : "]");
+        writer->wants_comma = true;
+}
+
+void nb_json_put_string(struct nb_json_writer *writer, const char *key, const char *text) {
+        write_key(writer, key);
+        if (text)
+                write_quoted(writer, text);
+        else
+                write_text(writer, "null");
+}
+
+void nb_json_put_integer(struct nb_json_writer *writer, const char *key, int64_t value) {
+        write_key(writer, key);
+        if (writer->r >= 0)
+                writer->r = nb_buffer_printf(writer->buffer, "%" PRId64, value);
+}
+
+void nb_json_put_boolean(struct nb_json_writer *writer, const char *key, bool value) {
+        write_key(writer, key);
+        write_text(writer, value ? "true" : "false");
+}
+
+int nb_json_finish(struct nb_json_writer *writer) {
+        while (writer->depth > 0)
+                nb_json_close(writer);
+        write_line_break(writer);
+        return writer->r;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "install/child.h"
+#include "install/confine.h"
+
+#define STATUS_MAX 1024
+#define STATUSES_MAX 64 /* that are passed on after the child has ended */
+
+static int fail(int r, const char *what, struct nb_failure *f) {
+        return nb_failure_set(f, NB_INTERNAL, r, "cannot run the network side: %s: %m", what);
+}
+
+/* --- The child --- */
+
+/* systemd has set the groups to that of the service, and allows no setgroups(2). */
+static int change_user(const struct nb_child *child) {
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            setresgid(child->group, child->group, child->group) < 0 ||
+            setresuid(child->user, child->user, child->user) < 0 ||
+            syscall(SYS_capset, &header, none) < 0)
+                return -errno;
+        return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+}
+
+static int pass_channel(int channel) {
+        if (dup3(channel, NB_STATUS_FD, 0) < 0 &&
+            (errno != EINVAL || fcntl(NB_STATUS_FD, F_SETFD, 0) < 0))
+                return -errno;
+        /* Best effort: every descriptor of ours has the flag anyway. */
+        (void)close_range(NB_STATUS_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+        if (unsetenv("NOTIFY_SOCKET") < 0 || setenv(NB_STATUS_VARIABLE, "1", 1) < 0)
+                return -errno;
+        return 0;
+}
+
+static int execute(const struct nb_child *child, int channel, const sigset_t *signals,
+                   struct nb_failure *f) {
+        char go, **words;
+        int r;
+
+        /* Nothing comes if the parent could not confine itself. */
+        if (recv(channel, &go, 1, 0) != 1)
+                return fail(ECANCELED, "the parent has ended", f);
+        r = change_user(child);
+        if (r < 0)
+                return fail(r, "change of user", f);
+        r = pass_channel(channel);
+        if (r < 0)
+                return fail(r, "status channel", f);
+        if (sigprocmask(SIG_SETMASK, signals, NULL) < 0)
+                return fail(errno, "sigprocmask", f);
+        memcpy(&words, &child->argv, sizeof(words));
+        (void)execv(words[0], words);
+        return fail(errno, words[0], f);
+}
+
+/* --- The parent --- */
+
+/* False where there is none, or no process has the other end any more. */
+static bool pass_status(int channel) {
+        char status[STATUS_MAX], line[STATUS_MAX];
+        ssize_t n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
+
+        if (n <= 0)
+                return n < 0 && errno == EINTR;
+        nb_text_copy_line(status, (size_t)n, line, sizeof(line));
+        nb_log_status("%s", line);
+        return true;
+}
+
+/* 0: none is pending. */
+static int read_signal(int signal_fd) {
+        struct signalfd_siginfo info;
+
+        return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
+}
+
+static int watch(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
+        struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
+                                  { .fd = channel, .events = POLLIN } };
+        int status, number;
+        pid_t ended;
+
+        while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+                if (poll(polls, N_ELEMENTS(polls), -1) < 0 && errno != EINTR)
+                        return -errno;
+                number = polls[0].revents ? read_signal(signal_fd) : 0;
+                *is_stopped |= number == SIGINT;
+                /* systemd sends both to every process of the service; whoever sends one to this
+                 * process alone stops the child only where the kernel lets us pass it on. */
+                if (number == SIGINT || number == SIGTERM)
+                        (void)kill(pid, number);
+                if (polls[1].revents && !pass_status(channel))
+                        polls[1].fd = -1;
+        }
+        if (ended < 0)
+                return -errno;
+        /* The child may have ended by the same signal before this process has read it. */
+        while ((number = read_signal(signal_fd)) != 0)
+                *is_stopped |= number == SIGINT;
+        for (int i = 0; i < STATUSES_MAX && pass_status(channel); i++)
+                ;
+        return status;
+}
+
+/* So that systemd sees how the child ended: Restart=on-abnormal. */
+static void end_like(int signal) {
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, signal);
+        (void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+        (void)kill(getpid(), signal);
+        (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int run(const struct nb_child *child, const sigset_t *signals, int signal_fd,
+               bool *is_stopped, struct nb_failure *f) {
+        _cleanup_(nb_closep) int ours = -1;
+        int pair[2], status;
+        pid_t pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return fail(errno, "socketpair", f);
+        ours = pair[0];
+        (void)fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+                nb_closep(&ours);
+                (void)execute(child, pair[1], signals, f);
+                nb_log_failure(LOG_ERR, f);
+                exit(nb_failure_info(f->code)->exit_status);
+        }
+        (void)close(pair[1]);
+        if (pid < 0)
+                return fail(errno, "fork", f);
+        if (nb_confine(f) < 0) {
+                nb_closep(&ours);
+                ours = -1;
+                (void)waitpid(pid, NULL, 0);
+                return -EPERM;
+        }
+        if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
+                return fail(errno, "send", f);
+        status = watch(pid, ours, signal_fd, is_stopped);
+        if (status < 0)
+                return fail(status, "wait", f);
+        if (WIFSIGNALED(status) && !*is_stopped)
+                end_like(WTERMSIG(status));
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
+                 struct nb_failure *f) {
+        struct sigaction by_default = { .sa_handler = SIG_DFL };
+        _cleanup_(nb_closep) int signal_fd = -1;
+        bool is_stopped = false;
+        sigset_t watched, before;
+        int r;
+
+        (void)sigemptyset(&watched);
+        (void)sigaddset(&watched, SIGINT);
+        (void)sigaddset(&watched, SIGTERM);
+        (void)sigaddset(&watched, SIGCHLD);
+        /* If SIGCHLD is ignored, the exit status of a child is lost. The child inherits the others.
+         */
+        if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||
+            sigaction(SIGTERM, &by_default, NULL) < 0 ||
+            sigprocmask(SIG_BLOCK, &watched, &before) < 0)
+                return fail(errno, "sigprocmask", f);
+        signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+        r = signal_fd < 0 ? fail(errno, "signalfd", f)
+                          : run(child, &before, signal_fd, &is_stopped, f);
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        if (r < 0)
+                return r;
+        *ret_status = r;
+        *ret_is_stopped = is_stopped;
+        return 0;
+}

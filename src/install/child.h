@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Runs the network half of the service as a child: as the user of the service, without any
+ * capability, with no_new_privs. The child executes the program only after this process has given
+ * up what nb_confine() names.
+ *
+ * The child cannot reach systemd's notification socket (NotifyAccess=main): each datagram that it
+ * sends on descriptor NB_STATUS_FD is one status text, which this process makes one line of and
+ * passes on.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/failure.h"
+
+struct nb_child {
+        const char *const *argv; /* a path first */
+        uid_t user;
+        gid_t group;
+};
+
+/*
+ * 0 with the exit status of the child, and whether SIGINT has asked this process to stop, as
+ * `systemctl stop` does (KillSignal= in the unit). SIGINT and SIGTERM are passed on to the child
+ * where its user is that of this process; otherwise systemd sends them to both. A child that a
+ * signal has killed ends this process in the same way. NB_INTERNAL.
+ */
+int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
+                 struct nb_failure *f);

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "install/accept.h"
+#include "install/context.h"
+#include "install/discard.h"
+#include "install/give.h"
+#include "install/node.h"
+#include "install/present.h"
+#include "install/state.h"
+#include "install/write.h"
+#include "state/handoff.h"
+
+static void log_names(const struct nb_accepted *accepted) {
+        const struct nb_handoff *handoff = &accepted->handoff;
+        char pin[NB_PIN_TEXT_SIZE];
+
+        if (accepted->selection.n_taken > 0) {
+                nb_pin_format(accepted->selection.taken[0], pin);
+                nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
+        }
+        nb_log_field(NB_FIELD_CSR, "%s", handoff->csr);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", handoff->endpoint);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s", handoff->token_id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", handoff->token_source);
+}
+
+/* The join is done by then: what cannot be removed is worth a word, not a failure. */
+static void clear(const struct nb_state *state) {
+        int r = nb_state_clear(state);
+
+        if (r < 0) {
+                errno = -r;
+                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %m");
+        }
+}
+
+/*
+ * Beside a certificate that still does, metadata counts only as far as it means the same node of
+ * the same cluster: it is by the word of `join`, and with no more than that another cluster would
+ * take this machine over.
+ */
+static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection,
+                       const struct nb_context *joined, const struct nb_handoff *handoff,
+                       struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        bool is_same;
+        int r;
+
+        if (!joined->is_metadata_wanted || (inspection->state != NB_NODE_STATE_USABLE &&
+                                            inspection->state != NB_NODE_STATE_NOT_ROTATABLE))
+                return 0;
+        record = calloc(1, sizeof(*record));
+        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        is_same = r > 0 && !strcmp(joined->node_name, inspection->node) &&
+                  nb_cluster_identity_is_recorded(&joined->identity, record) &&
+                  (joined->identity.n_pins > 0 || !strcmp(handoff->endpoint, record->endpoint));
+        if (is_same)
+                return 0;
+        return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                              "'" NB_HANDOFF_FILE
+                              "' is for node '%s' of a cluster that metadata names; expected node "
+                              "'%s' of the cluster of the last join, "
+                              "while the certificate from there is still good",
+                              joined->node_name, inspection->node);
+}
+
+/* -ENOENT, and nothing set, when there is nothing to install. */
+static int accept_and_write(const struct nb_context *context,
+                            const struct nb_inspection *inspection, const struct nb_state *state,
+                            struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1 };
+        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
+        char server[NB_URL_MAX];
+        int r;
+
+        if (!nb_state_has(state, NB_HANDOFF_FILE))
+                return -ENOENT;
+        r = nb_context_load_joined(context, state, &joined, f);
+        if (r < 0)
+                return r;
+        r = nb_accept(&joined, state, &accepted, f);
+        if (r >= 0)
+                r = verify_same(context, inspection, &joined, &accepted.handoff, f);
+        if (r < 0)
+                return r;
+        log_names(&accepted);
+        nb_log_field(NB_FIELD_NODE, "%s", joined.node_name);
+        r = nb_write(&joined, &accepted, f);
+        if (r < 0)
+                return r;
+        clear(state);
+        nb_url_format(&accepted.handoff.server, server);
+        nb_log(LOG_INFO, NB_INSTALLED,
+               "node '%s' has joined the cluster at %s; its certificate is valid until %s",
+               joined.node_name, server, accepted.not_after);
+        nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server,
+                      accepted.not_after);
+        return 0;
+}
+
+static int look(const struct nb_context *context, struct nb_inspection *ret_inspection,
+                struct nb_failure *f) {
+        _cleanup_(nb_present_done) struct nb_present present = { 0 };
+        int r = nb_present_read(context, &present, f);
+
+        if (r < 0)
+                return r;
+        nb_present_classify(&present, context, ret_inspection);
+        return 0;
+}
+
+/* Whether the failure is a warning only, since what was there before is still there and does;
+ * looked at again, since the failure may have come halfway. */
+static bool is_previous_kept(const struct nb_context *context, const struct nb_failure *f) {
+        struct nb_inspection inspection;
+        struct nb_failure ignored = { 0 };
+
+        if (look(context, &inspection, &ignored) < 0 || !inspection.fallback)
+                return false;
+        nb_log_failure(LOG_WARNING, f);
+        nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
+               "joining anew failed; the certificate from before is good until %s and stays",
+               inspection.not_after);
+        nb_log_status("Joined before; joining anew failed: %s", f->detail);
+        return true;
+}
+
+/*
+ * The node is up, whether or not the mark could be left. Where `join` was to ask the API server,
+ * nobody here knows what that said: it may have refused the certificate, and joining anew may have
+ * failed. The token stays then, as it does while the clock is wrong.
+ */
+static int keep(const struct nb_context *context, const struct nb_state *state,
+                const struct nb_inspection *inspection) {
+        struct nb_failure why = { 0 };
+
+        clear(state);
+        if (inspection->state == NB_NODE_STATE_USABLE && !context->settings.verify_access &&
+            nb_discard_mark(context, &why) < 0)
+                nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
+        return 0;
+}
+
+/*
+ * A certificate that does here may be one that the API server refuses: with node.verifyAccess
+ * `join` has asked, and its word alone is what there is. What it then hands over has to pass every
+ * check that any join has to, so that a hostile one can put another good certificate of this node,
+ * for the same cluster, in the place of a good one, and nothing else.
+ */
+static int install(const struct nb_context *context, const struct nb_inspection *inspection,
+                   struct nb_failure *f) {
+        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        bool is_usable = nb_node_state_is_joined(inspection->state);
+        int r;
+
+        r = nb_state_open(&state, f);
+        if (r < 0)
+                return r;
+        if (is_usable &&
+            !(inspection->state == NB_NODE_STATE_USABLE && context->settings.verify_access))
+                return keep(context, &state, inspection);
+        r = accept_and_write(context, inspection, &state, f);
+        if (r == -ENOENT && f->code == NB_NONE && is_usable)
+                return keep(context, &state, inspection);
+        if (r == -ENOENT && f->code == NB_NONE) {
+                if (!inspection->fallback)
+                        return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
+                                              "there is no '" NB_HANDOFF_FILE
+                                              "' in the state directory, and %s",
+                                              inspection->detail);
+                nb_log(LOG_DEBUG, NB_PREVIOUS_KEPT,
+                       "nothing to install; the certificate from before stays: %s",
+                       inspection->detail);
+                return 0;
+        }
+        /* Another try with the same key would be answered with the same certificate. */
+        if (f->code == NB_CERTIFICATE_UNUSABLE)
+                clear(&state);
+        return r < 0 && is_previous_kept(context, f) ? 0 : r;
+}
+
+/* What is left does not do, or what it has to be checked by is gone; it is for `join` to get
+ * another one, or to say why not. Other failures would meet that one too. */
+static bool is_refused(const struct nb_failure *f) {
+        static const enum nb_code codes[] = {
+                NB_HANDOFF_MALFORMED,
+                NB_HANDOFF_UNTRUSTED,
+                NB_CERTIFICATE_UNUSABLE,
+                NB_SETTINGS_INVALID,
+                NB_SETTINGS_INCOMPLETE,
+                NB_TOKEN_MALFORMED,
+                NB_TOKEN_ENCRYPTED,
+                NB_TOKEN_EXPOSED,
+                NB_TOKEN_MISSING,
+                NB_DISCOVERY_FILE_UNREADABLE,
+                NB_DISCOVERY_FILE_UNACCEPTABLE,
+                NB_BOOTSTRAP_KUBECONFIG_UNREADABLE,
+                NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE,
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(codes); i++)
+                if (f->code == codes[i])
+                        return true;
+        return false;
+}
+
+/*
+ * What the installer left unfinished, by a crash or a failure, is finished without asking the
+ * network again: the token may be gone by now, and the kubeconfig may be set aside already.
+ */
+static int finish(const struct nb_context *context, const struct nb_inspection *inspection,
+                  const struct nb_state *state, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        int r;
+
+        nb_state_sweep(state);
+        r = accept_and_write(context, inspection, state, &why);
+        if (r >= 0 || (r == -ENOENT && why.code == NB_NONE))
+                return 0;
+        if (is_refused(&why)) {
+                nb_log(LOG_DEBUG, NB_NONE, "what is in the state directory does not do: %s",
+                       why.detail);
+                return 0;
+        }
+        if (is_previous_kept(context, &why))
+                return 0;
+        *f = why;
+        return r;
+}
+
+/* Once for each start. */
+static void report_node_name(const struct nb_context *context) {
+        if (context->is_name_lowered)
+                nb_log(LOG_NOTICE, NB_NODE_NAME_LOWERED,
+                       "%s has upper case letters; the node name is '%s'",
+                       context->settings.node_name[0] ? "node.name in the settings"
+                                                      : "the host name",
+                       context->node_name);
+}
+
+/* A k3s supervisor takes the certificate that a node has in the place of a token; one that is
+ * expired, or of another node or cluster, it would not. */
+static bool is_client_needed(const struct nb_context *context,
+                             const struct nb_inspection *inspection) {
+        if (nb_node_state_is_joined(inspection->state))
+                return true;
+        return context->bootstrap.issuer == NB_ISSUER_SUPERVISOR &&
+               (inspection->state == NB_NODE_STATE_ABSENT ||
+                inspection->state == NB_NODE_STATE_NOT_ROTATABLE);
+}
+
+/* For what `join` has to do: to join, or to ask whether the certificate still counts. */
+static int give(const struct nb_context *context, struct nb_inspection *inspection,
+                struct nb_failure *f) {
+        bool is_usable = nb_node_state_is_joined(inspection->state);
+        int r;
+
+        if (nb_node_state_is_joined(inspection->state) && !inspection->verify_access)
+                return 0;
+        /* A copy does not tell who can read the original, so `join` would ask for a certificate
+         * that is refused here. */
+        if (context->bootstrap_failure.code == NB_TOKEN_EXPOSED &&
+            !nb_node_state_is_joined(inspection->state) && !inspection->fallback)
+                return nb_context_verify_bootstrap(context, f);
+        r = nb_give(context, is_usable, is_client_needed(context, inspection), f);
+        if (r >= 0 || !(is_usable || inspection->fallback))
+                return r;
+        /* What is there does, with or without a question to the API server: kubelet is not to wait
+         * for that. */
+        nb_log_failure(LOG_WARNING, f);
+        *f = (struct nb_failure){ 0 };
+        inspection->verify_access = false;
+        return 0;
+}
+
+static void forget_mark(const struct nb_context *context) {
+        struct nb_failure why = { 0 };
+
+        if (nb_discard_forget(context, &why) < 0)
+                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
+}
+
+static void report_joined(const struct nb_inspection *inspection) {
+        if (inspection->state == NB_NODE_STATE_NOT_YET_VALID) {
+                nb_log(LOG_WARNING, NB_NOT_YET_VALID,
+                       "node '%s' had joined before, but this machine's clock is wrong: %s",
+                       inspection->node, inspection->detail);
+                nb_log_status("Joined before; this machine's clock is wrong");
+                return;
+        }
+        nb_log(LOG_INFO, NB_ALREADY_JOINED,
+               "node '%s' had joined before; its certificate is good until %s", inspection->node,
+               inspection->not_after);
+        nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
+}
+
+int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
+                  struct nb_failure *f) {
+        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        int r;
+
+        forget_mark(context);
+        r = look(context, inspection, f);
+        if (r < 0)
+                return r;
+        r = nb_state_open(&state, f);
+        if (r < 0)
+                return r;
+        if (!nb_node_state_is_joined(inspection->state)) {
+                r = finish(context, inspection, &state, f);
+                if (r < 0)
+                        return r;
+                r = nb_context_recall(context, f);
+                if (r < 0)
+                        return r;
+                r = look(context, inspection, f);
+                if (r < 0)
+                        return r;
+        }
+        if (!nb_node_state_is_joined(inspection->state) &&
+            inspection->state != NB_NODE_STATE_ABSENT)
+                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining anew: %s", inspection->detail);
+        report_node_name(context);
+        inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
+                                    context->settings.verify_access;
+        if (is_child_run) {
+                r = give(context, inspection, f);
+                if (r < 0)
+                        return r;
+        }
+        if (!nb_node_state_is_joined(inspection->state) || inspection->verify_access)
+                return 1;
+        report_joined(inspection);
+        return keep(context, &state, inspection);
+}
+
+int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
+                struct nb_failure *f) {
+        int r = look(context, inspection, f);
+
+        return r < 0 ? r : install(context, inspection, f);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/csr_calls.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "join/report.h"
+#include "join/retry.h"
+#include "join/stages.h"
+
+#define REPORT_AFTER_MS 2000    /* automatic approval takes milliseconds */
+#define ASK_AFTER_MS 10000      /* later than any automatic approval */
+#define WATCH_REFUSED_MS 300000 /* by then, RBAC may have been corrected */
+#define WATCH_GOOD_MS 5000      /* after a watch of this length, the next one starts at once */
+
+enum outcome {
+        ISSUED,
+        WAITING,
+        SUBMIT_AGAIN,
+        ENDED, /* the watch is over: read the state by GET */
+};
+
+struct await {
+        struct nb_join *join;
+        struct nb_csr_watch watch;
+        uint64_t watch_since_ms;
+        char version[sizeof(
+                ((struct nb_csr *)NULL)->resource_version)]; /* of the object as last
+                                                              * seen, not of bookmarks */
+        uint64_t report_ms;              /* when to report the next reason to wait */
+        struct nb_http_transfer *review; /* asks why the CSR is not approved, during the watch */
+};
+
+static int describe(const struct nb_join *join, struct nb_failure *f) {
+        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason,
+                                   nb_now_ms() - join->pending.since_ms, f);
+}
+
+/* A new state or a new object starts a new wait; a stage that is repeated continues its wait. */
+static void begin_wait(struct await *a) {
+        struct nb_join *join = a->join;
+        struct nb_pending *p = &join->pending;
+        uint64_t now = nb_now_ms();
+
+        a->report_ms = now + REPORT_AFTER_MS;
+        if (p->since_ms > 0 && p->state == join->csr.state && strcmp(p->uid, join->csr.uid) == 0)
+                return;
+        *p = (struct nb_pending){
+                .state = join->csr.state,
+                .since_ms = now,
+                .remind_ms = now + nb_pending_next_ms(0),
+                .ask_ms = join->csr.state == NB_CSR_STATE_PENDING ? now + ASK_AFTER_MS
+                                                                  : NB_TIME_INFINITE,
+        };
+        memcpy(p->uid, join->csr.uid, sizeof(p->uid));
+        nb_log_field(NB_FIELD_REASON, NULL);
+}
+
+static void report(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        bool is_reminder = now >= p->remind_ms;
+
+        (void)describe(a->join, &f);
+        nb_report_approval(a->join, &f, is_reminder || f.code != a->join->reported);
+        a->join->reported = f.code;
+        if (is_reminder)
+                p->remind_ms = p->since_ms + nb_pending_next_ms(now - p->since_ms);
+        a->report_ms = p->remind_ms;
+}
+
+/* --- Why the CSR is not approved --- */
+
+static void take_reason(struct await *a, enum nb_pending_reason reason) {
+        const char *name = nb_pending_reason_name(reason);
+
+        a->join->pending.reason = reason;
+        if (name)
+                nb_log_field(NB_FIELD_REASON, "%s", name);
+        a->report_ms = nb_now_ms();
+}
+
+/* An unknown reason is no failure of the join; a server that was down is asked again later. */
+static void take_review(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        r = nb_right_finish(&a->join->api, TAKE(a->review), &ignored);
+        if (r >= 0) {
+                take_reason(a, nb_pending_reason_of(r));
+                return;
+        }
+        nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
+               ignored.code == NB_NONE ? "the server refuses the question" : ignored.detail);
+        p->reason = NB_PENDING_UNKNOWN;
+        if (ignored.code != NB_NONE)
+                p->ask_ms = p->remind_ms;
+}
+
+static void ask_when_due(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        struct nb_failure ignored = { 0 };
+
+        if (a->review || nb_now_ms() < p->ask_ms)
+                return;
+        p->ask_ms = NB_TIME_INFINITE;
+        if (nb_pending_is_openshift(&a->join->csr))
+                take_reason(a, NB_PENDING_MACHINE);
+        else if (nb_right_start(&a->join->api, NB_RIGHT_NODECLIENT, &a->review, &ignored) < 0)
+                p->reason = NB_PENDING_UNKNOWN;
+}
+
+int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret) {
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        if (nb_pending_is_openshift(&join->csr)) {
+                *ret = NB_PENDING_MACHINE;
+                return 0;
+        }
+        r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, until_ms, &ignored);
+        if (r == -ECANCELED)
+                return r;
+        *ret = nb_pending_reason_of(r);
+        return 0;
+}
+
+/* The next request needs a connection without other transfers. */
+static int settle_review(struct await *a, struct nb_failure *f) {
+        struct nb_http_transfer *done = NULL;
+        int r;
+
+        if (!a->review)
+                return 0;
+        r = nb_http_wait(a->join->api.http, a->join->deadline_ms, &done, f);
+        if (r > 0)
+                take_review(a);
+        return r < 0 ? r : 0;
+}
+
+static int submit_again(struct await *a, const char *why) {
+        nb_log(LOG_WARNING, NB_CSR_SUBMITTED_AGAIN, "the CSR '%s' %s; submitting it again",
+               a->join->csr_name, why);
+        return SUBMIT_AGAIN;
+}
+
+static int refused(struct nb_join *join, struct nb_failure *f) {
+        struct nb_failure ignored = { 0 };
+        int r = describe(join, f);
+
+        nb_log_field(NB_FIELD_REASON, "%s", join->csr.reason);
+        (void)nb_pending_key_drop(join, &ignored);
+        return r;
+}
+
+static int take_certificate(struct await *a, struct nb_failure *f) {
+        struct nb_join *join = a->join;
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        r = nb_join_take_issued(join, join->csr.certificate, join->csr.certificate_len, f);
+        if (r < 0 && f->code == NB_CERTIFICATE_UNUSABLE) {
+                nb_failure_add(f, "; issued for the request '%s'", join->csr_name);
+                (void)nb_pending_key_drop(join, &ignored);
+                if (join->is_csr_found) {
+                        /* Issued before, and for instance expired since: this says nothing about
+                         * this cluster. */
+                        nb_log(LOG_WARNING, NB_KEY_DROPPED, "%s; creating a new key and CSR",
+                               f->detail);
+                        nb_failure_clear(f);
+                        return SUBMIT_AGAIN;
+                }
+        }
+        return r < 0 ? r : ISSUED;
+}
+
+static int classify(struct await *a, struct nb_failure *f) {
+        struct nb_join *join = a->join;
+
+        if (join->csr.state == NB_CSR_STATE_DENIED || join->csr.state == NB_CSR_STATE_FAILED)
+                return refused(join, f);
+        if (join->csr.state == NB_CSR_STATE_APPROVED && join->csr.certificate)
+                return take_certificate(a, f);
+        return WAITING;
+}
+
+/* An object with another UID is another object, even if it has the same name. */
+static int take_object(struct await *a, struct nb_csr *csr) {
+        bool is_other = csr->state != a->join->csr.state;
+
+        if (strcmp(csr->uid, a->join->csr.uid) != 0)
+                return submit_again(a, "was replaced by another");
+        if (strcmp(csr->resource_version, a->version) != 0) {
+                memcpy(a->version, csr->resource_version, sizeof(a->version));
+                a->join->n_idle_rounds = 0;
+        }
+        nb_csr_done(&a->join->csr);
+        a->join->csr = *csr;
+        *csr = (struct nb_csr){ 0 };
+        if (is_other)
+                begin_wait(a);
+        return WAITING;
+}
+
+static int take_event(struct await *a, struct nb_csr_event *event) {
+        switch (event->type) {
+        case NB_CSR_EVENT_ADDED:
+        case NB_CSR_EVENT_MODIFIED:
+                return take_object(a, &event->csr);
+        case NB_CSR_EVENT_DELETED:
+                return submit_again(a, "was deleted");
+        case NB_CSR_EVENT_BOOKMARK:
+                memcpy(a->join->csr.resource_version, event->csr.resource_version,
+                       sizeof(event->csr.resource_version));
+                return WAITING;
+        case NB_CSR_EVENT_ERROR:
+        default:
+                nb_log(LOG_DEBUG, NB_NONE, "the watch ended with %ld %s: %s",
+                       (long)event->status.code, event->status.reason, event->status.message);
+                return ENDED;
+        }
+}
+
+/* The GET that follows finds out what is wrong; this only decides whether to watch again. */
+static int watch_failed(struct await *a, struct nb_failure *f) {
+        nb_log(LOG_DEBUG, NB_NONE, "the watch ended: %s", f->detail);
+        if (f->http_status >= 400 && f->http_status < 500 && f->http_status != 401 &&
+            f->http_status != 429)
+                a->join->watch_refused_until_ms = nb_now_ms() + WATCH_REFUSED_MS;
+        nb_failure_clear(f);
+        return ENDED;
+}
+
+static int watch_on(struct await *a, struct nb_failure *f) {
+        _cleanup_(nb_csr_event_done) struct nb_csr_event event = { 0 };
+        uint64_t until = a->join->deadline_ms;
+        int r = 0;
+
+        if (until > a->report_ms)
+                until = a->report_ms;
+        if (until > a->join->pending.ask_ms)
+                until = a->join->pending.ask_ms;
+        if (!a->watch.transfer) {
+                a->watch_since_ms = nb_now_ms();
+                r = nb_csr_watch_start(&a->watch, &a->join->api, a->join->csr_name,
+                                       a->join->csr.resource_version, f);
+        }
+        if (r >= 0)
+                r = nb_csr_watch_next(&a->watch, until, &event, f);
+        if (r == -ECANCELED)
+                return r;
+        if (r < 0)
+                return watch_failed(a, f);
+        if (r == NB_WATCH_EVENT)
+                return take_event(a, &event);
+        if (r == NB_WATCH_ENDED)
+                return ENDED;
+        if (r == NB_WATCH_OTHER)
+                take_review(a);
+        else if (nb_now_ms() >= a->join->deadline_ms)
+                return describe(a->join, f);
+        else if (nb_now_ms() >= a->report_ms)
+                report(a);
+        return WAITING;
+}
+
+/* Reads the state by GET, after a delay that grows while there is no news. */
+static int poll_once(struct await *a, struct nb_failure *f) {
+        _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
+        struct nb_failure waiting = { 0 };
+        struct nb_join *join = a->join;
+        uint64_t now = nb_now_ms();
+        int r;
+
+        if (now >= join->deadline_ms)
+                return describe(join, f);
+        if (now >= a->report_ms)
+                report(a);
+        if (now >= join->watch_refused_until_ms && now - a->watch_since_ms >= WATCH_GOOD_MS)
+                join->n_idle_rounds = 0;
+        r = nb_retry_wait(NB_RETRY_POLL, join->n_idle_rounds++, join->deadline_ms);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                return describe(join, f);
+        r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
+        if (r < 0) {
+                (void)describe(join, &waiting);
+                nb_retry_last_word(&waiting, f);
+                return nb_join_name_identity(&join->bootstrap->identity,
+                                             nb_join_map_clock_skew(join, r, f), f);
+        }
+        if (r == 0)
+                return submit_again(a, "was deleted");
+        return take_object(a, &csr);
+}
+
+static int await(struct await *a, struct nb_failure *f) {
+        for (;;) {
+                int r;
+
+                r = classify(a, f);
+                if (r != WAITING)
+                        return r;
+                ask_when_due(a);
+                r = nb_now_ms() < a->join->watch_refused_until_ms ? ENDED : watch_on(a, f);
+                if (r == ENDED) {
+                        nb_csr_watch_done(&a->watch);
+                        r = settle_review(a, f);
+                        if (r >= 0)
+                                r = poll_once(a, f);
+                }
+                if (r != WAITING)
+                        return r;
+        }
+}
+
+int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
+        struct await a = { .join = join };
+        int r;
+
+        memcpy(a.version, join->csr.resource_version, sizeof(a.version));
+        begin_wait(&a);
+        r = await(&a, f);
+        nb_http_cancel(a.review);
+        nb_csr_watch_done(&a.watch);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_REASON, NULL);
+        return r == SUBMIT_AGAIN ? NB_STAGE_REQUEST : 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/cluster_calls.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "crypto/certificate.h"
+#include "crypto/digest.h"
+#include "join/race.h"
+#include "join/stages.h"
+#include "kube/cluster_info.h"
+#include "kube/jws.h"
+
+/* Nothing is signed: repair the cluster. Signed for other tokens: create a new token. */
+static int signature_missing(const struct nb_join *join, const struct nb_cluster_info *info,
+                             const char *name, struct nb_failure *f) {
+        if (info->n_signatures == 0)
+                return nb_failure_set(f, NB_SIGNATURE_MISSING, ENOKEY,
+                                      "cluster-info from %s has no signature: the cluster's "
+                                      "bootstrapsigner is not running",
+                                      name);
+        return nb_failure_set(f, NB_TOKEN_UNKNOWN, ENOKEY,
+                              "cluster-info from %s is signed for %u other token%s, but not for "
+                              "'%s': the token is unknown or has expired",
+                              name, info->n_signatures, info->n_signatures == 1 ? "" : "s",
+                              join->bootstrap->token.id);
+}
+
+static int verify_signature(const struct nb_join *join, const struct nb_cluster_info *info,
+                            const char *name, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
+        uint8_t stated[NB_JWS_MAC_SIZE], computed[NB_SHA256_SIZE];
+        int r;
+
+        if (!info->signature)
+                return signature_missing(join, info, name, f);
+        r = nb_jws_parse(info->signature, strlen(info->signature), join->bootstrap->token.id,
+                         stated, f);
+        if (r < 0)
+                return r;
+        r = nb_jws_input(join->bootstrap->token.id, info->kubeconfig, info->kubeconfig_len, &input);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        r = nb_hmac_sha256(join->bootstrap->token.secret, NB_TOKEN_SECRET_LEN, input.data,
+                           input.len, computed);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "HMAC-SHA256 cannot be computed");
+        if (!nb_digest_is_equal(stated, computed))
+                return nb_failure_set(f, NB_SIGNATURE_INVALID, EKEYREJECTED,
+                                      "cluster-info from %s is signed for token '%s', but not with "
+                                      "this token's secret",
+                                      name, join->bootstrap->token.id);
+        return 0;
+}
+
+/*
+ * Pins verify the CA, and an endpoint is configured. Whatever else is in the kubeconfig, any holder
+ * of the token could have signed: another server, a CA that no pin names but trustWholeBundle would
+ * trust, and a tls-server-name or proxy that leads TLS to another certificate of the same CA.
+ */
+static bool is_covered(const struct nb_join *join, const struct nb_cluster *cluster,
+                       const struct nb_ca_selection *pinned) {
+        if (cluster->tls_server_name[0] || cluster->proxy_url[0])
+                return false;
+        if (join->settings->trust_whole_bundle && pinned->n_left_out > 0)
+                return false;
+        for (unsigned i = 0; i < join->settings->n_endpoints; i++)
+                if (nb_url_is_equal(&join->settings->endpoints[i], &cluster->server))
+                        return true;
+        return false;
+}
+
+/* Only the signed part must be equal: signatures for other tokens come and go. */
+static int compare(const struct nb_join *join, const char *name, const struct nb_cluster_info *info,
+                   const struct nb_http_answer *second, struct nb_failure *f) {
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info again = { 0 };
+        int r;
+
+        r = nb_cluster_info_read(second, name, join->bootstrap->token.id, &again, f);
+        if (r < 0)
+                return r;
+        if (again.kubeconfig_len != info->kubeconfig_len ||
+            memcmp(again.kubeconfig, info->kubeconfig, info->kubeconfig_len) != 0)
+                return nb_failure_set(
+                        f, NB_CLUSTER_INFO_CHANGED, EKEYREJECTED,
+                        "cluster-info from %s differs when TLS is verified by the pinned CA", name);
+        return 0;
+}
+
+/* Only pinned CAs are trusted until cluster-info was fetched over TLS that they verify. */
+static int verify_pins(const struct nb_join *join, const struct nb_cluster *cluster,
+                       struct nb_buffer *ret_pinned, struct nb_failure *f) {
+        const struct nb_settings *s = join->settings;
+        struct nb_ca_selection selection;
+        int r;
+
+        if (s->n_pins == 0)
+                return 0;
+        r = nb_ca_select(cluster->ca, cluster->ca_len, s->pins, s->n_pins, NB_CA_PINNED,
+                         NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, ret_pinned, &selection,
+                         f);
+        return r < 0 || is_covered(join, cluster, &selection) ? r : NB_RACE_AGAIN;
+}
+
+static int verify_cluster_info(struct nb_join *join, const struct nb_url *endpoint,
+                               const struct nb_unverified *first,
+                               const struct nb_http_answer *second, struct nb_buffer *ret_ca,
+                               struct nb_failure *f) {
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        struct nb_trust trust = NB_TRUST_INIT;
+        char name[NB_URL_MAX], what[NB_URL_MAX + 32];
+        int r;
+
+        nb_endpoint_format(endpoint, name);
+        r = nb_cluster_info_read(&first->answer, name, join->bootstrap->token.id, &info, f);
+        if (r >= 0)
+                r = verify_signature(join, &info, name, f);
+        /* From here on, the data is signed by a holder of the token. */
+        f->is_unverified = r < 0;
+        if (r < 0)
+                return r;
+        r = nb_cluster_info_parse_cluster(&info, &cluster, f);
+        if (r < 0)
+                return r;
+        r = second ? compare(join, name, &info, second, f) : verify_pins(join, &cluster, ret_ca, f);
+        if (r != 0)
+                return r;
+        r = nb_join_select_ca(join, cluster.ca, cluster.ca_len, NB_CLUSTER_INFO_UNACCEPTABLE,
+                              &trust, f);
+        if (r < 0) {
+                nb_buffer_done(&trust.ca);
+                return r;
+        }
+        (void)snprintf(what, sizeof(what), "cluster-info from %s", name);
+        nb_join_log_selection(&trust.selection, what);
+        join->cluster = TAKE(cluster);
+        join->ca = trust.ca;
+        (void)snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
+        return 0;
+}
+
+int nb_discover_token(struct nb_join *join, struct nb_failure *f) {
+        static const struct nb_race race = { "cluster-info from", nb_cluster_info_start,
+                                             verify_cluster_info, false };
+
+        return nb_join_race(join, &race, f);
+}

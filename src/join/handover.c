@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the installer finds in the state directory: kubelet's configuration, and the handoff. */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "api/kubelet_config_calls.h"
+#include "base/encoding.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "join/stages.h"
+#include "kube/kubelet_config.h"
+#include "state/handoff.h"
+
+static int write_state(const struct nb_join *join, const char *name, const struct nb_buffer *text,
+                       struct nb_failure *f) {
+        int r;
+
+        r = nb_file_write(join->state_fd, name, 0600, text->data, text->len);
+        if (r < 0)
+                return nb_failure_set(f, NB_STATE_UNWRITABLE, r, "'%s' in the state directory: %m",
+                                      name);
+        return 0;
+}
+
+/* --- kubelet's configuration --- */
+
+/* kubeadm's Role grants this to nodes, too. */
+static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
+                         char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret key = NB_SECRET_INIT;
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_identity identity = {
+                .kind = NB_IDENTITY_CERTIFICATE,
+                .certificate = join->certificate.data,
+                .certificate_len = join->certificate.len,
+        };
+        int r;
+
+        r = nb_key_export(join->key, &key);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the key cannot be written as PEM");
+        identity.secret = key;
+        r = nb_api_init(&api, &join->cluster, join->ca.data, join->ca.len, &identity, f);
+        return r < 0 ? r : nb_kubelet_config_fetch(&api, join->deadline_ms, ret_text, ret_name, f);
+}
+
+/* The token may have expired before the CSR was approved, or may not be in kubeadm's group. */
+static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
+                        char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
+        int r;
+
+        r = nb_kubelet_config_fetch(&join->api, join->deadline_ms, ret_text, ret_name, f);
+        if (r >= 0 || f->code != NB_KUBELET_CONFIG_REFUSED)
+                return r;
+        nb_log(LOG_DEBUG, NB_NONE, "%s; asking with the node's new certificate", f->detail);
+        nb_failure_clear(f);
+        return fetch_as_node(join, ret_text, ret_name, f);
+}
+
+/* Filtered here to log what is dropped; the installer filters again, since it does not trust this
+ * program. */
+int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX),
+                                                   filtered = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
+        char name[NB_KUBELET_CONFIG_NAME_SIZE], origin[NB_KUBELET_CONFIG_NAME_SIZE + 32],
+                dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
+        const struct nb_kubelet_config_source source = { origin,
+                                                         join->ca.len > 0 ? join->settings->ca_file
+                                                                          : NULL,
+                                                         NB_KUBELET_CONFIG_UNACCEPTABLE };
+        int r;
+
+        r = fetch_config(join, &text, name, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        (void)snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
+        r = nb_kubelet_config_filter(&source, text.data ? text.data : "", text.len, &filtered,
+                                     dropped, f);
+        if (r < 0)
+                return r;
+        r = write_state(join, NB_KUBELET_CONFIG_FILE, &filtered, f);
+        if (r < 0)
+                return r;
+        if (dropped[0])
+                nb_log(LOG_NOTICE, NB_KUBELET_CONFIG_REDUCED, "%s: not taken over: %s", origin,
+                       dropped);
+        return 0;
+}
+
+/* --- The handoff --- */
+
+int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        const struct nb_bootstrap *bootstrap = join->bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
+        char none[] = ""; /* the system's CAs */
+        struct nb_handoff handoff = {
+                .certificate = join->certificate.data,
+                .ca = join->ca.data ? join->ca.data : none,
+                .server = join->cluster.server,
+        };
+        int r;
+
+        (void)snprintf(handoff.tls_server_name, sizeof(handoff.tls_server_name), "%s",
+                       join->cluster.tls_server_name);
+        (void)snprintf(handoff.proxy_url, sizeof(handoff.proxy_url), "%s", join->cluster.proxy_url);
+        (void)snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
+        (void)snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
+        (void)snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
+                       identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        (void)snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
+        /* The installer does not see metadata. */
+        if (join->metadata != NB_PROVIDER_NONE) {
+                (void)snprintf(handoff.metadata, sizeof(handoff.metadata), "%s",
+                               nb_provider_name(join->metadata));
+                if (bootstrap->has_hash)
+                        nb_hex_encode(bootstrap->hash, sizeof(bootstrap->hash), handoff.k3s_hash);
+        }
+        r = nb_handoff_format(&handoff, &text);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the handoff cannot be formatted");
+        return write_state(join, NB_HANDOFF_FILE, &text, f);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "join/join.h"
+#include "join/wall_clock.h"
+
+void nb_join_done(struct nb_join *join) {
+        nb_cluster_done(&join->cluster);
+        nb_buffer_done(&join->ca);
+        nb_api_done(&join->api);
+        nb_key_free(TAKE(join->key));
+        nb_csr_done(&join->csr);
+        nb_buffer_done(&join->certificate);
+}
+
+int nb_join_select_ca(const struct nb_join *join, const char *pem, size_t len,
+                      enum nb_code malformed, struct nb_trust *trust, struct nb_failure *f) {
+        const struct nb_ca_request request = { .bootstrap = join->bootstrap,
+                                               .settings = join->settings,
+                                               .pem = pem,
+                                               .len = len,
+                                               .malformed = malformed,
+                                               .mismatch = NB_CA_PIN_MISMATCH,
+                                               .ret_pem = &trust->ca,
+                                               .ret_selection = &trust->selection };
+
+        nb_buffer_clear(&trust->ca);
+        return nb_bootstrap_select_ca(&request, f);
+}
+
+void nb_join_log_selection(const struct nb_ca_selection *selection, const char *what) {
+        char pin[NB_PIN_TEXT_SIZE];
+
+        for (unsigned i = 0; i < selection->n_left_out; i++) {
+                nb_pin_format(selection->left_out[i], pin);
+                nb_log(LOG_WARNING, NB_CERTIFICATE_LEFT_OUT,
+                       "%s contains a certificate that may not be trusted as a CA, %s: left out",
+                       what, pin);
+        }
+        if (selection->n_taken == 0)
+                return;
+        nb_pin_format(selection->taken[0], pin);
+        nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
+}
+
+int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f) {
+        if (r < 0 && f->code == NB_TOKEN_REJECTED && identity->token_id[0])
+                nb_failure_add(f, "; presented was the token with the ID %s from %s",
+                               identity->token_id, identity->source);
+        else if (r < 0 && f->code == NB_TOKEN_REJECTED)
+                nb_failure_add(f, "; presented was the identity in %s", identity->source);
+        return r;
+}
+
+static int64_t clock_skew_sec(const struct nb_join *join) {
+        if (join->server_date_ms == 0)
+                return 0;
+        return (int64_t)join->server_date + (int64_t)((nb_now_ms() - join->server_date_ms) / 1000) -
+               (int64_t)time(NULL);
+}
+
+/*
+ * A wrong name, CA or key is not caused by the clock. The Date comes from whoever terminates TLS:
+ * by lying about the time, an attacker must not turn a trust failure into an endless wait.
+ */
+static bool is_of_time(const struct nb_failure *f) {
+        return f->code == NB_TLS_EXPIRED ||
+               (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
+}
+
+int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f) {
+        const struct nb_wall_clock clock = {
+                .now = time(NULL),
+                .has_date = join->server_date_ms > 0,
+                .behind_sec = clock_skew_sec(join),
+                .built = nb_build_time(),
+        };
+        char why[NB_WALL_CLOCK_TEXT_SIZE], detail[NB_FAILURE_DETAIL_MAX];
+
+        if (r >= 0 || !is_of_time(f) || !nb_wall_clock_is_wrong(&clock, why))
+                return r;
+        (void)snprintf(detail, sizeof(detail), "%s", f->detail);
+        nb_failure_clear(f);
+        return nb_failure_set(f, NB_CLOCK_WRONG, ETIME,
+                              "%s, so the validity of a certificate cannot be verified (%s)", why,
+                              detail);
+}

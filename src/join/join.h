@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The state of a join, which its stages (stages.h) share. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "api/api.h"
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "crypto/key.h"
+#include "crypto/request.h"
+#include "join/pending.h"
+#include "kube/csr.h"
+#include "kube/kubeconfig.h"
+#include "method/method.h"
+#include "settings/settings.h"
+
+#define NB_CA_BUNDLE_MAX (256 * 1024)
+
+struct nb_join {
+        /* Inputs, borrowed. */
+        const struct nb_settings *settings;
+        const struct nb_bootstrap *bootstrap;
+        const char *node_name;
+        bool is_name_own; /* a valid certificate for this name is on this machine: an existing Node
+                           * of this name is this machine */
+        enum nb_provider metadata; /* whose metadata supplied token or settings; or
+                                    * NB_PROVIDER_NONE */
+        int state_fd;
+        uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
+        bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
+
+        /* discover: verified. */
+        struct nb_cluster cluster;
+        struct nb_buffer ca;       /* PEM of the trusted CAs; empty: the system's CAs */
+        char endpoint[NB_URL_MAX]; /* the verified endpoint, the host of the URL, or the server of
+                                    * the document */
+        struct nb_api api;
+        time_t server_date;      /* of the last unverified answer: a hint for diagnosis only */
+        uint64_t server_date_ms; /* nb_now_ms() at that time; 0: none */
+
+        /* request */
+        struct nb_key *key;
+        char csr_name[NB_REQUEST_NAME_SIZE];
+        struct nb_csr csr;
+        bool is_csr_found;        /* it existed before */
+        bool is_previous_refused; /* the supervisor answered 401 to this node's certificate */
+
+        /* await */
+        uint64_t watch_refused_until_ms; /* nb_now_ms(); polled until then */
+        enum nb_code reported;           /* the last reason to wait that was logged */
+        struct nb_pending pending;
+        unsigned n_idle_rounds;       /* watches and polls in a row without news */
+        struct nb_buffer certificate; /* PEM chain, verified */
+
+        time_t waiting_since; /* 0: not waiting */
+};
+
+void nb_join_done(struct nb_join *join);
+
+/* The trusted CAs of a bundle. */
+struct nb_trust {
+        struct nb_buffer ca; /* PEM */
+        struct nb_ca_selection selection;
+};
+
+#define NB_TRUST_INIT \
+        { .ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX) }
+
+/* nb_bootstrap_select_ca() for this join; `malformed` or NB_CA_PIN_MISMATCH. */
+int nb_join_select_ca(const struct nb_join *join, const char *pem, size_t len,
+                      enum nb_code malformed, struct nb_trust *trust, struct nb_failure *f);
+
+/* Logs which CAs of `what` are left out, and sets the journal's field for the first trusted one. */
+void nb_join_log_selection(const struct nb_ca_selection *selection, const char *what);
+
+/*
+ * If a certificate looks expired or not yet valid while this machine's clock is wrong, replaces the
+ * failure by NB_CLOCK_WRONG. The clock is wrong if it differs from server_date, or is before the
+ * build of this program. Returns r.
+ */
+int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f);
+
+/* Adds to an NB_TOKEN_REJECTED the ID and the source of the identity. Returns r. */
+int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "join/pending.h"
+
+#define MINUTE_MS UINT64_C(60000)
+#define HOUR_MS (60 * MINUTE_MS)
+#define REMIND_LAST_MS (6 * HOUR_MS)
+#define OPENSHIFT_USER "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+
+uint64_t nb_pending_next_ms(uint64_t waited_ms) {
+        static const uint64_t distances[] = { MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS };
+
+        for (size_t i = 0; i < N_ELEMENTS(distances); i++)
+                if (waited_ms < distances[i])
+                        return distances[i];
+        return (waited_ms / REMIND_LAST_MS + 1) * REMIND_LAST_MS;
+}
+
+bool nb_pending_is_openshift(const struct nb_csr *csr) {
+        return strcmp(csr->username, OPENSHIFT_USER) == 0;
+}
+
+enum nb_pending_reason nb_pending_reason_of(int review) {
+        if (review < 0)
+                return NB_PENDING_UNKNOWN;
+        return review > 0 ? NB_PENDING_UNAPPROVED : NB_PENDING_UNBOUND;
+}
+
+const char *nb_pending_reason_name(enum nb_pending_reason reason) {
+        static const char *const names[_NB_PENDING_N] = {
+                [NB_PENDING_UNBOUND] = "NodeclientNotBound",
+                [NB_PENDING_UNAPPROVED] = "ApproverSilent",
+                [NB_PENDING_MACHINE] = "MachineMissing",
+        };
+
+        return names[reason];
+}
+
+void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
+                        enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]) {
+        const char *user = csr->username[0] ? csr->username : "this user";
+
+        ret[0] = '\0';
+        switch (reason) {
+        case NB_PENDING_UNKNOWN:
+                (void)snprintf(
+                        ret, NB_PENDING_TEXT_SIZE,
+                        "the API server does not say whether it will be approved automatically");
+                return;
+        case NB_PENDING_UNBOUND:
+                (void)snprintf(
+                        ret, NB_PENDING_TEXT_SIZE,
+                        "it will not be approved automatically: '%.80s'%s%.80s may not create "
+                        "certificatesigningrequests/nodeclient",
+                        user, csr->groups[0] ? " of " : "", csr->groups);
+                return;
+        case NB_PENDING_UNAPPROVED:
+                (void)snprintf(
+                        ret, NB_PENDING_TEXT_SIZE,
+                        "'%.80s' is allowed automatic approval, but no approver has approved "
+                        "it",
+                        user);
+                return;
+        case NB_PENDING_MACHINE:
+                (void)snprintf(ret, NB_PENDING_TEXT_SIZE,
+                               "OpenShift approves it when there is a Machine whose InternalDNS is "
+                               "'%.80s' and that has no Node yet (`oc get machines -A`)",
+                               node_name);
+                return;
+        case NB_PENDING_UNASKED:
+        case _NB_PENDING_N:
+        default:
+                return;
+        }
+}
+
+static enum nb_code code_of(enum nb_pending_reason reason) {
+        if (reason == NB_PENDING_UNBOUND)
+                return NB_CSR_PENDING_UNBOUND;
+        return reason == NB_PENDING_UNAPPROVED || reason == NB_PENDING_MACHINE
+                       ? NB_CSR_PENDING_UNAPPROVED
+                       : NB_CSR_PENDING;
+}
+
+static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
+        bool is_denied = csr->state == NB_CSR_STATE_DENIED;
+        const char *verb = is_denied ? "was denied" : "failed";
+        enum nb_code code = is_denied ? NB_CSR_DENIED : NB_CSR_FAILED;
+
+        if (!csr->reason[0] && !csr->message[0])
+                return nb_failure_set(f, code, EACCES, "the CSR '%s' %s without a reason",
+                                      csr->name, verb);
+        return nb_failure_set(f, code, EACCES, "the CSR '%s' %s, reason '%s', message '%s'",
+                              csr->name, verb, csr->reason, csr->message);
+}
+
+int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
+                        enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
+        char duration[NB_DURATION_SIZE] = "", why[NB_PENDING_TEXT_SIZE];
+        const char *since = "";
+
+        if (waited_ms != NB_PENDING_NO_TIME) {
+                nb_duration_format(waited_ms, duration);
+                since = " for ";
+        }
+        if (csr->state == NB_CSR_STATE_DENIED || csr->state == NB_CSR_STATE_FAILED)
+                return describe_refused(csr, f);
+        if (csr->state == NB_CSR_STATE_APPROVED)
+                return nb_failure_set(
+                        f, NB_CSR_NOT_ISSUED, ETIMEDOUT,
+                        "the CSR '%s' is approved, but no certificate was issued yet%s%s%s",
+                        csr->name, since[0] ? "," : "", since, duration);
+        nb_pending_explain(csr, node_name, reason, why);
+        return nb_failure_set(
+                f, code_of(reason), ETIMEDOUT,
+                "the CSR is waiting for approval%s%s (`kubectl certificate approve %s`)%s%s", since,
+                duration, csr->name, why[0] ? ": " : "", why);
+}

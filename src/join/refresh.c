@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/cluster_calls.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "crypto/certificate.h"
+#include "join/refresh.h"
+#include "join/retry.h"
+#include "join/stages.h"
+
+/* An empty CA file would mean the system's CAs. */
+static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+
+        return nb_ca_renew(present->ca, present->ca_len, present->ca, present->ca_len,
+                           NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
+}
+
+static int fetch(const struct nb_cluster *cluster, const char *ca, size_t ca_len,
+                 uint64_t deadline_ms, struct nb_cluster_info *ret_info, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        int r;
+
+        r = nb_api_init(&api, cluster, ca, ca_len, NULL, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        return nb_cluster_info_fetch_verified(&api, "", deadline_ms, ret_info, f);
+}
+
+/* A cluster may hide cluster-info from clients without credentials. */
+static int fetch_present(const struct nb_cluster *present, uint64_t deadline_ms,
+                         struct nb_cluster_info *ret_info, struct nb_failure *f) {
+        int r = fetch(present, present->ca, present->ca_len, deadline_ms, ret_info, f);
+
+        if (r < 0 && (f->code == NB_CLUSTER_INFO_REFUSED || f->code == NB_CLUSTER_INFO_MISSING ||
+                      f->http_status == 404))
+                f->code = NB_REFRESH_NOT_SHOWN;
+        return r;
+}
+
+/* TLS proves that the server has a certificate of the CA; equal cluster-info, that it is of this
+ * cluster and not of another one with the same CA. */
+static int verify_newer(const struct nb_cluster *newer, const struct nb_buffer *ca,
+                        const struct nb_cluster_info *expected, uint64_t deadline_ms,
+                        struct nb_failure *f) {
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        char server[NB_URL_MAX];
+        int r;
+
+        r = fetch(newer, ca->data, ca->len, deadline_ms, &info, f);
+        if (r < 0)
+                return r;
+        if (info.kubeconfig_len == expected->kubeconfig_len &&
+            !memcmp(info.kubeconfig, expected->kubeconfig, info.kubeconfig_len))
+                return 0;
+        nb_url_format(&newer->server, server);
+        return nb_failure_set(f, NB_REFRESH_UNPROVEN, EKEYREJECTED,
+                              "cluster-info names the server '%s', whose own cluster-info differs",
+                              server);
+}
+
+static bool has_same_transport(const struct nb_cluster *a, const struct nb_cluster *b) {
+        return nb_url_is_equal(&a->server, &b->server) &&
+               !strcmp(a->tls_server_name, b->tls_server_name) &&
+               !strcmp(a->proxy_url, b->proxy_url);
+}
+
+struct refresh {
+        const struct nb_cluster *present;
+        uint64_t deadline_ms;
+        struct nb_cluster *ret_newer;
+};
+
+static int attempt_refresh(void *userdata, struct nb_failure *f) {
+        const struct refresh *refresh = userdata;
+        const struct nb_cluster *present = refresh->present;
+        uint64_t deadline_ms = refresh->deadline_ms;
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        int r;
+
+        r = fetch_present(present, deadline_ms, &info, f);
+        if (r >= 0)
+                r = nb_cluster_info_parse_cluster(&info, &newer, f);
+        if (r >= 0)
+                r = nb_ca_renew(present->ca, present->ca_len, newer.ca, newer.ca_len,
+                                NB_REFRESH_UNPROVEN, NB_REFRESH_UNPROVEN, &ca, NULL, f);
+        if (r < 0)
+                return r;
+        nb_cluster_inherit_transport(present, &newer);
+        if (r == 0 && has_same_transport(present, &newer))
+                return 0;
+        r = verify_newer(&newer, &ca, &info, deadline_ms, f);
+        if (r < 0)
+                return r;
+        nb_cluster_done(&newer);
+        newer.ca_len = ca.len;
+        newer.ca = TAKE(ca.data);
+        *refresh->ret_newer = TAKE(newer);
+        return 1;
+}
+
+static void report_wait(_unused_ void *userdata, const struct nb_failure *f, bool is_new) {
+        nb_log_status("Waiting to ask again: %s", f->detail);
+        if (is_new)
+                nb_log(LOG_WARNING, NB_NONE, "asking again: %s", f->detail);
+}
+
+int nb_refresh_run(const struct nb_cluster *present, uint64_t deadline_ms,
+                   struct nb_cluster *ret_newer, struct nb_failure *f) {
+        struct refresh refresh = { present, deadline_ms, ret_newer };
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, deadline_ms },
+                                      .attempt = attempt_refresh,
+                                      .report = report_wait,
+                                      .userdata = &refresh };
+        int r;
+
+        r = verify_present(present, f);
+        if (r < 0)
+                return r;
+        r = nb_retry_run(&loop, f);
+        /* The texts of codes of class "wait" are about a join, so use one for the refresh. TLS
+         * failures keep their own remedy. */
+        if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
+            !nb_http_is_untrusted(f->code))
+                f->code = NB_REFRESH_UNFINISHED;
+        return r;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a join reports while it runs: to STATUS= always, and to the journal when it is new. */
+
+#include "join/join.h"
+#include "net/http.h"
+
+/* *waiting_since is 0 at first. */
+void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new);
+
+/* The wait for join->csr. */
+void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
+
+/* Adds to the last failure after how long, and by which limit, the join gave up: otherwise it would
+ * read like the first attempt. */
+void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f);
+
+/* How long a connection took. For one that served its purpose, or that the join ends with. */
+void nb_report_connection(const struct nb_http_connection *connection, const char *endpoint);
+
+/* The same for the newest one since the last call, if any. */
+void nb_report_new_connection(const struct nb_api *api);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "api/cluster_calls.h"
+#include "api/csr_calls.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "join/stages.h"
+
+/*
+ * Two machines with one name would overwrite each other's Node with certificates that are equally
+ * valid. A bootstrap token may read nodes (ClusterRole kubeadm:get-nodes); an identity that may not
+ * joins without this check.
+ */
+int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
+        struct nb_node_object node = { 0 };
+        long status = 0;
+        int r;
+
+        if (join->settings->allow_existing || join->is_name_own)
+                return 0;
+        r = nb_node_read(&join->api, join->node_name, join->deadline_ms, &node, &status, f);
+        if (r == -EACCES && f->code == NB_NONE) {
+                nb_log(LOG_DEBUG, NB_NONE,
+                       "cannot tell whether there is a Node '%s' already: %s answers %ld",
+                       join->node_name, join->api.name, status);
+                return 0;
+        }
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        if (r == 0 || !node.is_ready)
+                return 0;
+        return nb_failure_set(f, NB_NODE_NAME_TAKEN, EEXIST,
+                              "the cluster already has a Node '%s', and it is Ready%s%s%s%s",
+                              node.name, node.ready_since[0] ? " since " : "", node.ready_since,
+                              node.address[0] ? ", at the address " : "", node.address);
+}
+
+/* A 409: either an earlier attempt succeeded and its answer was lost, or somebody else used the
+ * name. */
+static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
+                        struct nb_failure *f) {
+        const char *other = NULL;
+        int r;
+
+        r = csr->request
+                    ? nb_request_verify(csr->request, csr->request_len, join->key, join->node_name)
+                    : -EINVAL;
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r == -EKEYREJECTED)
+                other = "another key";
+        else if (r == -EPERM)
+                other = "another subject";
+        else if (r < 0)
+                other = "an invalid request";
+        else if (strcmp(csr->signer_name, NB_CSR_SIGNER) != 0)
+                other = "another signer";
+        if (other)
+                return nb_failure_set(f, NB_CSR_CONFLICT, EEXIST,
+                                      "the CSR '%s' already exists, with %s", join->csr_name,
+                                      other);
+        return 0;
+}
+
+static int submit(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
+        _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
+        int r;
+
+        r = nb_request_create(join->key, join->node_name, &request);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
+        r = nb_csr_submit(&join->api, join->csr_name,
+                          &(struct nb_csr_request){ request.data, request.len,
+                                                    join->settings->csr_expiration_seconds },
+                          join->deadline_ms, &csr, f);
+        if (r < 0)
+                return nb_join_name_identity(&join->bootstrap->identity,
+                                             nb_join_map_clock_skew(join, r, f), f);
+        if (strcmp(csr.name, join->csr_name) != 0)
+                return nb_failure_set(
+                        f, NB_ANSWER_MALFORMED, EBADMSG,
+                        "submitting the CSR to %s: expected the CSR '%s' in the answer, found '%s'",
+                        join->api.name, join->csr_name, csr.name);
+        join->is_csr_found = r == 1;
+        if (join->is_csr_found) {
+                r = verify_found(join, &csr, f);
+                if (r < 0)
+                        return r;
+        }
+        nb_log_field(NB_FIELD_USER, "%s", csr.username);
+        nb_csr_done(&join->csr);
+        join->csr = TAKE(csr);
+        return 0;
+}
+
+int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
+        int r;
+
+        r = nb_pending_key_load(join, f);
+        if (r < 0)
+                return r;
+        r = nb_request_name(join->key, join->node_name, join->csr_name);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the name of the CSR cannot be computed");
+        nb_log_field(NB_FIELD_CSR, "%s", join->csr_name);
+        return submit(join, f);
+}

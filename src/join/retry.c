@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "join/retry.h"
+#include "net/http.h"
+
+static const struct policy {
+        uint32_t first_ms, cap_ms; /* the delay doubles from one to the other */
+        bool is_early;             /* ends at once if the next attempt would miss the deadline */
+} policies[_NB_RETRY_N] = {
+        [NB_RETRY_STAGE] = { 200, 5000, false }, /* notices within seconds that a server is up */
+        [NB_RETRY_RESUBMIT] = { 500, 60000, false }, [NB_RETRY_POLL] = { 500, 15000, false },
+        [NB_RETRY_ACCESS] = { 1000, 1000, true },    [NB_RETRY_REFRESH] = { 1000, 60000, true },
+};
+
+static uint64_t delay_ms(enum nb_retry_policy policy, unsigned attempt, uint32_t random) {
+        return nb_backoff_ms(attempt, policies[policy].first_ms, policies[policy].cap_ms, random);
+}
+
+/* Until when a failure of this class may be repeated. */
+static uint64_t end_of_patience(struct nb_retry *retry, enum nb_class class, uint64_t now_ms) {
+        if (class != NB_CLASS_CONFIRM) {
+                retry->confirm_until_ms = 0;
+                return retry->deadline_ms;
+        }
+        if (retry->confirm_until_ms == 0)
+                retry->confirm_until_ms = now_ms + NB_RETRY_CONFIRM_MS;
+        return retry->confirm_until_ms < retry->deadline_ms ? retry->confirm_until_ms
+                                                            : retry->deadline_ms;
+}
+
+bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t now_ms,
+                   uint32_t random) {
+        enum nb_class class = nb_failure_class(f);
+        uint64_t end, delay;
+
+        if (now_ms > retry->due_ms + NB_RETRY_QUIET_MS) {
+                retry->confirm_until_ms = 0;
+                memset(retry->is_known, 0, sizeof(retry->is_known));
+        }
+        retry->is_new = !retry->is_known[f->code];
+        retry->is_known[f->code] = true;
+        end = end_of_patience(retry, class, now_ms);
+        if (class == NB_CLASS_FATAL || class == NB_CLASS_EVENT || now_ms >= end)
+                return false;
+        delay = delay_ms(retry->policy, retry->attempts++, random);
+        if (delay < f->retry_after_ms)
+                delay = f->retry_after_ms;
+        retry->due_ms = end - now_ms < delay ? end : now_ms + delay;
+        return true;
+}
+
+void nb_retry_last_word(const struct nb_failure *before, struct nb_failure *f) {
+        if (before->code != NB_NONE && f->errnum == NB_HTTP_CUT_SHORT)
+                *f = *before;
+}
+
+int nb_retry_wait(enum nb_retry_policy policy, unsigned n, uint64_t deadline_ms) {
+        uint64_t now = nb_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
+        uint64_t delay = n == 0 ? 0 : delay_ms(policy, n - 1, nb_random());
+        int r;
+
+        r = nb_stop_wait(delay < left ? delay : left);
+        return r < 0 ? r : delay >= left;
+}
+
+/* 0: try again now; otherwise what the loop ends with. */
+static int wait_for_next(struct nb_retry_loop *loop, int r, struct nb_failure *f) {
+        struct nb_retry *retry = &loop->retry;
+        uint64_t now = nb_now_ms();
+        bool is_last;
+
+        if (!nb_retry_next(retry, f, now, nb_random()))
+                return r;
+        is_last = retry->due_ms >= retry->deadline_ms;
+        if (is_last && policies[retry->policy].is_early)
+                return r;
+        nb_log_field(NB_FIELD_ATTEMPT, "%u", retry->attempts);
+        if (loop->report)
+                loop->report(loop->userdata, f, retry->is_new);
+        if (nb_stop_wait(retry->due_ms > now ? retry->due_ms - now : 0) < 0) {
+                nb_failure_clear(f);
+                return -ECANCELED;
+        }
+        /* An attempt without time would only replace this failure by a timeout. */
+        if (is_last)
+                return r;
+        nb_failure_clear(f);
+        return 0;
+}
+
+int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f) {
+        for (;;) {
+                int r = loop->attempt(loop->userdata, f);
+
+                if (r >= 0 || (r == -ECANCELED && f->code == NB_NONE))
+                        return r;
+                if (loop->is_rehearsal && nb_failure_info(f->code)->class != NB_CLASS_WAIT)
+                        return r;
+                nb_retry_last_word(&loop->before, f);
+                loop->before = *f;
+                r = wait_for_next(loop, r, f);
+                if (r < 0)
+                        return r;
+        }
+}

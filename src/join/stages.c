@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "join/report.h"
+#include "join/retry.h"
+#include "join/stages.h"
+
+int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
+        static int (*const discover[_NB_METHOD_N])(struct nb_join * join, struct nb_failure * f) = {
+#define NB_METHOD(ID, method, discover) [NB_METHOD_##ID] = nb_discover_##discover,
+#include "method/methods.def"
+#undef NB_METHOD
+        };
+
+        return discover[join->bootstrap->method](join, f);
+}
+
+static int connect_api(struct nb_join *join, struct nb_failure *f) {
+        int r;
+
+        r = nb_api_init(&join->api, &join->cluster, join->ca.data, join->ca.len,
+                        &join->bootstrap->identity, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
+        return 0;
+}
+
+/* What a stage needs of a join. */
+enum {
+        CSR = 1 << 0,
+        SUPERVISOR = 1 << 1,
+        CONFIG = 1 << 2,
+};
+
+static const struct stage {
+        const char *name;
+        const char *begun; /* for STATUS=; NULL: it takes no time */
+        const char *done;  /* for the entry when it is done; NULL: none */
+        int (*run)(struct nb_join *join, struct nb_failure *f);
+        unsigned needs;
+} stages[] = {
+        { "discover", "Looking for the cluster", "", nb_stage_discover, 0 },
+        { "connect", NULL, NULL, connect_api, 0 },
+        { "node", "Checking that no other node has this name", NULL, nb_stage_node, CSR },
+        { "request", "Requesting a certificate", "CSR submitted", nb_stage_request, CSR },
+        { "await", "Waiting for the certificate", "certificate issued and verified", nb_stage_await,
+          CSR },
+        { "request", "Requesting a certificate from the supervisor",
+          "certificate issued by the supervisor and verified", nb_stage_request_supervisor,
+          SUPERVISOR },
+        { "configure", "Reading kubelet's configuration from the cluster",
+          "kubelet's configuration read", nb_stage_configure, CONFIG },
+        { "hand-over", NULL, "handoff written for the installer", nb_stage_hand_over, 0 },
+};
+
+/* With several endpoints, discovery repeats each separately, and its failure is final. */
+static bool is_repeated(const struct nb_join *join, const struct stage *stage) {
+        return stage->run != nb_stage_discover || nb_bootstrap_origin(join->bootstrap);
+}
+
+static void log_done(const struct stage *stage, uint64_t duration_usec, struct nb_join *join) {
+        const char *done = stage->done;
+
+        join->waiting_since = 0;
+        nb_report_new_connection(&join->api);
+        if (!done)
+                return;
+        if (stage->run == nb_stage_discover)
+                done = nb_method(join->bootstrap->method)->verified;
+        nb_log_field(NB_FIELD_DURATION_USEC, "%" PRIu64, duration_usec);
+        nb_log(LOG_INFO, NB_STAGE_DONE, "%s: %s, after %" PRIu64 " ms", stage->name, done,
+               duration_usec / 1000);
+        nb_log_field(NB_FIELD_DURATION_USEC, NULL);
+        nb_log_field(NB_FIELD_ATTEMPT, NULL);
+}
+
+struct attempt {
+        struct nb_join *join;
+        const struct stage *stage;
+};
+
+static int attempt_stage(void *userdata, struct nb_failure *f) {
+        const struct attempt *attempt = userdata;
+
+        return attempt->stage->run(attempt->join, f);
+}
+
+static void report_wait(void *userdata, const struct nb_failure *f, bool is_new) {
+        const struct attempt *attempt = userdata;
+
+        nb_report_wait(&attempt->join->waiting_since, f, is_new);
+}
+
+/* `before`: what to report if the deadline cuts the first attempt short. */
+static int run_stage(struct nb_join *join, const struct stage *stage,
+                     const struct nb_failure *before, struct nb_failure *f) {
+        struct attempt attempt = { join, stage };
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, join->deadline_ms },
+                                      .attempt = attempt_stage,
+                                      .report = report_wait,
+                                      .userdata = &attempt,
+                                      .before = *before };
+        uint64_t begin_usec = nb_now_usec();
+        int r;
+
+        nb_log_field(NB_FIELD_STAGE, "%s", stage->name);
+        if (stage->begun)
+                nb_log_status("%s", stage->begun);
+        r = is_repeated(join, stage) ? nb_retry_run(&loop, f) : stage->run(join, f);
+        if (r == 0)
+                log_done(stage, nb_now_usec() - begin_usec, join);
+        return r;
+}
+
+static int removed_each_time(const struct nb_join *join, struct nb_failure *f) {
+        return nb_failure_set(f, NB_CSR_PENDING, ETIMEDOUT,
+                              "the CSR '%s' was deleted each time before it was issued",
+                              join->csr_name);
+}
+
+static int run_stages(struct nb_join *join, struct nb_failure *f) {
+        unsigned has = (join->bootstrap->issuer == NB_ISSUER_CSR ? CSR : SUPERVISOR) |
+                       (join->settings->is_config_from_cluster ? CONFIG : 0U);
+        struct nb_failure before = { 0 };
+        unsigned n_removed = 0;
+        size_t i = 0;
+
+        while (i < N_ELEMENTS(stages)) {
+                const struct stage *stage = &stages[i++];
+                int r;
+
+                if (stage->needs & ~has)
+                        continue;
+                r = run_stage(join, stage, &before, f);
+                nb_failure_clear(&before);
+                if (r < 0)
+                        return r;
+                if (r != NB_STAGE_REQUEST)
+                        continue;
+                (void)removed_each_time(join, &before);
+                /* Back off, so that repeated deletion cannot cause a flood of requests. */
+                r = nb_retry_wait(NB_RETRY_RESUBMIT, ++n_removed, join->deadline_ms);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        return removed_each_time(join, f);
+                for (i = 0; stages[i].run != nb_stage_request; i++)
+                        ;
+        }
+        return 0;
+}
+
+static void add_patience(const struct nb_join *join, struct nb_failure *f) {
+        enum nb_class class = nb_failure_class(f);
+
+        if (class != NB_CLASS_CONFIRM && class != NB_CLASS_WAIT)
+                return;
+        if (nb_now_ms() >= join->deadline_ms)
+                nb_report_given_up(join->settings->timeout_ms, "timeout", f);
+        else if (class == NB_CLASS_CONFIRM)
+                nb_report_given_up(NB_RETRY_CONFIRM_MS, NULL, f);
+}
+
+int nb_join_run(struct nb_join *join, struct nb_failure *f) {
+        int r;
+
+        r = run_stages(join, f);
+        if (r >= 0)
+                return 0;
+        nb_report_new_connection(&join->api);
+        if (f->code != NB_NONE)
+                add_patience(join, f);
+        return r;
+}

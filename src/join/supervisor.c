@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "api/k3s_calls.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/sources.h"
+#include "crypto/certificate.h"
+#include "join/report.h"
+#include "join/stages.h"
+
+/* It is sent in a header: a newline in it would start another header. */
+static int verify_password(const struct nb_secret *password, struct nb_failure *f) {
+        if (password->len == 0)
+                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
+                                      "there is no node password in '" NB_NODE_PASSWORD_FILE "'");
+        for (const char *at = password->data; *at; at++)
+                if (*at <= ' ' || *at > '~')
+                        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, EINVAL,
+                                              "'" NB_NODE_PASSWORD_FILE
+                                              "' is not one word of printable characters");
+        return 0;
+}
+
+/* The supervisor answers 400 to a certificate for another name. */
+static bool can_present_previous(const struct nb_join *join) {
+        const struct nb_identity *previous = &join->bootstrap->previous;
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+
+        if (previous->kind != NB_IDENTITY_CERTIFICATE || join->is_previous_refused)
+                return false;
+        return nb_certificates_parse(previous->certificate, previous->certificate_len, true,
+                                     &chain) >= 0 &&
+               nb_certificate_verify_identity(chain, join->node_name) >= 0;
+}
+
+/* A connection for each identity: a client certificate belongs to its connection, and would be
+ * presented with the token, too. */
+static int ask_as(const struct nb_join *join, const struct nb_identity *identity,
+                  const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_cluster supervisor = { 0 };
+        struct nb_k3s_request request = {
+                .endpoint = &supervisor.server,
+                .node_name = join->node_name,
+                .node_password = join->bootstrap->node_password.data,
+                .csr = csr,
+        };
+        int r;
+
+        r = nb_endpoint_parse(join->endpoint, strlen(join->endpoint), &supervisor.server);
+        assert(r >= 0);
+        r = nb_api_init(&api, &supervisor, join->ca.data, join->ca.len, identity, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_k3s_verify_version(&api, join->deadline_ms, f);
+        if (r < 0)
+                return r;
+        r = nb_join_map_clock_skew(join, nb_k3s_sign(&api, &request, join->deadline_ms, ret_pem, f),
+                                   f);
+        if (r >= 0)
+                nb_report_new_connection(&api);
+        return nb_join_name_identity(identity, r, f);
+}
+
+static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buffer *ret_pem,
+               struct nb_failure *f) {
+        int r;
+
+        if (!can_present_previous(join))
+                return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
+        r = ask_as(join, &join->bootstrap->previous, csr, ret_pem, f);
+        if (r >= 0 || f->http_status != 401 || join->bootstrap->identity.kind == NB_IDENTITY_NONE)
+                return r;
+        nb_log(LOG_NOTICE, NB_PREVIOUS_REFUSED, "%s; using the token instead", f->detail);
+        nb_failure_clear(f);
+        join->is_previous_refused = true;
+        return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
+}
+
+/* Old servers do not sign CSRs, but answer with a key that all nodes share. */
+static int verify_no_key(const struct nb_buffer *pem, struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *mixed = NULL;
+
+        if (nb_certificates_parse(pem->data ? pem->data : "", pem->len, false, &chain) >= 0 ||
+            nb_certificates_parse(pem->data ? pem->data : "", pem->len, true, &mixed) < 0)
+                return 0;
+        return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
+                              "the supervisor sent more than certificates; a supervisor that is "
+                              "too old to sign a request also sends a private key");
+}
+
+static int take_certificate(struct nb_join *join, const struct nb_buffer *pem,
+                            struct nb_failure *f) {
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        r = verify_no_key(pem, f);
+        if (r >= 0)
+                r = nb_join_take_issued(join, pem->data ? pem->data : "", pem->len, f);
+        if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
+                (void)nb_pending_key_drop(join, &ignored);
+        return r;
+}
+
+int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX),
+                                                   pem = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
+        int r;
+
+        r = verify_password(&join->bootstrap->node_password, f);
+        if (r < 0)
+                return r;
+        r = nb_pending_key_load(join, f);
+        if (r < 0)
+                return r;
+        r = nb_request_create_der(join->key, join->node_name, &csr);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
+        r = ask(join, &csr, &pem, f);
+        return r < 0 ? r : take_certificate(join, &pem, f);
+}

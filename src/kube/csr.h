@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* CertificateSigningRequest (certificates.k8s.io/v1) and its watch events: bytes to structs and
+ * back. A reason or message that is too long is cut; any other string is refused. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "kube/object.h"
+
+#define NB_CSR_NAME_MAX 253
+#define NB_CSR_OBJECT_MAX (256 * 1024)
+#define NB_CSR_SIGNER "kubernetes.io/kube-apiserver-client-kubelet"
+
+enum nb_csr_state {
+        NB_CSR_STATE_PENDING,
+        NB_CSR_STATE_APPROVED, /* with or without certificate */
+        NB_CSR_STATE_DENIED,   /* overrides Approved */
+        NB_CSR_STATE_FAILED,   /* overrides Approved */
+};
+
+struct nb_csr {
+        char name[NB_CSR_NAME_MAX + 1];
+        char uid[64];
+        char resource_version[64];
+        char signer_name[NB_CSR_NAME_MAX + 1];
+        char username[128]; /* who submitted it, as the API server knows them; printable, one line;
+                               "" when absent */
+        char groups[192];   /* theirs, but for system:authenticated: "a, b", those that fit */
+        enum nb_csr_state state;
+        char reason[128]; /* of the condition that decided; printable, one line */
+        char message[256];
+        char *request; /* spec.request decoded: PEM, NUL-terminated; NULL when absent */
+        size_t request_len;
+        char *certificate; /* status.certificate decoded: PEM, NUL-terminated; NULL while there is
+                              none */
+        size_t certificate_len;
+};
+
+enum nb_csr_event_type {
+        NB_CSR_EVENT_ADDED,
+        NB_CSR_EVENT_MODIFIED,
+        NB_CSR_EVENT_DELETED,
+        NB_CSR_EVENT_BOOKMARK, /* csr.resource_version alone is set */
+        NB_CSR_EVENT_ERROR,    /* status is set */
+};
+
+struct nb_csr_event {
+        enum nb_csr_event_type type;
+        struct nb_csr csr;
+        struct nb_status status;
+};
+
+struct nb_csr_request {
+        const char *pem;
+        size_t len;
+        uint32_t expiration_seconds; /* 0: as the signer likes */
+};
+
+/* The object to create, with the usages digital signature, key encipherment and client auth, which
+ * every version of the signer accepts. */
+int nb_csr_format(const char *name, const struct nb_csr_request *request, struct nb_buffer *ret);
+
+/* NB_ANSWER_MALFORMED names the path that is not as expected. */
+int nb_csr_parse(const char *text, size_t len, struct nb_csr *ret_csr, struct nb_failure *f);
+int nb_csr_event_parse(const char *text, size_t len, struct nb_csr_event *ret_event,
+                       struct nb_failure *f);
+
+void nb_csr_done(struct nb_csr *csr);
+void nb_csr_event_done(struct nb_csr_event *event);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The credential of a machine that is not a node yet, for every join method. Only api/api.c, which
+ * sends it, distinguishes the kinds. */
+
+#include <stddef.h>
+
+#include "base/secret.h"
+#include "kube/token.h"
+
+#define NB_IDENTITY_SOURCE_MAX 127
+
+enum nb_identity_kind {
+        NB_IDENTITY_NONE,
+        NB_IDENTITY_TOKEN, /* a bearer token: a bootstrap token, a service account's, any other */
+        NB_IDENTITY_PASSWORD,    /* user and password, for a k3s supervisor alone */
+        NB_IDENTITY_CERTIFICATE, /* a client certificate */
+};
+
+struct nb_identity {
+        enum nb_identity_kind kind;
+        struct nb_secret secret; /* the token; "user:password"; or the private key in PEM */
+        char *certificate;       /* PEM chain, leaf first, or NULL */
+        size_t certificate_len;
+        char token_id[NB_TOKEN_ID_LEN + 1];      /* of a bootstrap token; otherwise "" */
+        char source[NB_IDENTITY_SOURCE_MAX + 1]; /* "credential 'node-bootstrap.token'" */
+};
+
+#define NB_IDENTITY_INIT \
+        { .secret = NB_SECRET_INIT }
+
+/* Copies a bearer token, and the ID of a bootstrap token. 0 or -ENOMEM. */
+int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, size_t len,
+                          const char *source);
+
+void nb_identity_done(struct nb_identity *identity);

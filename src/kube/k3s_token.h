@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Token of k3s and RKE2 (k3s pkg/clientaccess/token.go): `K10<64 hex>::<id>.<secret>` and `K10<64
+ * hex>::<user>:<password>`; without the hash `K10::<id>.<secret>`, `K10::<user>:<password>`. At
+ * most one newline after it. No message quotes a rejected token. A bare password, which
+ * k3s accepts too, is refused: it looks like a damaged token.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kube/identity.h"
+
+#define NB_K3S_HASH_SIZE 32   /* SHA-256 */
+#define NB_K3S_TOKEN_MAX 1024 /* bytes; real ones have some hundred */
+
+struct nb_k3s_token {
+        bool has_hash;
+        uint8_t hash[NB_K3S_HASH_SIZE]; /* of /cacerts: see crypto/certificate.h */
+        struct nb_identity identity;    /* NB_IDENTITY_TOKEN; or NB_IDENTITY_PASSWORD of the user
+                                           "node", as in k3s' agent */
+};
+
+/* Tells the two kinds of token in the credential node-bootstrap.token apart. */
+bool nb_k3s_token_looks_like(const char *data, size_t len);
+
+/* 0; -EINVAL when it is not of the form; -ENOMEM. */
+int nb_k3s_token_parse(const char *data, size_t len, const char *source,
+                       struct nb_k3s_token *ret_token);
+
+/* As nb_token_find_flaw(), for whichever kind of token it looks like. */
+void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
+
+void nb_k3s_token_done(struct nb_k3s_token *token);

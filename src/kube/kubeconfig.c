@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/encoding.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "kube/kubeconfig.h"
+
+#define DATA_MAX (256 * 1024)  /* bytes that one *-data field decodes to */
+#define BEARER_MAX (16 * 1024) /* bytes of a token; a service account's has about a thousand */
+
+const struct nb_kubeconfig_policy nb_kubeconfig_cluster_info = {
+        .unacceptable = NB_CLUSTER_INFO_UNACCEPTABLE,
+        .users = NB_KUBECONFIG_USERS_NONE,
+        .ca = NB_KUBECONFIG_CA_REQUIRED,
+        .needs_kind = true,
+};
+const struct nb_kubeconfig_policy nb_kubeconfig_discovery_file = {
+        .unacceptable = NB_DISCOVERY_FILE_UNACCEPTABLE,
+        .unreadable = NB_DISCOVERY_FILE_UNREADABLE,
+};
+const struct nb_kubeconfig_policy nb_kubeconfig_discovery_url = {
+        .unacceptable = NB_ANSWER_MALFORMED,
+};
+const struct nb_kubeconfig_policy nb_kubeconfig_bootstrap = {
+        .unacceptable = NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE,
+        .unreadable = NB_BOOTSTRAP_KUBECONFIG_UNREADABLE,
+        .users = NB_KUBECONFIG_USERS_CURRENT,
+};
+static const struct nb_kubeconfig_policy client_policy = {
+        .unacceptable = NB_TARGET_NOT_KUBECONFIG,
+        .needs_kind = true,
+};
+
+struct reading {
+        const struct nb_kubeconfig_policy *policy;
+        const struct nb_kubeconfig_input *input;
+        const struct nb_yaml_node *root;
+        struct nb_failure *f;
+};
+
+/* A mapping with the fields of a cluster, context or user. */
+struct entry {
+        char path[48]; /* "users[1].user" */
+        const struct nb_yaml_node *fields;
+};
+
+/* `entry` NULL: `key` is the whole path. */
+static int refuse(const struct reading *reading, const struct entry *entry, const char *key,
+                  const char *expected, const char *found) {
+        return nb_failure_set(reading->f, reading->policy->unacceptable, 0,
+                              "%s: %s%s%s: expected %s, found %s", reading->input->origin,
+                              entry ? entry->path : "", entry ? "." : "", key, expected, found);
+}
+
+/* A key may be a misplaced token. */
+static const char *printable_key(const struct nb_yaml_node *node) {
+        return nb_text_contains_token(node->key) ? "a key" : node->key;
+}
+
+static bool is_empty(const struct nb_yaml_node *node) {
+        if (nb_yaml_is_null(node))
+                return true;
+        return node->type == NB_YAML_SCALAR ? node->value_len == 0 : !node->first;
+}
+
+/* NULL if it is missing, empty or no scalar. */
+static const char *find_text(const struct nb_yaml_node *mapping, const char *key) {
+        const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
+
+        return !is_empty(node) && node->type == NB_YAML_SCALAR ? node->value : NULL;
+}
+
+/* --- The document --- */
+
+static int open_document(struct reading *reading, struct nb_yaml_node **ret_document) {
+        const struct nb_kubeconfig_input *input = reading->input;
+        enum nb_code code = reading->policy->unacceptable;
+        const char *kind, *version;
+        int r;
+
+        if (input->len > NB_KUBECONFIG_MAX)
+                return nb_failure_set(reading->f, code, 0,
+                                      "%s: expected at most %d bytes, found %zu", input->origin,
+                                      NB_KUBECONFIG_MAX, input->len);
+        r = nb_yaml_parse(input->origin, input->text, input->len, code, ret_document, reading->f);
+        if (r < 0)
+                return r;
+        reading->root = *ret_document;
+        kind = find_text(reading->root, "kind");
+        version = find_text(reading->root, "apiVersion");
+        if (reading->root && reading->root->type == NB_YAML_MAPPING &&
+            (kind ? strcmp(kind, "Config") == 0 : !reading->policy->needs_kind) &&
+            (!version || strcmp(version, "v1") == 0))
+                return 0;
+        return nb_failure_set(reading->f, code, 0,
+                              "%s: expected a kubeconfig (kind: Config, apiVersion: v1), found "
+                              "kind '%.64s', apiVersion '%.64s'",
+                              input->origin, kind && !nb_text_contains_token(kind) ? kind : "",
+                              version && !nb_text_contains_token(version) ? version : "");
+}
+
+/* Finds the entry of this name, or the only one if `name` is NULL. `list` is the plural of the
+ * field in its entries: "users" has entries with a name and a "user". */
+static int find_entry(const struct reading *reading, const char *list, const char *name,
+                      struct entry *ret) {
+        const struct nb_yaml_node *entries = nb_yaml_get(reading->root, list), *found = NULL;
+        const char *expected = name ? "one entry that the current context names" : "one entry";
+        const char *member;
+        unsigned i = 0;
+
+        if (!is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
+                return refuse(reading, NULL, list, "a list", nb_yaml_type_name(entries));
+        for (const struct nb_yaml_node *entry = entries ? entries->first : NULL; entry;
+             entry = entry->next, i++) {
+                const char *entry_name = find_text(entry, "name");
+
+                if (name && (!entry_name || strcmp(entry_name, name) != 0))
+                        continue;
+                if (found)
+                        return refuse(reading, NULL, list, expected, "several");
+                found = entry;
+                (void)snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
+                               (int)strlen(list) - 1, list);
+        }
+        if (!found)
+                return refuse(reading, NULL, list, expected, "none");
+        member = strchr(ret->path, '.') + 1;
+        ret->fields = nb_yaml_get(found, member);
+        if (ret->fields && ret->fields->type == NB_YAML_MAPPING)
+                return 0;
+        return refuse(reading, NULL, ret->path, "a mapping", nb_yaml_type_name(ret->fields));
+}
+
+/* The names of the current context's cluster and user; NULL if no context is set. */
+static int find_current(const struct reading *reading, const char **ret_cluster,
+                        const char **ret_user) {
+        const char *name = find_text(reading->root, "current-context");
+        struct entry context;
+        int r;
+
+        if (!name)
+                return 0;
+        r = find_entry(reading, "contexts", name, &context);
+        if (r < 0)
+                return r;
+        *ret_cluster = find_text(context.fields, "cluster");
+        *ret_user = find_text(context.fields, "user");
+        if (*ret_cluster && *ret_user)
+                return 0;
+        return refuse(reading, NULL, context.path, "a cluster and a user", "less");
+}
+
+/* --- PEM, as data or in a file --- */
+
+/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -E2BIG, -ENOMEM. */
+static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(DATA_MAX * 4 / 3 + 4);
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(DATA_MAX);
+        int r = node->type == NB_YAML_SCALAR ? 0 : -EINVAL;
+
+        for (const char *p = node->value; r >= 0 && *p;) {
+                size_t len = strcspn(p, "\r\n");
+
+                r = nb_buffer_append(&text, p, len);
+                p += len + strspn(p + len, "\r\n");
+        }
+        if (r >= 0)
+                r = nb_base64_decode(text.data ? text.data : "", text.len, &pem);
+        if (r >= 0 && (pem.len == 0 || memchr(pem.data, '\0', pem.len)))
+                r = -EINVAL;
+        if (r >= 0)
+                r = nb_secret_init(ret, pem.len);
+        if (r >= 0)
+                r = nb_secret_append(ret, pem.data, pem.len);
+        if (text.data)
+                explicit_bzero(text.data, text.len);
+        if (pem.data)
+                explicit_bzero(pem.data, pem.len);
+        return r;
+}
+
+static int read_file(const struct reading *reading, const struct entry *entry, const char *key,
+                     struct nb_secret *ret) {
+        const struct nb_kubeconfig_input *input = reading->input;
+        const char *name = find_text(entry->fields, key);
+        char path[PATH_MAX];
+        int r;
+
+        if (!name)
+                return refuse(reading, entry, key, "a path",
+                              nb_yaml_type_name(nb_yaml_get(entry->fields, key)));
+        if (!input->read)
+                return refuse(reading, entry, key, "data instead of a file", "a path");
+        if (name[0] != '/' && !input->folder)
+                return refuse(reading, entry, key, "an absolute path", "a relative one");
+        r = name[0] == '/' ? snprintf(path, sizeof(path), "%s", name)
+                           : snprintf(path, sizeof(path), "%s/%s", input->folder, name);
+        if ((size_t)r >= sizeof(path))
+                return refuse(reading, entry, key, "a path", "one that is too long");
+        r = input->read(input->userdata, path, ret);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(reading->f);
+        if (r < 0)
+                return nb_failure_set(reading->f, reading->policy->unreadable, r,
+                                      r == -EBADF ? "%s: %s.%s: '%.128s' is not a regular file"
+                                                  : "%s: %s.%s: cannot read '%.128s': %m",
+                                      input->origin, entry->path, key, path);
+        if (ret->len > 0 && !memchr(ret->data, '\0', ret->len))
+                return 0;
+        nb_secret_done(ret);
+        return refuse(reading, entry, key, "a text file", "an empty or binary one");
+}
+
+/* 1, or 0 if there is neither data nor a path. Data wins, as in clientcmd. */
+static int take_pem(const struct reading *reading, const struct entry *entry, const char *key,
+                    struct nb_secret *ret) {
+        bool has_path = !is_empty(nb_yaml_get(entry->fields, key));
+        const struct nb_yaml_node *data;
+        char data_key[64];
+        int r;
+
+        (void)snprintf(data_key, sizeof(data_key), "%s-data", key);
+        data = nb_yaml_get(entry->fields, data_key);
+        if (is_empty(data) || (has_path && !reading->input->read)) {
+                r = has_path ? read_file(reading, entry, key, ret) : 0;
+                return r < 0 ? r : has_path;
+        }
+        r = decode_pem(data, ret);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(reading->f);
+        return r < 0 ? refuse(reading, entry, data_key, "PEM in base64", "something else") : 1;
+}
+
+/* As take_pem(), for what is not secret. */
+static int take_public_pem(const struct reading *reading, const struct entry *entry,
+                           const char *key, char **ret, size_t *ret_len) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        int r;
+
+        r = take_pem(reading, entry, key, &pem);
+        if (r <= 0)
+                return r;
+        *ret = strndup(pem.data ? pem.data : "", pem.len);
+        if (!*ret)
+                return nb_failure_set_memory(reading->f);
+        *ret_len = pem.len;
+        return 1;
+}
+
+/* --- The cluster --- */
+
+/* Copies a field that `verify` accepts; "" if it is missing. */
+static int take_text(const struct reading *reading, const struct entry *entry, const char *key,
+                     int (*verify)(const char *text), char *ret, size_t size) {
+        const struct nb_yaml_node *node = nb_yaml_get(entry->fields, key);
+
+        ret[0] = '\0';
+        if (is_empty(node))
+                return 0;
+        if (node->type != NB_YAML_SCALAR || node->value_len >= size || verify(node->value) < 0)
+                return refuse(reading, entry, key,
+                              verify == nb_proxy_url_verify
+                                      ? "http, https or socks5 with host and port, without a user"
+                                      : "a host name",
+                              nb_yaml_type_name(node));
+        memcpy(ret, node->value, node->value_len + 1);
+        return 0;
+}
+
+static int take_server(const struct reading *reading, const struct entry *entry,
+                       struct nb_url *ret) {
+        const struct nb_yaml_node *node = nb_yaml_get(entry->fields, "server");
+        char quoted[NB_TEXT_QUOTED_SIZE];
+        const char *found;
+
+        if (is_empty(node) || node->type != NB_YAML_SCALAR)
+                found = nb_yaml_type_name(node);
+        else if (nb_url_parse(node->value, node->value_len, ret) >= 0)
+                return 0;
+        else /* The part before an '@' may be a password. */
+                found = strchr(node->value, '@')
+                                ? "a URL with a user"
+                                : nb_text_quote(node->value, node->value_len, quoted);
+        return refuse(reading, entry, "server", "https://HOST[:PORT][/PREFIX]", found);
+}
+
+static int take_cluster(const struct reading *reading, const struct entry *entry,
+                        struct nb_cluster *ret) {
+        static const char insecure[] = "insecure-skip-tls-verify";
+        const struct nb_yaml_node *node = nb_yaml_get(entry->fields, insecure);
+        int r;
+
+        if (!is_empty(node) &&
+            (node->type != NB_YAML_SCALAR || !node->is_plain || strcmp(node->value, "false") != 0))
+                return refuse(reading, entry, insecure, "false or nothing",
+                              node->type == NB_YAML_SCALAR ? "another value"
+                                                           : nb_yaml_type_name(node));
+        r = take_server(reading, entry, &ret->server);
+        if (r < 0)
+                return r;
+        r = take_text(reading, entry, "tls-server-name", nb_tls_server_name_verify,
+                      ret->tls_server_name, sizeof(ret->tls_server_name));
+        if (r < 0)
+                return r;
+        r = take_text(reading, entry, "proxy-url", nb_proxy_url_verify, ret->proxy_url,
+                      sizeof(ret->proxy_url));
+        if (r < 0 || reading->policy->ca == NB_KUBECONFIG_CA_IGNORED)
+                return r;
+        r = take_public_pem(reading, entry, "certificate-authority", &ret->ca, &ret->ca_len);
+        if (r == 0 && reading->policy->ca == NB_KUBECONFIG_CA_REQUIRED)
+                return refuse(reading, entry, "certificate-authority-data", "the CA in base64",
+                              "nothing");
+        return r;
+}
+
+void nb_cluster_done(struct nb_cluster *cluster) {
+        free(cluster->ca);
+        cluster->ca = NULL;
+        cluster->ca_len = 0;
+}
+
+/* --- Users --- */
+
+/* What an entry of `users` holds besides its name; NULL for nothing. */
+static const char *find_credential(const struct nb_yaml_node *mapping, bool is_entry) {
+        if (mapping->type != NB_YAML_MAPPING)
+                return nb_yaml_type_name(mapping);
+        for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
+                const char *found = printable_key(node);
+
+                if (is_empty(node) || (is_entry && strcmp(node->key, "name") == 0))
+                        continue;
+                if (is_entry && strcmp(node->key, "user") == 0)
+                        found = find_credential(node, false);
+                if (found)
+                        return found;
+        }
+        return NULL;
+}
+
+static int check_no_credentials(const struct reading *reading) {
+        const struct nb_yaml_node *users = nb_yaml_get(reading->root, "users");
+        char path[32];
+        unsigned i = 0;
+
+        if (is_empty(users))
+                return 0;
+        if (users->type != NB_YAML_SEQUENCE || reading->policy->users == NB_KUBECONFIG_USERS_NONE)
+                return refuse(reading, NULL, "users", "none", nb_yaml_type_name(users));
+        for (const struct nb_yaml_node *user = users->first; user; user = user->next, i++) {
+                const char *found = find_credential(user, true);
+
+                (void)snprintf(path, sizeof(path), "users[%u]", i);
+                if (found)
+                        return refuse(reading, NULL, path, "no credentials", found);
+        }
+        return 0;
+}
+
+/* A valid value of an HTTP header: no blank, no control character. */
+static bool is_bearer(const char *text, size_t len) {
+        if (len == 0 || len > BEARER_MAX)
+                return false;
+        for (size_t i = 0; i < len; i++)
+                if (text[i] <= ' ' || text[i] > '~')
+                        return false;
+        return true;
+}
+
+static int take_token(const struct reading *reading, const struct entry *user,
+                      struct nb_identity *ret) {
+        _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
+        const char *text = find_text(user->fields, "token"), *key = "token";
+        size_t len = text ? strlen(text) : 0;
+        int r;
+
+        if (!is_empty(nb_yaml_get(user->fields, "tokenFile"))) {
+                key = "tokenFile";
+                r = read_file(reading, user, key, &file);
+                if (r < 0)
+                        return r;
+                /* client-go trims the token in a file, and only there (strings.TrimSpace). */
+                text = file.data ? file.data : "";
+                text += strspn(text, " \t\n\v\f\r");
+                for (len = strlen(text); len > 0 && strchr(" \t\n\v\f\r", text[len - 1]); len--)
+                        ;
+        }
+        if (!is_bearer(text, len))
+                return refuse(reading, user, key, "a token: printable characters without blanks",
+                              "something else");
+        r = nb_identity_set_token(ret, text, len, reading->input->origin);
+        return r < 0 ? nb_failure_set_memory(reading->f) : 0;
+}
+
+static int take_certificate(const struct reading *reading, const struct entry *user,
+                            struct nb_identity *ret) {
+        int has_certificate, has_key;
+
+        has_certificate = take_public_pem(reading, user, "client-certificate", &ret->certificate,
+                                          &ret->certificate_len);
+        if (has_certificate < 0)
+                return has_certificate;
+        has_key = take_pem(reading, user, "client-key", &ret->secret);
+        if (has_key < 0)
+                return has_key;
+        if (!has_certificate || !has_key)
+                return refuse(reading, user, has_key ? "client-certificate" : "client-key",
+                              "certificate and key together", "nothing");
+        ret->kind = NB_IDENTITY_CERTIFICATE;
+        (void)snprintf(ret->source, sizeof(ret->source), "%s", reading->input->origin);
+        return 0;
+}
+
+static int take_user(const struct reading *reading, const struct entry *user,
+                     struct nb_identity *ret) {
+        enum { TOKEN = 1, CERTIFICATE = 2 };
+        static const struct {
+                const char *key;
+                unsigned kind;
+        } known[] = {
+                { "token", TOKEN },
+                { "tokenFile", TOKEN },
+                { "client-certificate", CERTIFICATE },
+                { "client-certificate-data", CERTIFICATE },
+                { "client-key", CERTIFICATE },
+                { "client-key-data", CERTIFICATE },
+                { "extensions", 0 },
+        };
+        static const char expected[] = "either a token, or a client certificate and key";
+        unsigned kinds = 0;
+
+        for (const struct nb_yaml_node *node = user->fields->first; node; node = node->next) {
+                size_t i = 0;
+
+                if (is_empty(node))
+                        continue;
+                while (i < N_ELEMENTS(known) && strcmp(node->key, known[i].key) != 0)
+                        i++;
+                if (i == N_ELEMENTS(known))
+                        return refuse(reading, NULL, user->path, expected, printable_key(node));
+                kinds |= known[i].kind;
+        }
+        if (kinds == TOKEN)
+                return take_token(reading, user, ret);
+        if (kinds == CERTIFICATE)
+                return take_certificate(reading, user, ret);
+        return refuse(reading, NULL, user->path, expected, kinds ? "both" : "neither");
+}
+
+int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
+                        const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
+                        struct nb_identity *ret_identity, struct nb_failure *f) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = {};
+        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
+        struct reading reading = { .policy = policy, .input = input, .f = f };
+        const char *cluster_name = NULL, *user_name = NULL;
+        struct entry entry;
+        int r;
+
+        r = open_document(&reading, &document);
+        if (r < 0)
+                return r;
+        if (policy->users == NB_KUBECONFIG_USERS_CURRENT) {
+                r = find_current(&reading, &cluster_name, &user_name);
+                if (r < 0)
+                        return r;
+                r = find_entry(&reading, "users", user_name, &entry);
+                if (r >= 0)
+                        r = take_user(&reading, &entry, &identity);
+        } else if (policy->users != NB_KUBECONFIG_USERS_IGNORED)
+                r = check_no_credentials(&reading);
+        if (r < 0)
+                return r;
+        r = find_entry(&reading, "clusters", cluster_name, &entry);
+        if (r < 0)
+                return r;
+        r = take_cluster(&reading, &entry, &cluster);
+        if (r < 0)
+                return r;
+
+        *ret_cluster = TAKE(cluster);
+        if (policy->users == NB_KUBECONFIG_USERS_CURRENT)
+                *ret_identity = TAKE(identity);
+        return 0;
+}
+
+/* --- An installed kubeconfig --- */
+
+static bool is_zeroed(const char *text, size_t len) {
+        for (size_t i = 0; i < len; i++)
+                if (text[i] != '\0')
+                        return false;
+        return true;
+}
+
+/* `ret->fields` is NULL if there is no such entry, or more than one. */
+static void find_any(const struct reading *reading, const char *list, const char *name,
+                     struct entry *ret) {
+        struct nb_failure ignored = { 0 };
+        struct reading quiet = *reading;
+
+        quiet.f = &ignored;
+        if (!name || find_entry(&quiet, list, name, ret) < 0)
+                ret->fields = NULL;
+}
+
+/* Data that cannot be decoded is ignored: without certificate or key the machine joins again. */
+static int take_client_data(const struct reading *reading, const struct entry *user,
+                            const char *key, struct nb_secret *ret) {
+        const struct nb_yaml_node *node = nb_yaml_get(user->fields, key);
+        int r = is_empty(node) ? 0 : decode_pem(node, ret);
+
+        return r == -ENOMEM ? nb_failure_set_memory(reading->f) : 0;
+}
+
+int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
+                               struct nb_kubeconfig_client *ret_client, struct nb_failure *f) {
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
+        const struct nb_kubeconfig_input input = { .origin = origin, .text = text, .len = len };
+        struct reading reading = { .policy = &client_policy, .input = &input, .f = f };
+        struct entry context = {}, cluster = {}, user = {};
+        int r;
+
+        if (!is_zeroed(text, len)) {
+                r = open_document(&reading, &client.document);
+                if (r < 0)
+                        return r;
+                find_any(&reading, "contexts", find_text(client.document, "current-context"),
+                         &context);
+                find_any(&reading, "clusters", find_text(context.fields, "cluster"), &cluster);
+                find_any(&reading, "users", find_text(context.fields, "user"), &user);
+                r = take_client_data(&reading, &user, "client-certificate-data",
+                                     &client.certificate);
+                if (r < 0)
+                        return r;
+                r = take_client_data(&reading, &user, "client-key-data", &client.key);
+                if (r < 0)
+                        return r;
+        }
+        client.server = find_text(cluster.fields, "server");
+        client.ca_file = find_text(cluster.fields, "certificate-authority");
+        client.certificate_file = find_text(user.fields, "client-certificate");
+        client.key_file = find_text(user.fields, "client-key");
+        *ret_client = TAKE(client);
+        return 0;
+}
+
+void nb_kubeconfig_client_done(struct nb_kubeconfig_client *client) {
+        nb_yaml_free(client->document);
+        nb_secret_done(&client->certificate);
+        nb_secret_done(&client->key);
+        *client = (struct nb_kubeconfig_client)NB_KUBECONFIG_CLIENT_INIT;
+}

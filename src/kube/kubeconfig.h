@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reads kubeconfigs (kind: Config, apiVersion: v1; kubernetes client-go/tools/clientcmd/api/v1).
+ * One reader for all of them; a policy says what each may contain. kubeconfig_format.h writes them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+#include "codec/url.h"
+#include "codec/yaml.h"
+#include "kube/identity.h"
+
+#define NB_KUBECONFIG_MAX (1024 * 1024)
+
+/* A cluster: where its API server is, and the CA that it is verified with. */
+struct nb_cluster {
+        struct nb_url server;
+        char tls_server_name[NB_HOST_MAX + 1]; /* "" for none */
+        char proxy_url[NB_PROXY_URL_MAX + 1];  /* "" for none */
+        char *ca;                              /* PEM, NUL-terminated, or NULL */
+        size_t ca_len;
+};
+
+void nb_cluster_done(struct nb_cluster *cluster);
+
+enum nb_kubeconfig_users {
+        NB_KUBECONFIG_USERS_EMPTY,   /* entries may be there, credentials may not */
+        NB_KUBECONFIG_USERS_NONE,    /* no entries at all */
+        NB_KUBECONFIG_USERS_CURRENT, /* exactly one credential, of the current context */
+        NB_KUBECONFIG_USERS_IGNORED,
+};
+
+enum nb_kubeconfig_ca {
+        NB_KUBECONFIG_CA_OPTIONAL,
+        NB_KUBECONFIG_CA_REQUIRED,
+        NB_KUBECONFIG_CA_IGNORED,
+};
+
+struct nb_kubeconfig_policy {
+        enum nb_code unacceptable; /* failure for the document */
+        enum nb_code unreadable;   /* failure for a file that it names */
+        enum nb_kubeconfig_users users;
+        enum nb_kubeconfig_ca ca;
+        bool needs_kind; /* clientcmd, and most policies, accept a document without it */
+};
+
+extern const struct nb_kubeconfig_policy nb_kubeconfig_cluster_info; /* the signed ConfigMap */
+extern const struct nb_kubeconfig_policy nb_kubeconfig_discovery_file;
+extern const struct nb_kubeconfig_policy nb_kubeconfig_discovery_url;
+extern const struct nb_kubeconfig_policy nb_kubeconfig_bootstrap;
+
+struct nb_kubeconfig_input {
+        const char *origin; /* for messages; also the source of the identity */
+        const char *text;
+        size_t len;
+
+        /* Reads a file that the document names: 0 or -errno. Relative paths are resolved against
+         * `folder`, and refused if it is NULL. Without `read` every path is refused. */
+        int (*read)(void *userdata, const char *path, struct nb_secret *ret);
+        void *userdata;
+        const char *folder;
+};
+
+/*
+ * Reads the only cluster, or with NB_KUBECONFIG_USERS_CURRENT the cluster and the user of the
+ * current context, if one is set. Refuses insecure-skip-tls-verify. `ret_cluster->ca` stays NULL if
+ * the document has no CA: then the CAs of the system count. Unknown cluster fields are ignored.
+ *
+ * Of a user: token, tokenFile (wins over token, as in clientcmd), or client-certificate and
+ * client-key, as files or data (data wins). All else is refused by name: exec, auth-provider,
+ * username, password, as. `ret_identity` is set for NB_KUBECONFIG_USERS_CURRENT only, and may be
+ * NULL otherwise.
+ *
+ * Messages name the field ("users[1].user.exec"), never a value that may be secret.
+ */
+int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
+                        const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
+                        struct nb_identity *ret_identity, struct nb_failure *f);
+
+/* The server and the client certificate that an installed kubeconfig names, by its current context.
+ * A field that is missing or malformed is NULL: other programs write this file. */
+struct nb_kubeconfig_client {
+        struct nb_yaml_node *document; /* owns the next four */
+        const char *server;
+        const char *ca_file;
+        const char *certificate_file;
+        const char *key_file;
+        struct nb_secret certificate; /* client-certificate-data in PEM; wins over the file */
+        struct nb_secret key;
+};
+
+#define NB_KUBECONFIG_CLIENT_INIT \
+        { .certificate = NB_SECRET_INIT, .key = NB_SECRET_INIT }
+
+/* NB_TARGET_NOT_KUBECONFIG if it is another document. A file that is empty or holds only NUL bytes,
+ * as a power cut leaves it, yields an empty client: replacing it loses nothing. */
+int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
+                               struct nb_kubeconfig_client *ret_client, struct nb_failure *f);
+
+void nb_kubeconfig_client_done(struct nb_kubeconfig_client *client);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/macro.h"
+#include "codec/json.h"
+#include "kube/kubeconfig_format.h"
+
+int nb_kubeconfig_format(const struct nb_kubeconfig *kubeconfig, struct nb_buffer *ret) {
+        char server[NB_URL_MAX];
+        const struct {
+                const char *before, *value; /* left out without a value */
+        } fields[] = {
+                { "    certificate-authority: ", kubeconfig->ca_file },
+                { "    server: ", server },
+                { "    tls-server-name: ", kubeconfig->tls_server_name },
+                { "    proxy-url: ", kubeconfig->proxy_url },
+                { "contexts:\n"
+                  "- name: default-context\n"
+                  "  context:\n"
+                  "    cluster: default-cluster\n"
+                  "    namespace: default\n"
+                  "    user: default-auth\n"
+                  "current-context: default-context\n"
+                  "preferences: {}\n"
+                  "users:\n"
+                  "- name: default-auth\n"
+                  "  user:\n"
+                  "    client-certificate: ",
+                  kubeconfig->client_certificate },
+                { "    client-key: ", kubeconfig->client_certificate },
+        };
+        int r;
+
+        nb_url_format(kubeconfig->server, server);
+        r = nb_buffer_append_string(ret, "apiVersion: v1\n"
+                                         "kind: Config\n"
+                                         "clusters:\n"
+                                         "- name: default-cluster\n"
+                                         "  cluster:\n");
+        for (size_t i = 0; i < N_ELEMENTS(fields) && r >= 0; i++) {
+                const char *value = fields[i].value;
+
+                if (!value || !value[0])
+                        continue;
+                r = nb_buffer_append_string(ret, fields[i].before);
+                if (r >= 0)
+                        r = nb_json_quote(value, strlen(value), ret);
+                if (r >= 0)
+                        r = nb_buffer_append_string(ret, "\n");
+        }
+        return r;
+}
+
+int nb_kubeconfig_parse_own(const struct nb_kubeconfig_input *input, const char *ca_file,
+                            const char *client_certificate, struct nb_cluster *ret_cluster,
+                            struct nb_failure *f) {
+        static const struct nb_kubeconfig_policy policy = {
+                .unacceptable = NB_REFRESH_INAPPLICABLE,
+                .users = NB_KUBECONFIG_USERS_IGNORED,
+                .ca = NB_KUBECONFIG_CA_IGNORED,
+        };
+        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
+        struct nb_cluster cluster;
+        int r;
+
+        r = nb_kubeconfig_parse(&policy, input, &cluster, NULL, f);
+        if (r < 0)
+                return r;
+        r = nb_kubeconfig_format(
+                &(struct nb_kubeconfig){
+                        .server = &cluster.server,
+                        .tls_server_name = cluster.tls_server_name,
+                        .proxy_url = cluster.proxy_url,
+                        .ca_file = ca_file,
+                        .client_certificate = client_certificate,
+                },
+                &own);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        if (own.len != input->len || memcmp(own.data, input->text, own.len) != 0)
+                return nb_failure_set(f, policy.unacceptable, 0,
+                                      "%s was not written by node-bootstrap, or not for the CA "
+                                      "file '%s' and the client certificate '%s'",
+                                      input->origin, ca_file, client_certificate);
+        *ret_cluster = cluster;
+        return 0;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "codec/json.h"
+#include "codec/yaml.h"
+#include "kube/kubelet_config.h"
+
+#define API_VERSION "kubelet.config.k8s.io/v1beta1"
+#define KIND "KubeletConfiguration"
+#define PATH_SIZE 128
+#define TEXT_MAX 1024
+#define NUMBER_MAX 20
+
+enum type {
+        BOOLEAN,
+        NUMBER,
+        TEXT,     /* also durations and quantities */
+        SCALAR,   /* a number or a text, unchanged */
+        TEXTS,    /* a list of texts */
+        TEXT_MAP, /* a mapping of any keys to texts */
+        TAINTS,   /* a list of mappings of key, value and effect */
+        SECTION,  /* a mapping whose keys have rows */
+        WEBHOOK,  /* this word; any other is refused */
+        CA_FILE,  /* replaced by this machine's; dropped if it has none */
+        /* Dropped with any other value: */
+        ONLY_FALSE,
+        ONLY_ZERO,
+        ONLY_EMPTY,
+        ABSOLUTE, /* a path */
+};
+
+/*
+ * The keys that a cluster may set. Dropped, as is whatever kubelet learns later:
+ *
+ *      staticPodPath, staticPodURL, staticPodURLHeader
+ *              pods that run as root, from whoever controls that folder or URL
+ *      volumePluginDir
+ *              executed as root
+ *      containerRuntimeEndpoint, imageServiceEndpoint
+ *              get every secret of every pod; kubelet.criSocket is the operator's
+ *      tlsCertFile, tlsPrivateKeyFile
+ *              read as root
+ *      podLogsDir, systemCgroups, kubeletCgroups, cgroupRoot, systemReservedCgroup,
+ *      kubeReservedCgroup
+ *              reach what is not kubelet's on this machine
+ *      allowedUnsafeSysctls, featureGates, userNamespaces, reservedMemory,
+ *      shutdownGracePeriodByPodPriority
+ *              power over the kernel, or power without a known bound
+ *      providerID, registerNode, runOnce, podCIDR
+ *              differ between nodes
+ *      tracing, enableSystemLogQuery, showHiddenMetricsForVersion, enableProfilingHandler,
+ *      enableDebugFlagsHandler, enableContentionProfiling
+ *              expose more of the machine than the defaults
+ */
+static const struct key {
+        const char *path;
+        enum type type;
+} keys[] = {
+        { "address", TEXT },
+        { "authentication", SECTION },
+        { "authentication.anonymous", SECTION },
+        /* Otherwise anyone who can reach the node has an identity. */
+        { "authentication.anonymous.enabled", ONLY_FALSE },
+        { "authentication.webhook", SECTION },
+        { "authentication.webhook.cacheTTL", TEXT },
+        { "authentication.webhook.enabled", BOOLEAN },
+        { "authentication.x509", SECTION },
+        /* Its clients can be allowed to run commands in pods. */
+        { "authentication.x509.clientCAFile", CA_FILE },
+        { "authorization", SECTION },
+        { "authorization.mode", WEBHOOK },
+        { "authorization.webhook", SECTION },
+        { "authorization.webhook.cacheAuthorizedTTL", TEXT },
+        { "authorization.webhook.cacheUnauthorizedTTL", TEXT },
+        { "cgroupDriver", TEXT },
+        { "cgroupsPerQOS", BOOLEAN },
+        { "clusterDNS", TEXTS },
+        { "clusterDomain", TEXT },
+        { "configMapAndSecretChangeDetectionStrategy", TEXT },
+        { "containerLogMaxFiles", NUMBER },
+        { "containerLogMaxSize", TEXT },
+        { "containerLogMaxWorkers", NUMBER },
+        { "containerLogMonitorInterval", TEXT },
+        /* kubeadm writes "". */
+        { "containerRuntimeEndpoint", ONLY_EMPTY },
+        { "contentType", TEXT },
+        { "cpuCFSQuota", BOOLEAN },
+        { "cpuCFSQuotaPeriod", TEXT },
+        { "cpuManagerPolicy", TEXT },
+        { "cpuManagerPolicyOptions", TEXT_MAP },
+        { "cpuManagerReconcilePeriod", TEXT },
+        { "crashLoopBackOff", SECTION },
+        { "crashLoopBackOff.maxContainerRestartPeriod", TEXT },
+        { "enableControllerAttachDetach", BOOLEAN },
+        /* Logs and exec: enabled by default, behind authorization. */
+        { "enableDebuggingHandlers", BOOLEAN },
+        { "enableServer", BOOLEAN },
+        { "enableSystemLogHandler", BOOLEAN },
+        { "enforceNodeAllocatable", TEXTS },
+        { "eventBurst", NUMBER },
+        { "eventRecordQPS", NUMBER },
+        { "evictionHard", TEXT_MAP },
+        { "evictionMaxPodGracePeriod", NUMBER },
+        { "evictionMinimumReclaim", TEXT_MAP },
+        { "evictionPressureTransitionPeriod", TEXT },
+        { "evictionSoft", TEXT_MAP },
+        { "evictionSoftGracePeriod", TEXT_MAP },
+        { "failCgroupV1", BOOLEAN },
+        { "failSwapOn", BOOLEAN },
+        { "fileCheckFrequency", TEXT },
+        { "hairpinMode", TEXT },
+        { "healthzBindAddress", TEXT },
+        { "healthzPort", NUMBER },
+        { "httpCheckFrequency", TEXT },
+        { "imageGCHighThresholdPercent", NUMBER },
+        { "imageGCLowThresholdPercent", NUMBER },
+        { "imageMaximumGCAge", TEXT },
+        { "imageMinimumGCAge", TEXT },
+        { "iptablesDropBit", NUMBER },
+        { "iptablesMasqueradeBit", NUMBER },
+        { "kernelMemcgNotification", BOOLEAN },
+        { "kubeAPIBurst", NUMBER },
+        { "kubeAPIQPS", NUMBER },
+        { "kubeReserved", TEXT_MAP },
+        { "localStorageCapacityIsolation", BOOLEAN },
+        { "logging", SECTION },
+        { "logging.flushFrequency", SCALAR },
+        { "logging.format", TEXT },
+        { "logging.options", SECTION },
+        { "logging.options.json", SECTION },
+        { "logging.options.json.infoBufferSize", SCALAR },
+        { "logging.options.json.splitStream", BOOLEAN },
+        { "logging.options.text", SECTION },
+        { "logging.options.text.infoBufferSize", SCALAR },
+        { "logging.options.text.splitStream", BOOLEAN },
+        { "logging.verbosity", NUMBER },
+        { "makeIPTablesUtilChains", BOOLEAN },
+        { "maxOpenFiles", NUMBER },
+        { "maxParallelImagePulls", NUMBER },
+        { "maxPods", NUMBER },
+        { "memoryManagerPolicy", TEXT },
+        { "memorySwap", SECTION },
+        { "memorySwap.swapBehavior", TEXT },
+        { "memoryThrottlingFactor", NUMBER },
+        { "mergeDefaultEvictionSettings", BOOLEAN },
+        { "nodeLeaseDurationSeconds", NUMBER },
+        { "nodeStatusMaxImages", NUMBER },
+        { "nodeStatusReportFrequency", TEXT },
+        { "nodeStatusUpdateFrequency", TEXT },
+        { "oomScoreAdj", NUMBER },
+        { "podPidsLimit", NUMBER },
+        { "podsPerCore", NUMBER },
+        { "port", NUMBER },
+        { "protectKernelDefaults", BOOLEAN },
+        { "qosReserved", TEXT_MAP },
+        /* It authenticates nobody. */
+        { "readOnlyPort", ONLY_ZERO },
+        { "registerWithTaints", TAINTS },
+        { "registryBurst", NUMBER },
+        { "registryPullQPS", NUMBER },
+        { "reservedSystemCPUs", TEXT },
+        /* Pods get its name servers and search domains, and nothing else in it. */
+        { "resolvConf", ABSOLUTE },
+        { "rotateCertificates", BOOLEAN },
+        { "runtimeRequestTimeout", TEXT },
+        { "seccompDefault", BOOLEAN },
+        { "serializeImagePulls", BOOLEAN },
+        { "serverTLSBootstrap", BOOLEAN },
+        { "shutdownGracePeriod", TEXT },
+        { "shutdownGracePeriodCriticalPods", TEXT },
+        { "singleProcessOOMKill", BOOLEAN },
+        { "streamingConnectionIdleTimeout", TEXT },
+        { "syncFrequency", TEXT },
+        { "systemReserved", TEXT_MAP },
+        { "tlsCipherSuites", TEXTS },
+        { "tlsMinVersion", TEXT },
+        { "topologyManagerPolicy", TEXT },
+        { "topologyManagerPolicyOptions", TEXT_MAP },
+        { "topologyManagerScope", TEXT },
+        { "volumeStatsAggPeriod", TEXT },
+};
+
+/* Output and failures are sticky: after the first one nothing more is written. */
+struct filter {
+        const struct nb_kubelet_config_source *source;
+        struct nb_buffer *out;
+        char *dropped;
+        int r;
+        struct nb_failure *f;
+};
+
+const char *nb_kubelet_config_key(size_t i) {
+        return i < N_ELEMENTS(keys) ? keys[i].path : NULL;
+}
+
+static const struct key *find_key(const char *path) {
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++)
+                if (strcmp(keys[i].path, path) == 0)
+                        return &keys[i];
+        return NULL;
+}
+
+static void refuse(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                   const char *expected) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
+
+        if (filter->r >= 0)
+                filter->r = nb_failure_set(
+                        filter->f, filter->source->code, 0,
+                        "%s:%u: %.100s: expected %s, found %s%s%s", filter->source->origin,
+                        node->line, path, expected, nb_yaml_type_name(node),
+                        node->type == NB_YAML_SCALAR ? " " : "",
+                        node->type == NB_YAML_SCALAR
+                                ? nb_text_quote(node->value, node->value_len, quoted)
+                                : "");
+}
+
+static int fail_output(const struct filter *filter, int r, struct nb_failure *f) {
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return nb_failure_set(f, filter->source->code, r, "%s: larger than %d bytes",
+                              filter->source->origin, NB_KUBELET_CONFIG_MAX);
+}
+
+static void put(struct filter *filter, const char *text) {
+        int r = filter->r < 0 ? 0 : nb_buffer_append_string(filter->out, text);
+
+        if (r < 0)
+                filter->r = fail_output(filter, r, filter->f);
+}
+
+static void put_quoted(struct filter *filter, const char *text) {
+        int r = filter->r < 0 ? 0 : nb_json_quote(text, strlen(text), filter->out);
+
+        if (r < 0)
+                filter->r = fail_output(filter, r, filter->f);
+}
+
+/* --- Values --- */
+
+static bool is_text(const char *text) {
+        size_t len = strlen(text);
+
+        return len <= TEXT_MAX && (len == 0 || nb_text_is_printable(text, len));
+}
+
+static bool is_number(const struct nb_yaml_node *node) {
+        const char *at = node->value;
+        size_t n;
+
+        if (node->type != NB_YAML_SCALAR || !node->is_plain || node->value_len > NUMBER_MAX)
+                return false;
+        at += *at == '-';
+        n = strspn(at, "0123456789");
+        if (n == 0 || (at[0] == '0' && n > 1))
+                return false;
+        at += n;
+        if (*at != '.')
+                return *at == '\0';
+        n = strspn(++at, "0123456789");
+        return n > 0 && at[n] == '\0';
+}
+
+static bool is_word(const struct nb_yaml_node *node, const char *word) {
+        return node->type == NB_YAML_SCALAR && node->is_plain && strcmp(node->value, word) == 0;
+}
+
+/* Whether a key with this value is kept. */
+static bool is_kept(const struct filter *filter, const struct nb_yaml_node *node, enum type type) {
+        if (type == ONLY_FALSE)
+                return is_word(node, "false");
+        if (type == ONLY_ZERO)
+                return is_word(node, "0");
+        if (type == ONLY_EMPTY)
+                return node->type == NB_YAML_SCALAR && node->value_len == 0;
+        if (type == ABSOLUTE)
+                return node->type == NB_YAML_SCALAR && node->value[0] == '/' &&
+                       is_text(node->value);
+        return type != CA_FILE || filter->source->ca_file;
+}
+
+static void put_text(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
+        if (node->type != NB_YAML_SCALAR || nb_yaml_is_null(node) || !is_text(node->value))
+                refuse(filter, node, path, "a string of printable characters");
+        else
+                put_quoted(filter, node->value);
+}
+
+/* {"key": "value"} */
+static void put_map(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                    bool is_taint) {
+        if (node->type != NB_YAML_MAPPING) {
+                refuse(filter, node, path, "a mapping");
+                return;
+        }
+        put(filter, "{");
+        for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
+                if (is_taint && strcmp(entry->key, "key") != 0 &&
+                    strcmp(entry->key, "value") != 0 && strcmp(entry->key, "effect") != 0)
+                        refuse(filter, entry, path, "key, value and effect");
+                if (!is_text(entry->key) || !entry->key[0])
+                        refuse(filter, entry, path, "keys of printable characters");
+                put_quoted(filter, entry->key);
+                put(filter, ": ");
+                put_text(filter, entry, path);
+                put(filter, entry->next ? ", " : "");
+        }
+        put(filter, "}");
+}
+
+static void put_list(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                     bool is_of_taints) {
+        if (node->type != NB_YAML_SEQUENCE) {
+                refuse(filter, node, path, "a list");
+                return;
+        }
+        put(filter, "[");
+        for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
+                if (is_of_taints)
+                        put_map(filter, entry, path, true);
+                else
+                        put_text(filter, entry, path);
+                put(filter, entry->next ? ", " : "");
+        }
+        put(filter, "]");
+}
+
+static void put_value(struct filter *filter, const struct nb_yaml_node *node,
+                      const struct key *key) {
+        const enum type type = key->type;
+
+        if (type == BOOLEAN && !is_word(node, "true") && !is_word(node, "false"))
+                refuse(filter, node, key->path, "true or false");
+        else if (type == NUMBER && !is_number(node))
+                refuse(filter, node, key->path, "a number");
+        else if (type == WEBHOOK &&
+                 (node->type != NB_YAML_SCALAR || strcmp(node->value, "Webhook") != 0))
+                refuse(filter, node, key->path, "Webhook");
+        else if (type == TEXTS || type == TAINTS)
+                put_list(filter, node, key->path, type == TAINTS);
+        else if (type == TEXT_MAP)
+                put_map(filter, node, key->path, false);
+        else if (type == CA_FILE)
+                put_quoted(filter, filter->source->ca_file);
+        else if (type == BOOLEAN || type == ONLY_FALSE || type == NUMBER || type == ONLY_ZERO ||
+                 (type == SCALAR && is_number(node)))
+                put(filter, node->value);
+        else
+                put_text(filter, node, key->path);
+}
+
+/* --- The document --- */
+
+static void put_section(struct filter *filter, const struct nb_yaml_node *mapping,
+                        const char *prefix);
+
+/* A path has a dot for each level. */
+static void put_key(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
+        for (const char *p = path; (p = strchr(p, '.')); p++)
+                put(filter, "  ");
+        put(filter, node->key);
+        put(filter, ":");
+}
+
+static void put_entry(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
+        /* A key with a dot in it could have the path of one in a section. */
+        const struct key *key = strchr(node->key, '.') ? NULL : find_key(path);
+
+        if (!key || !is_kept(filter, node, key->type)) {
+                nb_text_list_add(filter->dropped, NB_KUBELET_CONFIG_DROPPED_SIZE, path);
+                return;
+        }
+        put_key(filter, node, path);
+        if (key->type == SECTION) {
+                put_section(filter, node, path);
+                return;
+        }
+        put(filter, " ");
+        put_value(filter, node, key);
+        put(filter, "\n");
+}
+
+static void put_section(struct filter *filter, const struct nb_yaml_node *mapping,
+                        const char *prefix) {
+        char path[PATH_SIZE];
+        size_t before;
+
+        if (mapping->type != NB_YAML_MAPPING) {
+                refuse(filter, mapping, prefix, "a mapping");
+                return;
+        }
+        put(filter, "\n");
+        before = filter->out->len;
+        for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
+                /* null means the default; kubeadm writes none. */
+                if (nb_yaml_is_null(node))
+                        continue;
+                (void)snprintf(path, sizeof(path), "%s.%s", prefix, node->key);
+                put_entry(filter, node, path);
+        }
+        if (filter->r < 0 || filter->out->len > before)
+                return;
+        filter->out->len = before - 1;
+        put(filter, " {}\n");
+}
+
+static int verify_kind(const struct filter *filter, const struct nb_yaml_node *root) {
+        static const char *const expected[][2] = { { "apiVersion", API_VERSION },
+                                                   { "kind", KIND } };
+
+        for (size_t i = 0; i < N_ELEMENTS(expected); i++) {
+                const struct nb_yaml_node *node = root && root->type == NB_YAML_MAPPING
+                                                          ? nb_yaml_get(root, expected[i][0])
+                                                          : NULL;
+
+                if (!node || node->type != NB_YAML_SCALAR ||
+                    strcmp(node->value, expected[i][1]) != 0)
+                        return nb_failure_set(
+                                filter->f, filter->source->code, 0,
+                                "%s: %s: expected %s, found %.64s", filter->source->origin,
+                                expected[i][0], expected[i][1],
+                                node && node->value ? node->value : nb_yaml_type_name(node));
+        }
+        return 0;
+}
+
+int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, const char *yaml,
+                             size_t len, struct nb_buffer *ret,
+                             char ret_dropped[static NB_KUBELET_CONFIG_DROPPED_SIZE],
+                             struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer out = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+        char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE] = "";
+        struct filter filter = { source, &out, dropped, 0, f };
+        int r;
+
+        if (len > NB_KUBELET_CONFIG_MAX)
+                return fail_output(&filter, -E2BIG, f);
+        r = nb_yaml_parse(source->origin, yaml, len, source->code, &root, f);
+        if (r < 0)
+                return r;
+        r = verify_kind(&filter, root);
+        if (r < 0)
+                return r;
+        put(&filter, "apiVersion: \"" API_VERSION "\"\nkind: \"" KIND "\"\n");
+        for (const struct nb_yaml_node *node = root->first; node; node = node->next)
+                if (strcmp(node->key, "apiVersion") != 0 && strcmp(node->key, "kind") != 0 &&
+                    !nb_yaml_is_null(node))
+                        put_entry(&filter, node, node->key);
+        if (filter.r < 0)
+                return filter.r;
+        r = nb_buffer_append(ret, out.data, out.len);
+        if (r < 0)
+                return fail_output(&filter, r, f);
+        memcpy(ret_dropped, dropped, sizeof(dropped));
+        return 0;
+}
+
+int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *ret_text,
+                                struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        const char *value;
+        size_t value_len;
+        int r;
+
+        r = nb_json_parse(text, len, "the ConfigMap", NB_ANSWER_MALFORMED, &json, f);
+        if (r < 0)
+                return r;
+        r = nb_json_expect(&json, "kind", "ConfigMap", f);
+        if (r < 0)
+                return r;
+        r = nb_json_expect(&json, "apiVersion", "v1", f);
+        if (r < 0)
+                return r;
+        r = nb_json_string(&json, "data.kubelet", &value, &value_len, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, NB_KUBELET_CONFIG_MISSING, ENOENT,
+                                      "the ConfigMap has no data.kubelet");
+        r = nb_buffer_append(ret_text, value, value_len);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return r < 0 ? nb_failure_set(f, NB_KUBELET_CONFIG_UNACCEPTABLE, r,
+                                      "data.kubelet of the ConfigMap has %zu bytes, expected at "
+                                      "most %d",
+                                      value_len, NB_KUBELET_CONFIG_MAX)
+                     : 0;
+}

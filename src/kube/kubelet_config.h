@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that a cluster has for its nodes. Some
+ * of its keys give root on the machine: the source of pods without an API server (staticPodPath),
+ * what is executed (volumePluginDir), the socket of the container runtime. Only keys in the table
+ * of kubelet_config.c are kept, which also says why others are dropped.
+ */
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+
+#define NB_KUBELET_CONFIG_MAX (256 * 1024)           /* kubeadm's is 1 KiB */
+#define NB_KUBELET_CONFIG_FILE "kubelet-config.yaml" /* in the state directory */
+#define NB_KUBELET_CONFIG_DROPPED_SIZE 256
+
+/* Appends data.kubelet of a ConfigMap. NB_ANSWER_MALFORMED, NB_KUBELET_CONFIG_MISSING without one,
+ * NB_KUBELET_CONFIG_UNACCEPTABLE if it is too large. */
+int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *ret_text,
+                                struct nb_failure *f);
+
+struct nb_kubelet_config_source {
+        const char *origin;  /* for messages */
+        const char *ca_file; /* replaces authentication.x509.clientCAFile; NULL drops it */
+        enum nb_code code;   /* the failure for a document that is refused */
+};
+
+/*
+ * Appends the document with only the keys that are kept; filtering its output changes nothing.
+ * ret_dropped lists the others ("featureGates, staticPodPath"); it ends with "..." if not all fit.
+ * Refused: what is no KubeletConfiguration, a value of another type than kubelet expects, and an
+ * authorization mode other than Webhook, with which anyone could run commands here.
+ */
+int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, const char *yaml,
+                             size_t len, struct nb_buffer *ret,
+                             char ret_dropped[static NB_KUBELET_CONFIG_DROPPED_SIZE],
+                             struct nb_failure *f);
+
+/* Each key of the table, such as "authentication.webhook.cacheTTL"; NULL after the last one. For
+ * tests. */
+const char *nb_kubelet_config_key(size_t i);

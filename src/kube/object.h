@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What all API objects have in common, and Status (meta/v1), the object that an API server answers
+ * with if it refuses a request. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/failure.h"
+#include "codec/json.h"
+
+struct nb_object_type {
+        const char *what; /* for messages: "the Node" */
+        const char *kind;
+        const char *api_version;
+        size_t max; /* bytes */
+};
+
+/* Parses an object and checks its kind and API version: 0 or NB_ANSWER_MALFORMED. */
+int nb_object_parse(const char *text, size_t len, const struct nb_object_type *type,
+                    struct nb_json *ret_json, struct nb_failure *f);
+int nb_object_verify_type(const struct nb_json *json, const struct nb_object_type *type,
+                          struct nb_failure *f);
+
+struct nb_status {
+        int64_t code; /* 0 if missing */
+        char reason[64];
+        char message[256];
+};
+
+/* 0 even if the body is no Status: `ret_status` is empty then. Anything on the path to the server
+ * can have sent it. */
+int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status);
+
+int nb_status_read(const struct nb_json *json, struct nb_status *ret_status, struct nb_failure *f);
+
+/* The user that a refusal names, as in `User "system:anonymous" cannot create ...`, or "". */
+void nb_status_user(const struct nb_status *status, char *ret, size_t size);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "codec/json.h"
+#include "codec/yaml.h"
+#include "metadata/metadata_document.h"
+
+#define LEASE_LINE_MAX 256
+
+static int take_secret(const char *text, size_t len, struct nb_secret *ret, struct nb_failure *f) {
+        if (len == 0)
+                return 0;
+        if (nb_secret_init(ret, len) < 0)
+                return nb_failure_set_memory(f);
+        (void)nb_secret_append(ret, text, len);
+        return 1;
+}
+
+static int find_tag(const struct nb_json *json, const char *name, struct nb_secret *ret,
+                    struct nb_failure *f) {
+        const char *text;
+        char path[48];
+        size_t n = 0, len;
+        int r;
+
+        r = nb_json_array(json, "tags", &n, f);
+        if (r < 0)
+                return r;
+        if (n > NB_METADATA_TAGS_MAX)
+                return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
+                                      "%s: expected at most %d tags, found %zu", json->what,
+                                      NB_METADATA_TAGS_MAX, n);
+        for (size_t i = 0; i < n; i++) {
+                (void)snprintf(path, sizeof(path), "tags[%zu].name", i);
+                r = nb_json_string(json, path, &text, &len, f);
+                if (r < 0)
+                        return r;
+                if (r == 0 || strcmp(text, name) != 0)
+                        continue;
+                (void)snprintf(path, sizeof(path), "tags[%zu].value", i);
+                r = nb_json_string(json, path, &text, &len, f);
+                return r > 0 ? take_secret(text, len, ret, f) : r;
+        }
+        return 0;
+}
+
+int nb_metadata_tag(const char *json, size_t len, const char *what, const char *name,
+                    struct nb_secret *ret, struct nb_failure *f) {
+        static const char head[] = "{\"tags\":";
+        _cleanup_(nb_secret_done) struct nb_secret object = NB_SECRET_INIT;
+        _cleanup_(nb_json_done) struct nb_json parsed = { 0 };
+        int r;
+
+        /* nb_json_parse() takes objects alone, and this is a list. */
+        if (nb_secret_init(&object, len + sizeof(head)) < 0)
+                return nb_failure_set_memory(f);
+        (void)nb_secret_append(&object, head, strlen(head));
+        (void)nb_secret_append(&object, json, len);
+        (void)nb_secret_append(&object, "}", 1);
+        r = nb_json_parse(object.data, object.len, what, NB_METADATA_MALFORMED, &parsed, f);
+        return r < 0 ? r : find_tag(&parsed, name, ret, f);
+}
+
+int nb_metadata_item(const char *json, size_t len, const char *what, const char *key,
+                     struct nb_secret *ret, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json parsed = { 0 };
+        char path[128];
+        const char *text;
+        size_t text_len;
+        int r;
+
+        (void)snprintf(path, sizeof(path), "meta.%s", key);
+        r = nb_json_parse(json, len, what, NB_METADATA_MALFORMED, &parsed, f);
+        if (r < 0)
+                return r;
+        r = nb_json_string(&parsed, path, &text, &text_len, f);
+        return r > 0 ? take_secret(text, text_len, ret, f) : r;
+}
+
+int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, char *ret_name,
+                          size_t size, struct nb_failure *f) {
+        static const char *const keys[] = { "local-hostname", "hostname" };
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+        int r;
+
+        r = nb_yaml_parse(what, yaml, len, NB_METADATA_MALFORMED, &root, f);
+        if (r < 0)
+                return r;
+        if (root && root->type != NB_YAML_MAPPING)
+                return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                                      "%s: expected a mapping, found %s", what,
+                                      nb_yaml_type_name(root));
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+                const struct nb_yaml_node *node = root ? nb_yaml_get(root, keys[i]) : NULL;
+
+                if (!node || nb_yaml_is_null(node))
+                        continue;
+                if (node->type != NB_YAML_SCALAR || node->value_len >= size)
+                        return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                                              "%s: line %u: %s: expected a name of less than %zu "
+                                              "characters, found %s",
+                                              what, node->line, keys[i], size,
+                                              nb_yaml_type_name(node));
+                memcpy(ret_name, node->value, node->value_len + 1);
+                return 1;
+        }
+        return 0;
+}
+
+/* Whether it is the unicast address of another machine. */
+static bool is_server_address(const char *text) {
+        struct in_addr address;
+        uint32_t first;
+
+        if (inet_pton(AF_INET, text, &address) != 1)
+                return false;
+        first = ntohl(address.s_addr) >> 24;
+        return first != 0 && first != 127 && first < 224;
+}
+
+static bool parse_lease_line(const char *line, char ret_address[static NB_LEASE_ADDRESS_SIZE]) {
+        int end = 0;
+
+        if (sscanf(line, " SERVER_ADDRESS=%15[0-9.]%n", ret_address, &end) == 1)
+                return !line[end];
+        return sscanf(line, " option dhcp-server-identifier %15[0-9.]%n", ret_address, &end) == 1 &&
+               line[end] == ';';
+}
+
+int nb_metadata_lease_server(const char *lease, size_t len,
+                             char ret_address[static NB_LEASE_ADDRESS_SIZE]) {
+        char line[LEASE_LINE_MAX], address[NB_LEASE_ADDRESS_SIZE];
+        int r = -ENOENT;
+
+        for (size_t start = 0, line_len; start < len; start += line_len + 1) {
+                const char *newline = memchr(lease + start, '\n', len - start);
+
+                line_len = newline ? (size_t)(newline - lease) - start : len - start;
+                if (line_len >= sizeof(line))
+                        continue;
+                memcpy(line, lease + start, line_len);
+                line[line_len] = '\0';
+                if (parse_lease_line(line, address) && is_server_address(address)) {
+                        memcpy(ret_address, address, strlen(address) + 1);
+                        r = 0;
+                }
+        }
+        return r;
+}

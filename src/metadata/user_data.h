@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * User data: one field of the instance that several tools share. It holds either a document for
+ * this program, or something else, which is no error. It may be raw, base64, gzip (RFC 1952), or
+ * base64 of gzip, and contain
+ *
+ *      a NodeBootstrap document or a kubeadm JoinConfiguration (settings.h), in YAML or JSON
+ *      a MIME multipart message (RFC 2046) with a part of type application/vnd.node-bootstrap+yaml,
+ *              or with a part in one of the other forms
+ *      `#cloud-config` with a top-level key node_bootstrap, whose value is a NodeBootstrap
+ *              document with or without apiVersion and kind; also below "## template: jinja" if
+ *              that key has no Jinja expressions
+ *
+ * As in cloud-init, white space may precede the first line, and its case is ignored.
+ *
+ * No I/O. User data may contain a token, so every copy of it is a struct nb_secret.
+ */
+
+#include <stddef.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+#include "metadata/user_data_files.h"
+
+/* Bytes as the cloud returns them. The largest known limit of a cloud is 256 KiB (GCE). */
+#define NB_USER_DATA_MAX (1024 * 1024)
+
+enum nb_user_data_kind {
+        NB_USER_DATA_NOTHING,    /* nothing for this program */
+        NB_USER_DATA_UNREADABLE, /* gzip that is cut, damaged or too large: possibly for us */
+        NB_USER_DATA_DOCUMENT,   /* settings, which may contain tokens */
+};
+
+struct nb_user_data {
+        enum nb_user_data_kind kind;
+        char what[128]; /* for messages, without any content: "a shell script", "a NodeBootstrap
+                           document, in gzip" */
+        struct nb_secret document; /* for nb_settings_merge() */
+        const char *key; /* the same: the top-level key that holds the settings; or NULL */
+};
+
+#define NB_USER_DATA_INIT \
+        { .document = NB_SECRET_INIT }
+
+/*
+ * `origin` names the data in messages: "the user data of Amazon EC2". NB_METADATA_MALFORMED for
+ * more than NB_USER_DATA_MAX, and for data that is for this program and has an error: a MIME part
+ * or a cloud-config.
+ */
+int nb_user_data_parse(const char *origin, const char *data, size_t len,
+                       struct nb_user_data *ret_user_data, struct nb_failure *f);
+
+/*
+ * Calls `files->each` for every file that cloud-init (write_files) or Ignition (storage.files)
+ * would write on the machine, in the order of the document, except files that they download. A
+ * failure of `each` ends the search. Failures of `each`, and NB_METADATA_MALFORMED for a file that
+ * cannot be decoded.
+ */
+int nb_user_data_find_files(const char *origin, const char *data, size_t len,
+                            const struct nb_user_data_files *files, struct nb_failure *f);
+
+void nb_user_data_done(struct nb_user_data *user_data);

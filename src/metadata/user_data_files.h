@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The files that cloud-init or Ignition would write. nb_user_data_find_files() unwraps user data
+ * for these two. */
+
+#include <stddef.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+
+#define NB_USER_DATA_TEXT_MAX (1024 * 1024) /* bytes after base64 and gzip */
+
+struct nb_user_data_file {
+        const char *path; /* absolute */
+        unsigned mode;
+        const struct nb_secret *text;
+};
+
+struct nb_user_data_files {
+        int (*each)(void *userdata, const struct nb_user_data_file *file, struct nb_failure *f);
+        void *userdata;
+};
+
+/* Call `each` for every file in the text. Failures of `each`, and NB_METADATA_MALFORMED. */
+int nb_user_data_files_of_cloud_config(const char *where, const char *data, size_t len,
+                                       const struct nb_user_data_files *files,
+                                       struct nb_failure *f);
+int nb_user_data_files_of_ignition(const char *where, const char *data, size_t len,
+                                   const struct nb_user_data_files *files, struct nb_failure *f);

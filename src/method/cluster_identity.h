@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What tells one cluster from another in settings and credentials. It is kept in the record of a
+ * join, and compared at the next start.
+ *
+ *      discovery.caCertHashes      with any method but k3s
+ *      document, kubeconfig        without caCertHashes: the hashes of its own CAs
+ *      k3s                         the hash in the token
+ *
+ * Without any of these, and with the system's CAs, no setting identifies the cluster.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "crypto/certificate.h"
+#include "method/method.h"
+#include "settings/settings.h"
+#include "state/record.h"
+
+#define NB_CLUSTER_IDENTITY_K3S "cacerts" /* the name of the method in a record */
+
+struct nb_cluster_identity {
+        bool is_k3s_hash; /* one, as of nb_ca_hash_k3s(); otherwise hashes of public keys */
+        uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
+        unsigned n_pins;
+        char name[NB_IDENTITY_SOURCE_MAX + 32]; /* "discovery.caCertHashes", "the CA in '/etc/x'" */
+};
+
+/* `bootstrap` is NULL if it could not be loaded: what the settings contain remains. 0, -ENOMEM. */
+int nb_cluster_identity_init(struct nb_cluster_identity *ret_identity,
+                             const struct nb_bootstrap *bootstrap,
+                             const struct nb_settings *settings);
+
+/* For the methods: discovery.caCertHashes. */
+int nb_cluster_identity_by_pins(const struct nb_settings *settings,
+                                struct nb_cluster_identity *ret_identity);
+
+/* Whether a record has exactly these hashes, of the same kind. */
+bool nb_cluster_identity_is_recorded(const struct nb_cluster_identity *identity,
+                                     const struct nb_record *record);
+
+/* Whether the hash in a record is that of a k3s token. */
+bool nb_record_has_k3s_hash(const struct nb_record *record);
+
+bool nb_pins_contain(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
+                     const uint8_t pin[static NB_PIN_SIZE]);
+
+/* Equal as sets. */
+bool nb_pins_are_equal(const uint8_t (*a)[NB_PIN_SIZE], unsigned n_a,
+                       const uint8_t (*b)[NB_PIN_SIZE], unsigned n_b);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The tokens and kubeconfigs on this machine, before a join method is chosen. Private to method/.
+ */
+
+#include <stdbool.h>
+
+#include "base/failure.h"
+#include "base/sources.h"
+#include "kube/identity.h"
+#include "kube/k3s_token.h"
+#include "kube/kubeconfig.h"
+#include "kube/token.h"
+#include "settings/settings.h"
+
+struct nb_inputs {
+        struct nb_sources *sources;
+        const struct nb_settings *settings;
+        /* The credential node-bootstrap.token, or the token in a settings document. */
+        struct nb_token token; /* a bootstrap token */
+        struct nb_k3s_token k3s;
+        bool has_k3s_token; /* also once its identity is taken */
+        char token_source[NB_IDENTITY_SOURCE_MAX + 1];
+        struct nb_identity tls_bootstrap; /* NB_IDENTITY_TOKEN */
+        /* The bootstrap kubeconfig. */
+        bool has_kubeconfig;
+        struct nb_cluster kubeconfig;
+        struct nb_identity kubeconfig_user;
+        char kubeconfig_source[NB_IDENTITY_SOURCE_MAX + 1];
+};
+
+/* A credential is used before what the settings contain. */
+int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *settings,
+                   struct nb_inputs *inputs, struct nb_failure *f);
+void nb_inputs_done(struct nb_inputs *inputs);
+
+/* Moves the bootstrap identity: kubeconfig, TLS bootstrap token, k3s token, bootstrap token, in
+ * this order. NB_IDENTITY_NONE if there is none. 0, -ENOMEM. */
+int nb_inputs_take_identity(struct nb_inputs *inputs, struct nb_identity *ret_identity);
+
+/* The discovery file: the credential, or the path in the settings. 1: read; 0: there is none. */
+int nb_inputs_read_document(const struct nb_inputs *inputs, struct nb_cluster *ret_cluster,
+                            char ret_source[static NB_IDENTITY_SOURCE_MAX + 1],
+                            struct nb_failure *f);
+
+/* That nothing else identifies the cluster beside the discovery file or URL `source`:
+ * NB_SETTINGS_INVALID names both places. */
+int nb_inputs_verify_alone(const struct nb_inputs *inputs, const char *source,
+                           struct nb_failure *f);
+
+/*
+ * Whether certificate and key are usable in TLS, where a failure would look like an unreachable
+ * server. Their validity period is not checked, since this machine's clock may be wrong.
+ * NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE.
+ */
+int nb_client_certificate_verify(const struct nb_identity *identity, struct nb_failure *f);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* /cacerts of a k3s or RKE2 server, verified by the hash in the token. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "method/cluster_identity.h"
+#include "method/inputs.h"
+#include "method/method.h"
+#include "state/handoff.h"
+
+#define BUNDLE_MAX (512 * 1024)
+#define PASSWORD_FILE_MAX 4096
+#define PASSWORD_MAX 64
+#define CERTIFICATE_FILE_MAX (256 * 1024)
+
+/* k3s removes white space at the end, too. Whoever sends the password verifies the rest. */
+static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootstrap,
+                         struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        size_t len;
+        int r;
+
+        r = nb_sources_read(sources, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text, NULL);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r < 0)
+                return 0;
+        len = strlen(text.data);
+        while (len > 0 && strchr(" \t\r\n", text.data[len - 1]))
+                len--;
+        if (len == 0 || len > PASSWORD_MAX)
+                return 0;
+        if (nb_secret_init(&bootstrap->node_password, len) < 0 ||
+            nb_secret_append(&bootstrap->node_password, text.data, len) < 0)
+                return nb_failure_set_memory(f);
+        return 0;
+}
+
+/* Without the key, which is in the same file and stays in the secret. */
+static int copy_certificates(const struct nb_secret *pem, struct nb_identity *identity) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CERTIFICATE_FILE_MAX);
+        int r;
+
+        r = nb_certificates_parse(pem->data, pem->len, true, &chain);
+        for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
+                r = nb_certificate_export(chain, i, &text);
+        if (r < 0)
+                return r;
+        identity->certificate = TAKE(text.data);
+        identity->certificate_len = text.len;
+        return 0;
+}
+
+static int read_present_certificate(const struct nb_inputs *inputs, struct nb_identity *previous,
+                                    struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        int r;
+
+        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT,
+                       inputs->settings->certificate_directory);
+        r = nb_sources_read(inputs->sources, path, CERTIFICATE_FILE_MAX, &pem, NULL);
+        if (r >= 0)
+                r = copy_certificates(&pem, previous);
+        if (r < 0)
+                return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
+        previous->kind = NB_IDENTITY_CERTIFICATE;
+        previous->secret = TAKE(pem);
+        (void)snprintf(previous->source, sizeof(previous->source), "'%.100s'", path);
+        return 0;
+}
+
+static int load_k3s(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
+                    struct nb_failure *f) {
+        enum nb_cluster_type type = inputs->settings->cluster_type;
+        int r;
+
+        if (!inputs->has_k3s_token && type != NB_CLUSTER_TYPE_K3S)
+                return 0;
+        bootstrap->has_hash = inputs->k3s.has_hash;
+        memcpy(bootstrap->hash, inputs->k3s.hash, sizeof(bootstrap->hash));
+        memcpy(bootstrap->discovery_source, inputs->token_source, sizeof(inputs->token_source));
+        if (type == NB_CLUSTER_TYPE_KUBERNETES)
+                return 1;
+        bootstrap->issuer = NB_ISSUER_SUPERVISOR;
+        r = read_password(inputs->sources, bootstrap, f);
+        if (r < 0)
+                return r;
+        r = read_present_certificate(inputs, &bootstrap->previous, f);
+        return r < 0 ? r : 1;
+}
+
+static int verify_k3s(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
+                      struct nb_failure *f) {
+        if (settings->n_endpoints == 0)
+                return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                                      "discovery.endpoints: expected at least one HOST:PORT of a "
+                                      "k3s or RKE2 server, found none");
+        if (bootstrap->has_hash || settings->unsafe_skip_ca_verification ||
+            bootstrap->identity.kind == NB_IDENTITY_NONE)
+                return 0;
+        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                              "the token contains no hash of the cluster's CA: expected K10 and 64 "
+                              "hex digits before '::', or "
+                              "discovery.unsafeSkipCAVerification: true; found neither");
+}
+
+static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
+        const struct nb_settings *s = c->settings;
+        int r;
+
+        /* Pins that are configured as well must match as well. */
+        if (s->n_pins > 0) {
+                r = nb_ca_select(c->pem, c->len, (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins,
+                                 NB_CA_ALL, c->malformed, c->mismatch, &ignored, NULL, f);
+                if (r < 0)
+                        return r;
+        }
+        if (c->bootstrap->has_hash)
+                return nb_ca_select_k3s(c->pem, c->len, c->bootstrap->hash,
+                                        s->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED,
+                                        c->malformed, c->mismatch, c->ret_pem, c->ret_selection, f);
+        return nb_ca_choose_unverified(c, c->mismatch, "the token contains no hash of the CA", f);
+}
+
+static int identify(const struct nb_bootstrap *bootstrap,
+                    _unused_ const struct nb_settings *settings,
+                    struct nb_cluster_identity *ret_identity) {
+        (void)snprintf(ret_identity->name, sizeof(ret_identity->name), "the hash in the token");
+        ret_identity->is_k3s_hash = true;
+        ret_identity->n_pins = bootstrap->has_hash;
+        if (bootstrap->has_hash)
+                memcpy(ret_identity->pins[0], bootstrap->hash, NB_PIN_SIZE);
+        return 0;
+}
+
+const struct nb_method nb_method_k3s = {
+        .name = NB_CLUSTER_IDENTITY_K3S,
+        .summary = "the CA of a k3s server, verified with the hash in the token",
+        .object = "/cacerts",
+        .verified = "the cluster is verified by the hash in the token",
+        .load = load_k3s,
+        .verify = verify_k3s,
+        .select_ca = select_ca,
+        .identify = identify,
+};

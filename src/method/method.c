@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "method/inputs.h"
+#include "method/method.h"
+
+static int verify_none(_unused_ const struct nb_bootstrap *bootstrap,
+                       _unused_ const struct nb_settings *settings, struct nb_failure *f) {
+        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
+                              "discovery.endpoints: expected at least one HOST:PORT, or "
+                              "discovery.file, or a bootstrap kubeconfig; found none");
+}
+
+static int select_none(_unused_ const struct nb_ca_request *request, struct nb_failure *f) {
+        return verify_none(NULL, NULL, f);
+}
+
+static const struct nb_method nb_method_none = {
+        .name = "",
+        .verify = verify_none,
+        .select_ca = select_none,
+};
+
+#define NB_METHOD(ID, method, discover) extern const struct nb_method nb_method_##method;
+#include "method/methods.def"
+#undef NB_METHOD
+
+const struct nb_method *nb_method(enum nb_method_id id) {
+        static const struct nb_method *const methods[_NB_METHOD_N] = {
+                [NB_METHOD_NONE] = &nb_method_none,
+#define NB_METHOD(ID, method, discover) [NB_METHOD_##ID] = &nb_method_##method,
+#include "method/methods.def"
+#undef NB_METHOD
+        };
+
+        return methods[id];
+}
+
+static int choose_method(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
+                         struct nb_failure *f) {
+        for (enum nb_method_id id = NB_METHOD_NONE + 1; id < _NB_METHOD_N; id++) {
+                int r = nb_method(id)->load(inputs, bootstrap, f);
+
+                if (r < 0)
+                        return r;
+                if (r > 0) {
+                        bootstrap->method = id;
+                        return 0;
+                }
+        }
+        return 0;
+}
+
+static int load(struct nb_sources *sources, const struct nb_settings *settings,
+                struct nb_bootstrap *bootstrap, struct nb_failure *f) {
+        _cleanup_(nb_inputs_done) struct nb_inputs inputs = { 0 };
+        int r;
+
+        r = nb_inputs_read(sources, settings, &inputs, f);
+        if (r < 0)
+                return r;
+        if (nb_inputs_take_identity(&inputs, &bootstrap->identity) < 0)
+                return nb_failure_set_memory(f);
+        return choose_method(&inputs, bootstrap, f);
+}
+
+int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
+                      struct nb_bootstrap *ret_bootstrap, struct nb_failure *f) {
+        struct nb_bootstrap bootstrap = { 0 };
+        int r;
+
+        r = load(sources, settings, &bootstrap, f);
+        if (r < 0) {
+                nb_bootstrap_done(&bootstrap);
+                return r;
+        }
+        *ret_bootstrap = bootstrap;
+        return 0;
+}
+
+void nb_bootstrap_done(struct nb_bootstrap *bootstrap) {
+        nb_token_done(&bootstrap->token);
+        nb_cluster_done(&bootstrap->document);
+        free(bootstrap->url_ca);
+        nb_identity_done(&bootstrap->identity);
+        nb_identity_done(&bootstrap->previous);
+        nb_secret_done(&bootstrap->node_password);
+        *bootstrap = (struct nb_bootstrap){ 0 };
+}
+
+bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
+                                 const struct nb_bootstrap *bootstrap) {
+        return settings->metadata_provider != NB_PROVIDER_NONE &&
+               bootstrap->identity.kind == NB_IDENTITY_NONE;
+}
+
+int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
+                        struct nb_failure *f) {
+        const struct nb_method *method = nb_method(bootstrap->method);
+        int r;
+
+        r = method->verify ? method->verify(bootstrap, settings, f) : 0;
+        if (r < 0)
+                return r;
+        switch (bootstrap->identity.kind) {
+        case NB_IDENTITY_NONE:
+                /* A k3s node's present certificate is not enough: the token's hash identifies the
+                 * cluster. */
+                return nb_failure_set(f, NB_TOKEN_MISSING, ENOENT,
+                                      "there is no credential '" NB_CREDENTIAL_TOKEN
+                                      "', '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN
+                                      "' or '" NB_CREDENTIAL_KUBECONFIG
+                                      "', and no bootstrap.kubeconfig");
+        case NB_IDENTITY_CERTIFICATE:
+                return nb_client_certificate_verify(&bootstrap->identity, f);
+        case NB_IDENTITY_PASSWORD:
+                if (bootstrap->issuer == NB_ISSUER_SUPERVISOR)
+                        return 0;
+                return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
+                                      "cluster.type: expected k3s with a token of user and "
+                                      "password, found kubernetes (%s): the API server accepts no "
+                                      "passwords",
+                                      settings->origin[NB_SETTING_CLUSTER_TYPE]);
+        case NB_IDENTITY_TOKEN:
+        default:
+                return 0;
+        }
+}
+
+const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap) {
+        const struct nb_method *method = nb_method(bootstrap->method);
+
+        return method->origin ? method->origin(bootstrap) : NULL;
+}
+
+bool nb_bootstrap_accepts_endpoint(const struct nb_bootstrap *bootstrap,
+                                   const struct nb_settings *settings,
+                                   const struct nb_url *endpoint) {
+        const struct nb_url *origin = nb_bootstrap_origin(bootstrap);
+
+        if (bootstrap->method == NB_METHOD_NONE)
+                return false;
+        if (origin)
+                return strcmp(origin->host, endpoint->host) == 0 && origin->port == endpoint->port;
+        for (unsigned i = 0; i < settings->n_endpoints; i++)
+                if (nb_url_is_equal(&settings->endpoints[i], endpoint))
+                        return true;
+        return false;
+}
+
+int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failure *f) {
+        return nb_method(request->bootstrap->method)->select_ca(request, f);
+}
+
+int nb_ca_choose_pinned(const struct nb_ca_request *request, struct nb_failure *f) {
+        return nb_ca_select(
+                request->pem, request->len, (const uint8_t(*)[NB_PIN_SIZE])request->settings->pins,
+                request->settings->n_pins,
+                request->settings->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED,
+                request->malformed, request->mismatch, request->ret_pem, request->ret_selection, f);
+}
+
+int nb_ca_choose_unpinned(const struct nb_ca_request *request, struct nb_failure *f) {
+        return nb_ca_select(request->pem, request->len, NULL, 0, NB_CA_ALL_UNPINNED,
+                            request->malformed, request->mismatch, request->ret_pem,
+                            request->ret_selection, f);
+}
+
+int nb_ca_choose_unverified(const struct nb_ca_request *request, enum nb_code code, const char *why,
+                            struct nb_failure *f) {
+        if (request->settings->unsafe_skip_ca_verification)
+                return nb_ca_choose_unpinned(request, f);
+        return nb_failure_set(f, code, EPERM,
+                              "%s, and discovery.unsafeSkipCAVerification is not set: no CA can be "
+                              "trusted",
+                              why);
+}
+
+int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f) {
+        if (request->settings->n_pins > 0)
+                return nb_failure_set(f, request->mismatch, EKEYREJECTED,
+                                      "%s contains no CA: expected one that "
+                                      "discovery.caCertHashes names",
+                                      request->bootstrap->discovery_source);
+        if (request->len > 0)
+                return nb_failure_set(f, request->mismatch, EKEYREJECTED,
+                                      "expected the system's CAs, since %s contains none; found "
+                                      "another CA",
+                                      request->bootstrap->discovery_source);
+        *request->ret_selection = (struct nb_ca_selection){ 0 };
+        return 0;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How this machine finds and verifies its cluster, and the bootstrap identity it presents. `join`
+ * and `install` each load this from the settings, the credentials and the files they name, because
+ * `install` trusts nothing that `join` reports and verifies the handoff against its own view.
+ *
+ * There is no network access here: the network half of a method is in src/join/.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "base/sources.h"
+#include "crypto/certificate.h"
+#include "kube/identity.h"
+#include "kube/k3s_token.h"
+#include "kube/kubeconfig.h"
+#include "kube/token.h"
+#include "settings/settings.h"
+
+enum nb_method_id {
+        NB_METHOD_NONE,
+#define NB_METHOD(ID, method, discover) NB_METHOD_##ID,
+#include "method/methods.def"
+#undef NB_METHOD
+        _NB_METHOD_N,
+};
+
+/* Who signs the node's certificate. */
+enum nb_issuer {
+        NB_ISSUER_CSR,        /* CertificateSigningRequest of certificates.k8s.io/v1 */
+        NB_ISSUER_SUPERVISOR, /* POST /v1-k3s/client-kubelet.crt */
+        _NB_ISSUER_N,
+};
+
+struct nb_bootstrap {
+        enum nb_method_id method;
+        enum nb_issuer issuer;
+        char discovery_source[NB_IDENTITY_SOURCE_MAX + 1]; /* "credential 'node-bootstrap.token'" */
+
+        /* token: its secret is the key of the signature; empty if there is none */
+        struct nb_token token;
+        /* document, kubeconfig: `ca` is NULL for the system's CAs */
+        struct nb_cluster document;
+        /* URL: the web server, and the PEM CAs that verify it; NULL for the system's CAs */
+        struct nb_url url;
+        char *url_ca;
+        size_t url_ca_len;
+        /* k3s: the hash in the token */
+        bool has_hash;
+        uint8_t hash[NB_K3S_HASH_SIZE];
+
+        struct nb_identity
+                identity; /* requests the certificate; NB_IDENTITY_NONE if there is none */
+        /* NB_ISSUER_SUPERVISOR: the node's password, and its present client certificate. Either may
+         * be absent. */
+        struct nb_secret node_password;
+        struct nb_identity previous;
+};
+
+/* A CA bundle to choose from. */
+struct nb_ca_request {
+        const struct nb_bootstrap *bootstrap;
+        const struct nb_settings *settings;
+        const char *pem; /* empty: the system's CAs */
+        size_t len;
+        enum nb_code malformed, mismatch; /* as in nb_ca_select() */
+        struct nb_buffer *ret_pem;
+        struct nb_ca_selection *ret_selection;
+};
+
+struct nb_inputs;
+struct nb_cluster_identity;
+
+struct nb_method {
+        const char *name;     /* in the record of a join */
+        const char *summary;  /* in `check` */
+        const char *object;   /* what it reads: "cluster-info" */
+        const char *verified; /* logged once the cluster is verified */
+        bool is_signed;       /* the object carries a signature made with the token */
+
+        /* Takes what it needs from `inputs`. 1: this method is used; 0: it has no input. */
+        int (*load)(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap, struct nb_failure *f);
+        /* Whether a join can begin: NB_SETTINGS_INCOMPLETE, and its own failures. NULL: always. */
+        int (*verify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
+                      struct nb_failure *f);
+        int (*select_ca)(const struct nb_ca_request *request, struct nb_failure *f);
+        /* The one server it asks. NULL: it asks those in discovery.endpoints. */
+        const struct nb_url *(*origin)(const struct nb_bootstrap *bootstrap);
+        /* What tells this cluster from others. NULL: discovery.caCertHashes. *ret_identity is empty
+         * at first. 0, -ENOMEM. */
+        int (*identify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
+                        struct nb_cluster_identity *ret_identity);
+};
+
+const struct nb_method *nb_method(enum nb_method_id id);
+
+/*
+ * Missing inputs are not errors here, since a token may be gone at a later boot.
+ * NB_SETTINGS_INVALID if two methods exclude each other, NB_TOKEN_MALFORMED, NB_TOKEN_ENCRYPTED,
+ * NB_TOKEN_EXPOSED, NB_DISCOVERY_FILE_UNREADABLE, NB_DISCOVERY_FILE_UNACCEPTABLE,
+ * NB_BOOTSTRAP_KUBECONFIG_UNREADABLE, NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE.
+ */
+int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
+                      struct nb_bootstrap *ret_bootstrap, struct nb_failure *f);
+void nb_bootstrap_done(struct nb_bootstrap *bootstrap);
+
+/*
+ * Whether a join can begin: NB_SETTINGS_INCOMPLETE, NB_TOKEN_MISSING,
+ * NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE for an unusable client certificate, and for a document whose
+ * CAs cannot be selected NB_DISCOVERY_FILE_UNACCEPTABLE and NB_CA_PIN_MISMATCH.
+ */
+int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
+                        struct nb_failure *f);
+
+/*
+ * Whether cloud metadata is needed: this machine has no identity, and metadata.provider is not
+ * none. Each process decides this from root's own files and credentials. If it is false, no packet
+ * is sent, and nothing that claims to come from metadata is accepted.
+ */
+bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
+                                 const struct nb_bootstrap *bootstrap);
+
+/*
+ * Which CAs of a bundle are trusted:
+ *
+ *      token                   those in discovery.caCertHashes; with unsafeSkipCAVerification and
+ *                              no hash, all
+ *      document, kubeconfig    the document's own, and those that chain to one of them; with
+ *                              caCertHashes, only those of them that it names
+ *      URL                     those in caCertHashes; without any, all: TLS to the URL, which only
+ *                              `join` saw, has verified them
+ *      k3s                     the root that the token's hash names, and those that chain to it
+ *
+ * With trustWholeBundle the whole bundle, if one of it matches. An empty bundle means the system's
+ * CAs; only a document or URL without caCertHashes accepts it, and *ret_pem stays empty.
+ */
+int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failure *f);
+
+/* The one server that the method asks; NULL: those in discovery.endpoints. */
+const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap);
+
+/* Whether discovery through this endpoint is what the settings ask for. */
+bool nb_bootstrap_accepts_endpoint(const struct nb_bootstrap *bootstrap,
+                                   const struct nb_settings *settings,
+                                   const struct nb_url *endpoint);
+
+/* --- For the methods --- */
+
+/* By discovery.caCertHashes. */
+int nb_ca_choose_pinned(const struct nb_ca_request *request, struct nb_failure *f);
+
+/* All, without discovery.caCertHashes. */
+int nb_ca_choose_unpinned(const struct nb_ca_request *request, struct nb_failure *f);
+
+/* The same where discovery.unsafeSkipCAVerification is required: otherwise `code`, and `why`. */
+int nb_ca_choose_unverified(const struct nb_ca_request *request, enum nb_code code, const char *why,
+                            struct nb_failure *f);
+
+/* The system's CAs, for an empty bundle and without caCertHashes; otherwise the mismatch. */
+int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "net/http_internal.h"
+
+#define CONNECTING_POLL_MS 200 /* libcurl's head start for IPv6 before it tries IPv4 */
+
+struct worker {
+        const struct nb_http *http;
+        int fd;
+        CURLM *multi;
+        struct nb_secret secrets;
+        bool has_connected;
+        struct nb_http_sockets sockets;
+        struct nb_http_call call;
+        char body[NB_HTTP_REQUEST_BODY_MAX];
+};
+
+void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
+                        const void *data, size_t len) {
+        struct nb_http_reply *reply = &exchange->reply;
+        struct iovec parts[] = {
+                { .iov_base = reply, .iov_len = sizeof(*reply) },
+                { .iov_base = (void *)(uintptr_t)data, .iov_len = len },
+        };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
+
+        reply->kind = kind;
+        reply->len = len;
+        while (sendmsg(exchange->fd, &message, MSG_NOSIGNAL) < 0)
+                if (errno != EINTR)
+                        _exit(EXIT_FAILURE);
+        /* Reported once. */
+        reply->has_connection = 0;
+}
+
+/* The kernel kills this process after this CPU time. A timer, since the unit forbids setrlimit(2)
+ * for RLIMIT_CPU. */
+static void limit_cpu(time_t seconds) {
+        const struct itimerval timer = { .it_value = { .tv_sec = seconds } };
+
+        if (setitimer(ITIMER_PROF, &timer, NULL) < 0)
+                _exit(EXIT_FAILURE);
+}
+
+/* libcurl 7.88 tries the next of several addresses only when it is called again, so poll. */
+static CURLcode run(CURLM *multi, const struct nb_http_exchange *exchange) {
+        for (;;) {
+                const CURLMsg *message;
+                int n_running, n_left;
+
+                if (curl_multi_perform(multi, &n_running) != CURLM_OK)
+                        return CURLE_FAILED_INIT;
+                message = curl_multi_info_read(multi, &n_left);
+                if (message && message->msg == CURLMSG_DONE)
+                        return message->data.result;
+                if (curl_multi_poll(multi, NULL, 0,
+                                    exchange->is_connected ? INT_MAX : CONNECTING_POLL_MS,
+                                    NULL) != CURLM_OK)
+                        return CURLE_FAILED_INIT;
+        }
+}
+
+static void conclude(struct nb_http_exchange *exchange) {
+        const char *leaf = exchange->call->is_certificate_kept && exchange->result == CURLE_OK
+                                   ? nb_http_leaf(exchange->easy)
+                                   : NULL;
+        struct nb_failure *f = &exchange->reply.failure;
+
+        nb_http_note_connection(exchange);
+        if (exchange->is_stale) {
+                nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
+                return;
+        }
+        if (exchange->result != CURLE_OK)
+                (void)nb_http_outcome(exchange, f);
+        else
+                (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE,
+                                        &exchange->reply.status);
+        if (leaf && strlen(leaf) > NB_HTTP_PIECE_MAX)
+                leaf = NULL;
+        nb_http_reply_send(exchange, NB_HTTP_DONE, leaf, leaf ? strlen(leaf) : 0);
+}
+
+static void serve(struct worker *worker) {
+        struct nb_http_exchange exchange = {
+                .http = worker->http,
+                .call = &worker->call,
+                .body = worker->body,
+                .fd = worker->fd,
+                .secrets = &worker->secrets,
+                .has_connected = &worker->has_connected,
+                .sockets = &worker->sockets,
+                .begin_usec = nb_now_usec(),
+        };
+        struct nb_failure *f = &exchange.reply.failure;
+
+        limit_cpu(NB_HTTP_CPU_MAX_SEC);
+        exchange.raw_begin = nb_http_raw_received(&exchange);
+        exchange.easy = curl_easy_init();
+        if (!exchange.easy || nb_http_exchange_setup(&exchange, f) < 0 ||
+            curl_multi_add_handle(worker->multi, exchange.easy) != CURLM_OK) {
+                (void)nb_failure_set(f, NB_INTERNAL, EIO, "%s: libcurl refuses the request",
+                                     worker->call.what);
+                nb_http_reply_send(&exchange, NB_HTTP_DONE, NULL, 0);
+                return;
+        }
+        exchange.result = run(worker->multi, &exchange);
+        conclude(&exchange);
+        (void)curl_multi_remove_handle(worker->multi, exchange.easy);
+        curl_easy_cleanup(exchange.easy);
+        curl_slist_free_all(exchange.connect_to);
+}
+
+static void work(const struct nb_http *http, int fd) {
+        struct worker *worker = calloc(1, sizeof(*worker));
+        struct iovec parts[2];
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
+
+        if (!worker)
+                return;
+        worker->http = http;
+        worker->fd = fd;
+        worker->multi = curl_multi_init();
+        if (!worker->multi || nb_secret_init(&worker->secrets, NB_HTTP_SECRETS_MAX) < 0)
+                return;
+        for (;;) {
+                parts[0] = (struct iovec){ &worker->call, sizeof(worker->call) };
+                parts[1] = (struct iovec){ worker->body, sizeof(worker->body) };
+                if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(worker->call))
+                        return;
+                worker->secrets.len = 0;
+                serve(worker);
+        }
+}
+
+static int compare_fds(const void *a, const void *b) {
+        return *(const int *)a - *(const int *)b;
+}
+
+/* Closes all descriptors except the standard streams and these. */
+static void close_others(const struct nb_http *http, int fd) {
+        int kept[] = { STDERR_FILENO, fd, http->ca_fd, http->certificate_fd, http->key_fd };
+
+        qsort(kept, N_ELEMENTS(kept), sizeof(kept[0]), compare_fds);
+        for (size_t i = 0; i < N_ELEMENTS(kept); i++) {
+                unsigned first = (unsigned)kept[i] + 1,
+                         last = i + 1 < N_ELEMENTS(kept) ? (unsigned)kept[i + 1] - 1 : UINT_MAX;
+
+                if (kept[i] >= STDERR_FILENO && first <= last)
+                        (void)close_range(first, last, 0);
+        }
+}
+
+/*
+ * The worker has a copy of this process's memory, without the secrets (MADV_WIPEONFORK). It ignores
+ * the signals that stop the service, which it receives as well; this process handles them and kills
+ * the worker.
+ */
+static void begin(const struct nb_http *http, int fd, pid_t parent) {
+        sigset_t blocked;
+
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+            getppid() != parent)
+                _exit(EXIT_FAILURE);
+        close_others(http, fd);
+        for (int i = 1; i < NSIG; i++)
+                (void)signal(i, i == SIGPIPE ? SIG_IGN : SIG_DFL);
+        (void)sigemptyset(&blocked);
+        (void)sigaddset(&blocked, SIGTERM);
+        (void)sigaddset(&blocked, SIGINT);
+        (void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd) {
+        pid_t self = getpid(), pid;
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+        pid = fork();
+        if (pid < 0) {
+                int r = -errno;
+
+                (void)close(pair[0]);
+                (void)close(pair[1]);
+                return r;
+        }
+        if (pid == 0) {
+                begin(http, pair[1], self);
+                work(http, pair[1]);
+                _exit(EXIT_SUCCESS);
+        }
+        (void)close(pair[1]);
+        *ret_pid = pid;
+        *ret_fd = pair[0];
+        return 0;
+}

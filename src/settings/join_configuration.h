@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * kubeadm's JoinConfiguration (kubeadm.k8s.io/v1beta2, v1beta3, v1beta4) read as settings; the
+ * table in join_configuration.c has its keys. Private to merge.c.
+ *
+ * The timeout is the sum of the timeouts in it. Without tlsBootstrapToken the discovery token is
+ * also the bootstrap token. null and "" mean that a key is absent, as for kubeadm; `taints: []` is
+ * an empty list. Keys of other phases are listed as ignored. controlPlane is refused: only workers
+ * can join. Unknown keys are refused as in a NodeBootstrap document.
+ *
+ * In metadata, caCertPath, criSocket and a kubeConfigPath that is a path are listed as ignored.
+ *
+ * One file can contain several documents: exactly one JoinConfiguration; others that kubeadm knows
+ * are listed as ignored, and any other is refused.
+ */
+
+#include <stdbool.h>
+
+#include "codec/yaml.h"
+#include "settings/store.h"
+
+/* Whether one of these documents is kubeadm's. */
+bool nb_is_join_configuration(const struct nb_yaml_node *documents);
+
+/* NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED, NB_TOKEN_EXPOSED. */
+int nb_join_configuration_merge(const struct nb_settings_merge *merge,
+                                const struct nb_yaml_node *documents);

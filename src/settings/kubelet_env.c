@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "settings/kubelet_env.h"
+
+#define KEY_KUBECONFIG "NODE_BOOTSTRAP_KUBECONFIG="
+#define KEY_DIRECTORY "NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY="
+
+int nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
+                          struct nb_buffer *ret) {
+        int r = nb_buffer_printf(ret, "KUBELET_NODE_NAME=%s\n", node_name);
+
+        if (r >= 0 && nb_setting_is_set(settings, NB_SETTING_KUBECONFIG))
+                r = nb_buffer_printf(ret, KEY_KUBECONFIG "%s\n", settings->kubeconfig);
+        if (r >= 0 && nb_setting_is_set(settings, NB_SETTING_CERTIFICATE_DIRECTORY))
+                r = nb_buffer_printf(ret, KEY_DIRECTORY "%s\n", settings->certificate_directory);
+        return r;
+}
+
+static void take_path(const char *line, size_t len, const char *key,
+                      char ret[static NB_SETTINGS_PATH_MAX]) {
+        size_t key_len = strlen(key), path_len = len - key_len;
+
+        if (len <= key_len || path_len >= NB_SETTINGS_PATH_MAX || memcmp(line, key, key_len) != 0 ||
+            line[key_len] != '/')
+                return;
+        memcpy(ret, line + key_len, path_len);
+        ret[path_len] = '\0';
+}
+
+void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_settings *settings) {
+        for (const char *line = text, *end = text + len; line < end;) {
+                const char *newline = memchr(line, '\n', (size_t)(end - line));
+                size_t line_len = (size_t)((newline ? newline : end) - line);
+
+                take_path(line, line_len, KEY_KUBECONFIG, settings->kubeconfig);
+                take_path(line, line_len, KEY_DIRECTORY, settings->certificate_directory);
+                line += line_len + 1;
+        }
+}

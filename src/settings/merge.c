@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "settings/join_configuration.h"
+#include "settings/store.h"
+
+#define API_VERSION "node-bootstrap/v1"
+#define KIND "NodeBootstrap"
+
+static bool is_section(const char *path) {
+        size_t len = strlen(path);
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                if (strncmp(nb_setting_rows[i].key, path, len) == 0 &&
+                    nb_setting_rows[i].key[len] == '.')
+                        return true;
+        return false;
+}
+
+static int take_key(void *userdata, const char *path, const struct nb_yaml_node *node) {
+        struct nb_settings_guess guess = NB_SETTINGS_GUESS_INIT;
+        const struct nb_settings_merge *merge = userdata;
+
+        if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
+                return 0;
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                if (strcmp(nb_setting_rows[i].key, path) == 0)
+                        return nb_settings_store(merge, i, node, path);
+                nb_settings_guess(&guess, path, nb_setting_rows[i].key);
+        }
+        if (!is_section(path))
+                return nb_settings_refuse_unknown(merge, node->line, path, &guess);
+        /* The keys of a section can all be commented out. */
+        if (nb_yaml_is_null(node))
+                return 0;
+        if (node->type != NB_YAML_MAPPING)
+                return nb_settings_refuse_node(merge, node, path, "a mapping", "a mapping");
+        return nb_settings_walk(merge, node, path, take_key, userdata);
+}
+
+static int check_header(const struct nb_settings_merge *merge, const struct nb_yaml_node *root,
+                        const char *key, const char *expected) {
+        const struct nb_yaml_node *node = nb_yaml_get(root, key);
+
+        if (!node && merge->source->key)
+                return 0;
+        if (!node)
+                return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
+                                      "%s: %s: expected %s, found nothing", merge->source->origin,
+                                      key, expected);
+        if (node->type != NB_YAML_SCALAR || strcmp(node->value, expected) != 0)
+                return nb_settings_refuse_node(merge, node, key, expected, NULL);
+        return 0;
+}
+
+static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
+        int r;
+
+        if (root->type != NB_YAML_MAPPING)
+                return nb_failure_set(merge->f, NB_SETTINGS_MALFORMED, 0,
+                                      "%s:%u: expected a mapping, found %s", merge->source->origin,
+                                      root->line, nb_yaml_type_name(root));
+        r = check_header(merge, root, "apiVersion", API_VERSION);
+        if (r < 0)
+                return r;
+        r = check_header(merge, root, "kind", KIND);
+        if (r < 0)
+                return r;
+        return nb_settings_walk(merge, root, "", take_key, merge);
+}
+
+static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t len) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL, *root = NULL;
+        const struct nb_settings_source *source = merge->source;
+        int r;
+
+        r = source->key ? nb_yaml_parse_key(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
+                                            source->key, &documents, merge->f)
+                        : nb_yaml_parse_stream(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
+                                               &documents, merge->f);
+        if (r < 0)
+                return r;
+        if (nb_is_join_configuration(documents))
+                return nb_join_configuration_merge(merge, documents);
+        if (source->key)
+                return documents ? merge_document(merge, documents) : 0;
+        /* A NodeBootstrap document is alone in its file. */
+        r = nb_yaml_parse(source->origin, yaml, len, NB_SETTINGS_MALFORMED, &root, merge->f);
+        return r < 0 || !root ? r : merge_document(merge, root);
+}
+
+int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,
+                      const char *yaml, size_t len, struct nb_failure *f) {
+        struct nb_settings next = *settings;
+        struct nb_settings_merge merge = { &next, source, f };
+        int r;
+
+        r = merge_file(&merge, yaml, len);
+        if (r >= 0 || source->is_salvage)
+                *settings = next;
+        return r < 0 ? r : 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The clouds and platforms by the names that `metadata.provider` accepts. provider.def has one
+ * entry for each, with all that is known about it. */
+
+#include <stddef.h>
+
+#define PROVIDER(id, ...) NB_PROVIDER_##id,
+enum nb_provider {
+        NB_PROVIDER_NONE, /* metadata is never read; or: no known cloud was recognised */
+        NB_PROVIDER_AUTO, /* the one that is recognised */
+#include "settings/provider.def"
+        _NB_PROVIDER_N,
+};
+
+/* "aws": as in the settings. */
+const char *nb_provider_name(enum nb_provider provider);
+
+/* "Amazon EC2": for people. */
+const char *nb_provider_title(enum nb_provider provider);
+
+/* 0 or -EINVAL. */
+int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "settings/settings.h"
+
+#define MEMBER(member) ((struct nb_settings *)NULL)->member
+
+const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
+#define SETTING(identifier, name, of_type, member, text, from_metadata) \
+        [NB_SETTING_##identifier] = { \
+                .key = (name), \
+                .type = &nb_setting_type_##of_type, \
+                .offset = offsetof(struct nb_settings, member), \
+                .initial = (text), \
+                .metadata = NB_SETTING_METADATA_##from_metadata, \
+        },
+#define LIST(identifier, name, of_type, member, from_metadata) \
+        [NB_SETTING_##identifier] = { \
+                .key = (name), \
+                .type = &nb_setting_type_##of_type, \
+                .offset = offsetof(struct nb_settings, member), \
+                .n_offset = offsetof(struct nb_settings, n_##member), \
+                .entry_size = sizeof(MEMBER(member)[0]), \
+                .max = N_ELEMENTS(MEMBER(member)), \
+                .metadata = NB_SETTING_METADATA_##from_metadata, \
+        },
+#include "settings/settings.def"
+};
+
+const char *nb_setting_key(enum nb_setting setting) {
+        assert((unsigned)setting < _NB_SETTING_N);
+        return nb_setting_rows[setting].key;
+}
+
+bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setting) {
+        return strcmp(settings->origin[setting], NB_SETTINGS_DEFAULT_ORIGIN) != 0;
+}
+
+static int append_entry(struct nb_settings *settings, const struct nb_setting_row *row,
+                        const char *text, size_t len) {
+        char *entries = (char *)settings + row->offset, *entry;
+        unsigned *n = (unsigned *)(void *)((char *)settings + row->n_offset);
+        int r;
+
+        if (*n == row->max)
+                return -E2BIG;
+        entry = entries + *n * row->entry_size;
+        r = nb_setting_type_parse(row->type, text, len, entry);
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; i < *n && row->type->is_same; i++)
+                if (row->type->is_same(entries + i * row->entry_size, entry))
+                        return -EEXIST;
+        (*n)++;
+        return 0;
+}
+
+int nb_setting_parse(struct nb_settings *settings, enum nb_setting setting, const char *text,
+                     size_t len) {
+        const struct nb_setting_row *row = &nb_setting_rows[setting];
+        int r;
+
+        if (row->max > 0)
+                return append_entry(settings, row, text, len);
+        r = nb_setting_type_parse(row->type, text, len, (char *)settings + row->offset);
+        if (r >= 0 && setting == NB_SETTING_NODE_NAME)
+                settings->is_node_name_lowered = strpbrk(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        return r;
+}
+
+void nb_settings_init(struct nb_settings *ret_settings) {
+        *ret_settings = (struct nb_settings){ 0 };
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                const char *initial = nb_setting_rows[i].initial;
+                int r = initial ? nb_setting_parse(ret_settings, i, initial, strlen(initial)) : 0;
+
+                assert(r == 0);
+                (void)r;
+                (void)strcpy(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+        }
+}
+
+/* --- Formatting --- */
+
+int nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
+                      struct nb_buffer *ret) {
+        const struct nb_setting_row *row = &nb_setting_rows[setting];
+        const char *value = (const char *)settings + row->offset;
+        unsigned n;
+        int r;
+
+        if (row->max == 0)
+                return nb_setting_type_format(row->type, value, ret);
+        memcpy(&n, (const char *)settings + row->n_offset, sizeof(n));
+        r = nb_buffer_append_string(ret, "[");
+        for (unsigned i = 0; i < n && r >= 0; i++) {
+                if (i > 0)
+                        r = nb_buffer_append_string(ret, ", ");
+                if (r >= 0)
+                        r = nb_setting_type_format(row->type, value + i * row->entry_size, ret);
+        }
+        return r < 0 ? r : nb_buffer_append_string(ret, "]");
+}
+
+int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret) {
+        const char *section = "";
+        int r;
+
+        r = nb_buffer_append_string(ret, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n");
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
+                const char *key = nb_setting_rows[i].key, *dot = strchr(key, '.');
+                int section_len = dot ? (int)(dot - key) : 0;
+
+                if (!nb_setting_is_set(settings, i) || i == NB_SETTING_BOOTSTRAP_TOKEN)
+                        continue;
+                if (dot && strncmp(section, key, (size_t)section_len + 1) != 0)
+                        r = nb_buffer_printf(ret, "%.*s:\n", section_len, key);
+                section = key;
+                if (r >= 0)
+                        r = nb_buffer_printf(ret, "%s%s: ", dot ? "  " : "", dot ? dot + 1 : key);
+                if (r >= 0)
+                        r = nb_setting_format(settings, i, ret);
+                if (r >= 0)
+                        r = nb_buffer_append_string(ret, "\n");
+        }
+        return r;
+}
+
+/* --- Checks of several settings --- */
+
+static int verify_paths(const struct nb_settings *settings, struct nb_failure *f) {
+        static const enum nb_setting paths[] = {
+                NB_SETTING_DISCOVERY_FILE, NB_SETTING_URL_CA_FILE, NB_SETTING_BOOTSTRAP_KUBECONFIG,
+                /* What is written follows. */
+                NB_SETTING_KUBECONFIG, NB_SETTING_CERTIFICATE_DIRECTORY, NB_SETTING_CA_FILE
+        };
+        const size_t first_target = 3;
+
+        for (size_t i = first_target; i < N_ELEMENTS(paths); i++)
+                for (size_t j = 0; j < i; j++) {
+                        const struct nb_setting_row *target = &nb_setting_rows[paths[i]],
+                                                    *other = &nb_setting_rows[paths[j]];
+                        const char *path = (const char *)settings + target->offset;
+
+                        if (strcmp(path, (const char *)settings + other->offset) == 0)
+                                return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
+                                                      "%s and %s: expected different paths, found "
+                                                      "'%s' for both",
+                                                      other->key, target->key, path);
+                }
+        return 0;
+}
+
+int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f) {
+        static const char option[] = "provider-id=";
+
+        for (unsigned i = 0; i < settings->n_extra_args && settings->provider_id[0]; i++)
+                if (strncmp(settings->extra_args[i], option, strlen(option)) == 0)
+                        return nb_failure_set(
+                                f, NB_SETTINGS_INVALID, 0,
+                                "expected kubelet.providerID or 'provider-id' in "
+                                "kubelet.extraArgs, found both: the first in %s, the other in %s",
+                                settings->origin[NB_SETTING_PROVIDER_ID],
+                                settings->origin[NB_SETTING_EXTRA_ARGS]);
+        return verify_paths(settings, f);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The settings of node-bootstrap.yaml(5), merged key by key from several documents, weakest first.
+ * settings.def has a row for each.
+ *
+ * Strict: an unknown key, a wrong type, a duplicate key, an alias, anchor or tag, a second
+ * document, too much depth or size, and a value out of range are failures that name origin, line
+ * and key
+ * (`discovery.caCertHashes[1]`) and what was expected. Each document has apiVersion and kind. An
+ * empty document (only comments) changes nothing. A kubeadm JoinConfiguration is accepted instead,
+ * also with the other documents that kubeadm allows in its file (join_configuration.h). No I/O
+ * here.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+#include "codec/url.h"
+#include "kube/node_name.h"
+#include "settings/provider.h"
+#include "settings/types.h"
+
+#define NB_SETTINGS_ENDPOINTS_MAX 16
+#define NB_SETTINGS_PINS_MAX 32
+#define NB_SETTINGS_TAINTS_MAX 16
+#define NB_SETTINGS_EXTRA_ARGS_MAX 32
+#define NB_SETTINGS_IGNORED_SIZE 256
+#define NB_SETTINGS_DEFAULT_ORIGIN "default"
+
+/* NB_SETTING_ENDPOINTS and so on. */
+enum nb_setting {
+#define SETTING(identifier, ...) NB_SETTING_##identifier,
+#define LIST SETTING
+#include "settings/settings.def"
+#undef SETTING
+#undef LIST
+        _NB_SETTING_N,
+};
+
+/* The tokens in documents: secrets, and so not in the struct that is copied and printed. All have
+ * the form of a token. */
+struct nb_settings_tokens {
+        struct nb_secret discovery;     /* bootstrap.token, a bootstrap token or one of k3s;
+                                           discovery.bootstrapToken.token of a JoinConfiguration */
+        struct nb_secret tls_bootstrap; /* discovery.tlsBootstrapToken of a JoinConfiguration */
+        char discovery_origin[128];     /* the document that contains it */
+        char tls_bootstrap_origin[128];
+};
+
+#define NB_SETTINGS_TOKENS_INIT \
+        { .discovery = NB_SECRET_INIT, .tls_bootstrap = NB_SECRET_INIT }
+
+void nb_settings_tokens_done(struct nb_settings_tokens *tokens);
+
+struct nb_settings {
+        struct nb_url endpoints[NB_SETTINGS_ENDPOINTS_MAX];
+        unsigned n_endpoints;
+        uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
+        unsigned n_pins;
+        bool unsafe_skip_ca_verification;
+        bool trust_whole_bundle;
+        char discovery_file[NB_SETTINGS_PATH_MAX]; /* absolute path or https URL; "" for none */
+        char url_ca_file[NB_SETTINGS_PATH_MAX];    /* "": the system's CAs */
+        char bootstrap_kubeconfig[NB_SETTINGS_PATH_MAX];
+        bool has_discovery_token, has_tls_bootstrap_token; /* also if `tokens` is NULL */
+        enum nb_cluster_type cluster_type;
+        char node_name[NB_NODE_NAME_MAX + 1]; /* "": the host name */
+        bool is_node_name_lowered;            /* the document has it in upper case */
+        bool allow_existing;                  /* join although a Node of this name is Ready */
+        bool verify_access; /* show an existing certificate to the API server before trusting it */
+        char taints[NB_SETTINGS_TAINTS_MAX][NB_SETTINGS_TAINT_SIZE];
+        unsigned n_taints;
+        char kubeconfig[NB_SETTINGS_PATH_MAX];
+        char certificate_directory[NB_SETTINGS_PATH_MAX];
+        char ca_file[NB_SETTINGS_PATH_MAX];
+        char cri_socket[NB_SETTINGS_PATH_MAX]; /* with unix://; "" for none */
+        char extra_args[NB_SETTINGS_EXTRA_ARGS_MAX][NB_SETTINGS_EXTRA_ARG_SIZE]; /* "name=value" */
+        unsigned n_extra_args;
+        bool is_config_from_cluster;
+        char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE]; /* "" for none */
+        bool restart_kubelet;                           /* after a refresh that changed something */
+        uint32_t csr_expiration_seconds;                /* 0: the signer's default */
+        enum nb_provider metadata_provider;
+        bool metadata_node_name, metadata_provider_id; /* take them from metadata if nothing else
+                                                          sets them */
+        bool token_discard;  /* remove the plaintext of the token after the join */
+        uint64_t timeout_ms; /* UINT64_MAX: infinity */
+
+        /* Where each value comes from: NB_SETTINGS_DEFAULT_ORIGIN, or the origin of a document. */
+        char origin[_NB_SETTING_N][128];
+
+        /* Keys and documents for other phases of kubeadm, "dryRun, patches"; ends with "..." if not
+         * all fit. */
+        char ignored[NB_SETTINGS_IGNORED_SIZE];
+
+        /* Borrowed; NULL: tokens in documents are checked and dropped. */
+        struct nb_settings_tokens *tokens;
+};
+
+/* All defaults. */
+void nb_settings_init(struct nb_settings *ret_settings);
+
+/* Where a document comes from. */
+struct nb_settings_source {
+        const char *origin; /* for messages: a path, "the user data of Amazon EC2" */
+        const char *key;    /* the document is the value of this top-level key of a foreign one, and
+                               need not have apiVersion and kind; NULL for a whole document */
+        bool is_exposed;    /* other users can read it: a token in it is refused */
+        bool is_metadata; /* from the cloud, or from the process on the network: only some keys are
+                             accepted (settings.def) */
+        bool is_salvage;  /* keep the valid keys of a document that is refused */
+};
+
+/*
+ * Merges one document (or file of documents); on failure `settings` is unchanged, except for its
+ * tokens and for what is_salvage keeps. NB_SETTINGS_MALFORMED, NB_SETTINGS_INVALID;
+ * NB_TOKEN_MALFORMED and NB_TOKEN_EXPOSED for a token in it.
+ */
+int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,
+                      const char *yaml, size_t len, struct nb_failure *f);
+
+/* As if no document had a token: wipes those of settings->tokens and sets it to NULL. */
+void nb_settings_forget_tokens(struct nb_settings *settings);
+
+/* Checks the settings together: no target is another target or an input, and no option of kubelet
+ * is set twice. nb_bootstrap_verify() checks that they suffice for a join. NB_SETTINGS_INVALID. */
+int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
+
+/* "discovery.endpoints": the key in a document. */
+const char *nb_setting_key(enum nb_setting setting);
+
+/* Whether a document has set it. */
+bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setting);
+
+#define NB_SETTINGS_TEXT_MAX (64 * 1024)
+
+/* Appends the value as a document has it: `["10.0.0.1:6443"]`, `true`, `"5m"`; of a token only
+ * whether there is one. 0, -E2BIG, -ENOMEM. */
+int nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
+                      struct nb_buffer *ret);
+
+/* Appends a document with the keys that are set, without tokens; nb_settings_merge() reads it as
+ * the same settings. 0, -E2BIG, -ENOMEM. */
+int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret);
+
+/* --- For the parsers of documents --- */
+
+/* Which values a document in metadata may set. */
+enum nb_setting_metadata {
+        NB_SETTING_METADATA_NEVER,
+        NB_SETTING_METADATA_ALWAYS,
+        NB_SETTING_METADATA_URL,
+        NB_SETTING_METADATA_HARMLESS,
+};
+
+struct nb_setting_row {
+        const char *key;
+        const struct nb_setting_type *type; /* of a list: of its entries */
+        size_t offset;                      /* of the member of struct nb_settings */
+        size_t n_offset;                    /* of a list: of its length */
+        size_t entry_size;
+        unsigned max;        /* entries in a list; 0: no list */
+        const char *initial; /* the default, as in a document; NULL for a list */
+        enum nb_setting_metadata metadata;
+};
+
+extern const struct nb_setting_row nb_setting_rows[_NB_SETTING_N];
+
+/* Stores a value, or appends an entry to a list. 0, -EINVAL; of a list -E2BIG if it is full,
+ * -EEXIST if it has the same entry. */
+int nb_setting_parse(struct nb_settings *settings, enum nb_setting setting, const char *text,
+                     size_t len);

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "kube/k3s_token.h"
+#include "settings/store.h"
+
+#define ON_THE_MACHINE "set it in config.yaml on the machine"
+
+/* --- Messages --- */
+
+/* What a message says instead of a token, or of a URL that may contain a password or a signature.
+ * NULL: the text can be quoted. */
+static const char *describe_secret(const char *text) {
+        const char *scheme = strstr(text, "://");
+
+        if (nb_text_contains_token(text) || nb_k3s_token_looks_like(text, strlen(text)))
+                return "what looks like a bootstrap token, which belongs in the credential "
+                       "node-bootstrap.token";
+        return scheme && strpbrk(scheme, "@?") ? "a URL with a user or a query" : NULL;
+}
+
+int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, const char *path,
+                       const char *format, ...) {
+        char text[NB_FAILURE_DETAIL_MAX];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: %s",
+                              merge->source->origin, line, path, text);
+}
+
+int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
+                            const char *expected, const char *text, const char *hint) {
+        const char *secret = describe_secret(text);
+        char quoted[NB_TEXT_QUOTED_SIZE];
+
+        return nb_settings_refuse(merge, line, path, "expected %s, found %s%s", expected,
+                                  secret ? secret : nb_text_quote(text, strlen(text), quoted),
+                                  hint ? hint : "");
+}
+
+int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                            const char *path, const char *expected, const char *type) {
+        bool is_quote_missing = type && strcmp(type, "a string") == 0 && node->is_plain;
+        const char *found = nb_yaml_type_name(node);
+        char hint[64] = "";
+
+        if (nb_yaml_is_null(node) || node->type != NB_YAML_SCALAR)
+                return nb_settings_refuse(merge, node->line, path, "expected %s, found %s",
+                                          expected, found);
+        if (type && !describe_secret(node->value))
+                (void)snprintf(hint, sizeof(hint), " (%s%s)", found,
+                               is_quote_missing ? "; quote it" : "");
+        return nb_settings_refuse_text(merge, node->line, path, expected, node->value, hint);
+}
+
+/* Levenshtein's distance without regard to case, from `a` to the first `b_len` bytes of `b`. */
+static unsigned measure_distance(const char *a, const char *b, size_t b_len) {
+        unsigned row[NB_SETTING_KEY_MAX + 1], diagonal, above;
+
+        for (size_t j = 0; j <= b_len; j++)
+                row[j] = (unsigned)j;
+        for (size_t i = 0; a[i]; i++) {
+                diagonal = row[0]++;
+                for (size_t j = 0; j < b_len; j++) {
+                        unsigned replaced = diagonal + ((a[i] | 0x20) != (b[j] | 0x20));
+
+                        above = row[j + 1];
+                        diagonal = above;
+                        above = (above < row[j] ? above : row[j]) + 1;
+                        row[j + 1] = replaced < above ? replaced : above;
+                }
+        }
+        return row[b_len];
+}
+
+static const char *last_component(const char *path) {
+        const char *dot = strrchr(path, '.');
+
+        return dot ? dot + 1 : path;
+}
+
+/* A key at the top can be one that is in a section, or a section. */
+void nb_settings_guess(struct nb_settings_guess *guess, const char *path, const char *candidate) {
+        const char *name = last_component(candidate);
+        unsigned distance = measure_distance(last_component(path), name, strlen(name));
+        size_t section_len = strcspn(candidate, ".");
+
+        if (distance < guess->distance)
+                *guess = (struct nb_settings_guess){ candidate, (int)strlen(candidate), distance };
+        if (strchr(path, '.') || !candidate[section_len])
+                return;
+        distance = measure_distance(path, candidate, section_len);
+        if (distance < guess->distance)
+                *guess = (struct nb_settings_guess){ candidate, (int)section_len, distance };
+}
+
+int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, unsigned line,
+                               const char *path, const struct nb_settings_guess *guess) {
+        if (!guess->key)
+                return nb_settings_refuse(merge, line, path, "unknown key");
+        return nb_settings_refuse(merge, line, path, "unknown key; did you mean %.*s?", guess->len,
+                                  guess->key);
+}
+
+/* --- Keys --- */
+
+static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                     const char *path) {
+        const char *secret = describe_secret(node->key);
+
+        /* First: a later message contains the key. */
+        if (secret)
+                return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
+                                      "%s:%u: expected a key, found %s", merge->source->origin,
+                                      node->line, secret);
+        if (strchr(node->key, '.'))
+                return nb_settings_refuse(merge, node->line, path,
+                                          "a key must not contain a dot; nest the mappings");
+        return 0;
+}
+
+int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml_node *mapping,
+                     const char *parent,
+                     int (*take)(void *userdata, const char *path, const struct nb_yaml_node *node),
+                     void *userdata) {
+        char path[NB_SETTING_KEY_MAX];
+        int r, result = 0;
+
+        for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
+                (void)snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
+                               node->key);
+                r = check_key(merge, node, path);
+                if (r >= 0)
+                        r = take(userdata, path, node);
+                if (r < 0 && !merge->source->is_salvage)
+                        return r;
+                if (r < 0)
+                        result = r;
+        }
+        return result;
+}
+
+/* --- Values --- */
+
+static bool is_harmless_option(const char *argument) {
+        static const char *const options[] = { "cloud-provider", "max-pods", "node-ip",
+                                               "node-labels" };
+        size_t len = strcspn(argument, "=");
+
+        for (size_t i = 0; i < N_ELEMENTS(options); i++)
+                if (strlen(options[i]) == len && memcmp(options[i], argument, len) == 0)
+                        return true;
+        return false;
+}
+
+/* `text` is NULL before the value is known. */
+static int check_metadata(const struct nb_settings_merge *merge, enum nb_setting setting,
+                          unsigned line, const char *path, const char *text) {
+        const enum nb_setting_metadata allowed = nb_setting_rows[setting].metadata;
+        char name[NB_SETTING_KEY_MAX];
+
+        if (!merge->source->is_metadata)
+                return 0;
+        if (allowed == NB_SETTING_METADATA_NEVER)
+                return nb_settings_refuse(merge, line, path,
+                                          "metadata must not set this key (see METADATA in "
+                                          "node-bootstrap.yaml(5)); " ON_THE_MACHINE);
+        if (allowed == NB_SETTING_METADATA_URL && text && text[0] == '/')
+                return nb_settings_refuse_text(merge, line, path, "an https URL in metadata", text,
+                                               "; for a path, " ON_THE_MACHINE);
+        if (allowed != NB_SETTING_METADATA_HARMLESS || !text || is_harmless_option(text))
+                return 0;
+        nb_text_copy_line(text, strcspn(text, "="), name, sizeof(name));
+        return nb_settings_refuse_text(merge, line, path,
+                                       "cloud-provider, max-pods, node-ip or node-labels in "
+                                       "metadata",
+                                       name, "; for another option, " ON_THE_MACHINE);
+}
+
+void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting) {
+        (void)snprintf(merge->settings->origin[setting], sizeof(merge->settings->origin[0]), "%s",
+                       merge->source->origin);
+}
+
+void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting) {
+        memset((char *)merge->settings + nb_setting_rows[setting].n_offset, 0, sizeof(unsigned));
+        nb_settings_set_origin(merge, setting);
+}
+
+int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
+                           unsigned line, const char *path, const char *text) {
+        const struct nb_setting_row *row = &nb_setting_rows[setting];
+        char most[32], buffer[NB_SETTING_HINT_SIZE];
+        const char *expected = row->type->expected, *hint = NULL;
+        int r;
+
+        r = check_metadata(merge, setting, line, path, text);
+        if (r < 0)
+                return r;
+        r = nb_setting_parse(merge->settings, setting, text, strlen(text));
+        if (r >= 0)
+                return 0;
+        if (r == -EEXIST)
+                expected = "each one once";
+        else if (r == -E2BIG) {
+                (void)snprintf(most, sizeof(most), "at most %u entries", row->max);
+                expected = most;
+        } else if (row->type->hint)
+                hint = row->type->hint(text, buffer);
+        return nb_settings_refuse_text(merge, line, path, expected, text, hint);
+}
+
+bool nb_settings_is_string(const struct nb_yaml_node *node) {
+        return strcmp(nb_yaml_type_name(node), "a string") == 0;
+}
+
+static int store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
+                      const struct nb_yaml_node *node, const char *path) {
+        const struct nb_setting_type *type = nb_setting_rows[setting].type;
+
+        if (strcmp(nb_yaml_type_name(node), type->yaml) != 0)
+                return nb_settings_refuse_node(merge, node, path, type->expected, type->yaml);
+        return nb_settings_store_text(merge, setting, node->line, path, node->value);
+}
+
+/* Replaces the list of a weaker document. */
+static int store_list(const struct nb_settings_merge *merge, enum nb_setting setting,
+                      const struct nb_yaml_node *node, const char *path) {
+        char entry_path[NB_SETTING_KEY_MAX];
+        unsigned i = 0;
+        int r;
+
+        if (node->type != NB_YAML_SEQUENCE)
+                return nb_settings_refuse_node(merge, node, path, "a list of strings", "a list");
+        nb_settings_clear_list(merge, setting);
+        for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
+                (void)snprintf(entry_path, sizeof(entry_path), "%s[%u]", path, i++);
+                r = store_node(merge, setting, entry, entry_path);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting,
+                      const struct nb_yaml_node *node, const char *path) {
+        bool is_token = setting == NB_SETTING_BOOTSTRAP_TOKEN;
+        int r;
+
+        r = check_metadata(merge, setting, node->line, path, NULL);
+        if (r < 0)
+                return r;
+        if (nb_setting_rows[setting].max > 0)
+                return store_list(merge, setting, node, path);
+        if (is_token && (node->type != NB_YAML_SCALAR || node->value_len > 0))
+                return nb_settings_store_token(merge, NB_SETTINGS_TOKEN_ANY, node, path);
+        r = store_node(merge, setting, node, path);
+        if (r < 0)
+                return r;
+        if (is_token && merge->settings->tokens)
+                nb_secret_done(&merge->settings->tokens->discovery);
+        nb_settings_set_origin(merge, setting);
+        return 0;
+}

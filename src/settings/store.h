@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How a value in a document becomes a setting, and what a message says of one that is refused.
+ * Private to the parsers of documents: merge.c and join_configuration.c. No message contains a
+ * secret.
+ */
+
+#include <stdbool.h>
+
+#include "base/failure.h"
+#include "codec/yaml.h"
+#include "settings/settings.h"
+
+/* Size of "discovery.caCertHashes[1]"; longer ones are cut. */
+#define NB_SETTING_KEY_MAX 128
+
+/* A document that is being merged. */
+struct nb_settings_merge {
+        struct nb_settings *settings;
+        const struct nb_settings_source *source;
+        struct nb_failure *f;
+};
+
+/* Calls `take` with the path of each key ("node.name"); `parent` is that of the mapping, "" for the
+ * document. Stops at the first failure, unless the source is_salvage. */
+int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml_node *mapping,
+                     const char *parent,
+                     int (*take)(void *userdata, const char *path, const struct nb_yaml_node *node),
+                     void *userdata);
+
+/* --- Messages; all return NB_SETTINGS_INVALID --- */
+
+int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, const char *path,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* "expected EXPECTED, found ...". `type` is the type that the node does not have ("a string"), NULL
+ * if it has the right one. */
+int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                            const char *path, const char *expected, const char *type);
+int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
+                            const char *expected, const char *text, const char *hint);
+
+/* The known key that is most like an unknown one. */
+struct nb_settings_guess {
+        const char *key;
+        int len;
+        unsigned distance;
+};
+
+#define NB_SETTINGS_GUESS_INIT \
+        { .distance = 3 }
+
+void nb_settings_guess(struct nb_settings_guess *guess, const char *path, const char *candidate);
+int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, unsigned line,
+                               const char *path, const struct nb_settings_guess *guess);
+
+/* --- Storing; `path` is another than the setting's key in a JoinConfiguration --- */
+
+bool nb_settings_is_string(const struct nb_yaml_node *node);
+
+int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting,
+                      const struct nb_yaml_node *node, const char *path);
+
+/* A value, or one more entry of a list. */
+int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
+                           unsigned line, const char *path, const char *text);
+
+/* Empties a list, which this document sets. */
+void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting);
+
+void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);
+
+/* --- Tokens (tokens.c) --- */
+
+enum nb_settings_token {
+        NB_SETTINGS_TOKEN_ANY, /* for discovery, also one of k3s */
+        NB_SETTINGS_TOKEN_DISCOVERY,
+        NB_SETTINGS_TOKEN_TLS_BOOTSTRAP,
+};
+
+/* NB_TOKEN_EXPOSED, NB_TOKEN_MALFORMED. */
+int nb_settings_store_token(const struct nb_settings_merge *merge, enum nb_settings_token kind,
+                            const struct nb_yaml_node *node, const char *path);

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "codec/dns_name.h"
+#include "codec/json.h"
+#include "codec/url.h"
+#include "kube/node_name.h"
+#include "kube/pin.h"
+#include "settings/provider.h"
+#include "settings/types.h"
+
+#define EXPIRATION_SECONDS_MAX INT32_MAX /* the API's type */
+#define LABEL_MAX 63                     /* bytes of a label's value, and of the name in its key */
+
+#define STRING "a string"
+#define EXPECTED_PATH "an absolute path without //, . and .. in it"
+
+static int format_string(const void *value, struct nb_buffer *ret) {
+        int r = nb_json_quote(value, strlen(value), ret);
+
+        return r == -EINVAL ? -E2BIG : r;
+}
+
+static int copy_text(const char *text, size_t len, size_t size, void *ret) {
+        if (len >= size)
+                return -EINVAL;
+        memcpy(ret, text, len + 1);
+        return 0;
+}
+
+bool nb_kubelet_argument_is_valid(const char *name, size_t name_len, const char *value) {
+        if (name_len == 0 || name[0] < 'a' || name[0] > 'z')
+                return false;
+        for (size_t i = 0; i < name_len; i++)
+                if ((name[i] < 'a' || name[i] > 'z') && (name[i] < '0' || name[i] > '9') &&
+                    name[i] != '-')
+                        return false;
+        return !strpbrk(value, NB_KUBELET_ARGUMENT_REFUSED) &&
+               nb_text_is_printable(value, strlen(value));
+}
+
+/* --- Words --- */
+
+static const char *const booleans[] = { "false", "true" };
+const struct nb_setting_type nb_setting_type_boolean = {
+        .yaml = "a boolean",
+        .expected = "true or false",
+        .words = booleans,
+        .n_words = N_ELEMENTS(booleans),
+};
+
+static const char *const config_sources[] = { "none", "cluster" };
+const struct nb_setting_type nb_setting_type_config_from = {
+        .yaml = STRING,
+        .expected = "none or cluster",
+        .words = config_sources,
+        .n_words = N_ELEMENTS(config_sources),
+};
+
+static const char *const cluster_types[] = {
+        [NB_CLUSTER_TYPE_AUTO] = "auto",
+        [NB_CLUSTER_TYPE_KUBERNETES] = "kubernetes",
+        [NB_CLUSTER_TYPE_K3S] = "k3s",
+};
+const struct nb_setting_type nb_setting_type_cluster_type = {
+        .yaml = STRING,
+        .expected = "auto, kubernetes or k3s",
+        .words = cluster_types,
+        .n_words = N_ELEMENTS(cluster_types),
+};
+
+int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, size_t len,
+                          void *ret) {
+        if (len == 0 && type->is_optional) {
+                *(char *)ret = '\0';
+                return 0;
+        }
+        if (!type->words)
+                return type->parse(text, len, ret);
+        for (unsigned i = 0; i < type->n_words; i++) {
+                if (strcmp(text, type->words[i]) != 0)
+                        continue;
+                if (type->n_words == 2)
+                        *(bool *)ret = i;
+                else
+                        *(unsigned *)ret = i;
+                return 0;
+        }
+        return -EINVAL;
+}
+
+int nb_setting_type_format(const struct nb_setting_type *type, const void *value,
+                           struct nb_buffer *ret) {
+        unsigned i;
+
+        if (!type->words)
+                return type->format(value, ret);
+        i = type->n_words == 2 ? *(const bool *)value : *(const unsigned *)value;
+        return nb_buffer_append_string(ret, type->words[i]);
+}
+
+static int parse_provider(const char *text, size_t len, void *ret) {
+        return nb_provider_parse(text, len, ret);
+}
+
+static int format_provider(const void *value, struct nb_buffer *ret) {
+        return nb_buffer_append_string(ret, nb_provider_name(*(const enum nb_provider *)value));
+}
+
+const struct nb_setting_type nb_setting_type_provider = {
+        .yaml = STRING,
+        .expected = "none, auto, or a provider that node-bootstrap.yaml(5) names",
+        .parse = parse_provider,
+        .format = format_provider,
+};
+
+/* --- Paths --- */
+
+/* Absolute and in its only spelling, so that equal paths are equal texts. */
+static bool is_path(const char *text, size_t len) {
+        const char *end;
+
+        if (len >= NB_SETTINGS_PATH_MAX || text[0] != '/' || !nb_text_is_printable(text, len))
+                return false;
+        for (const char *p = text; *p; p = end) {
+                size_t n;
+
+                p++;
+                end = strchrnul(p, '/');
+                n = (size_t)(end - p);
+                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+                        return false;
+        }
+        return true;
+}
+
+static int parse_path(const char *text, size_t len, void *ret) {
+        return is_path(text, len) ? copy_text(text, len, NB_SETTINGS_PATH_MAX, ret) : -EINVAL;
+}
+
+const struct nb_setting_type nb_setting_type_path = {
+        .yaml = STRING,
+        .expected = EXPECTED_PATH,
+        .parse = parse_path,
+        .format = format_string,
+};
+
+const struct nb_setting_type nb_setting_type_optional_path = {
+        .yaml = STRING,
+        .expected = EXPECTED_PATH,
+        .is_optional = true,
+        .parse = parse_path,
+        .format = format_string,
+};
+
+static int parse_path_or_url(const char *text, size_t len, void *ret) {
+        struct nb_url url;
+
+        if (text[0] == '/')
+                return parse_path(text, len, ret);
+        if (nb_url_parse(text, len, &url) < 0)
+                return -EINVAL;
+        return copy_text(text, len, NB_SETTINGS_PATH_MAX, ret);
+}
+
+static const char *hint_path_or_url(const char *text, char *buffer _unused_) {
+        if (strcmp(text, "-") == 0)
+                return "; only `node-bootstrap setup --discovery-file=-` reads standard input";
+        if (strncasecmp(text, "http:", 5) == 0)
+                return "; without TLS, anyone on the network could have written it";
+        return NULL;
+}
+
+const struct nb_setting_type nb_setting_type_path_or_url = {
+        .yaml = STRING,
+        .expected = EXPECTED_PATH ", or https://HOST[:PORT]/PATH",
+        .is_optional = true,
+        .parse = parse_path_or_url,
+        .format = format_string,
+        .hint = hint_path_or_url,
+};
+
+/* Stored with the scheme: kubelet warns of a path without it. */
+static int parse_cri_socket(const char *text, size_t len, void *ret) {
+        static const char scheme[] = "unix://";
+        const size_t scheme_len = strlen(scheme);
+
+        if (strncmp(text, scheme, scheme_len) == 0) {
+                text += scheme_len;
+                len -= scheme_len;
+        }
+        if (len + scheme_len >= NB_SETTINGS_PATH_MAX || !is_path(text, len) ||
+            strpbrk(text, NB_KUBELET_ARGUMENT_REFUSED))
+                return -EINVAL;
+        memcpy(stpcpy(ret, scheme), text, len + 1);
+        return 0;
+}
+
+const struct nb_setting_type nb_setting_type_cri_socket = {
+        .yaml = STRING,
+        .expected = "unix:// and an absolute path, or the path alone",
+        .is_optional = true,
+        .parse = parse_cri_socket,
+        .format = format_string,
+};
+
+/* --- Names --- */
+
+static int parse_node_name(const char *text, size_t len, void *ret) {
+        return nb_node_name_parse(text, len, ret);
+}
+
+const struct nb_setting_type nb_setting_type_node_name = {
+        .yaml = STRING,
+        .expected = "a DNS-1123 subdomain (letters, digits, '-' and '.', at most 253)",
+        .is_optional = true,
+        .parse = parse_node_name,
+        .format = format_string,
+};
+
+/* A Node's spec.providerID, as cloud controller managers write it: usually
+ * "aws:///eu-west-1a/i-0123"; those of Alibaba and Oracle have no "NAME://". */
+static int parse_provider_id(const char *text, size_t len, void *ret) {
+        static const char option[] = "provider-id", separator[] = "://";
+        const char *after_name = strstr(text, separator);
+
+        if ((after_name && (after_name == text || !after_name[strlen(separator)])) ||
+            !nb_kubelet_argument_is_valid(option, strlen(option), text))
+                return -EINVAL;
+        return copy_text(text, len, NB_SETTINGS_PROVIDER_ID_SIZE, ret);
+}
+
+const struct nb_setting_type nb_setting_type_provider_id = {
+        .yaml = STRING,
+        .expected = "an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it",
+        .is_optional = true,
+        .parse = parse_provider_id,
+        .format = format_string,
+};
+
+/* Stored is only whether there is one; store.c reads it. */
+static int parse_token(const char *text _unused_, size_t len _unused_, void *ret _unused_) {
+        return -EINVAL;
+}
+
+static int format_token(const void *value, struct nb_buffer *ret) {
+        return nb_buffer_append_string(ret, *(const bool *)value ? "\"(not shown)\"" : "\"\"");
+}
+
+const struct nb_setting_type nb_setting_type_token = {
+        .yaml = STRING,
+        .expected = "a token",
+        .is_optional = true,
+        .parse = parse_token,
+        .format = format_token,
+};
+
+/* --- Numbers --- */
+
+/* Decimal digits up to the first other character. -EINVAL for none and for more than ten. */
+static int parse_digits(const char **text, uint64_t *ret) {
+        size_t n = strspn(*text, "0123456789");
+        uint64_t value = 0;
+
+        if (n == 0 || n > 10)
+                return -EINVAL;
+        for (size_t i = 0; i < n; i++)
+                value = value * 10 + (uint64_t)((*text)[i] - '0');
+        *text += n;
+        *ret = value;
+        return 0;
+}
+
+static int parse_expiration(const char *text, size_t len _unused_, void *ret) {
+        uint64_t seconds;
+
+        if (parse_digits(&text, &seconds) < 0 || *text)
+                return -EINVAL;
+        if (seconds != 0 && (seconds < NB_CSR_EXPIRATION_MIN || seconds > EXPIRATION_SECONDS_MAX))
+                return -EINVAL;
+        *(uint32_t *)ret = (uint32_t)seconds;
+        return 0;
+}
+
+static int format_expiration(const void *value, struct nb_buffer *ret) {
+        return nb_buffer_printf(ret, "%" PRIu32, *(const uint32_t *)value);
+}
+
+const struct nb_setting_type nb_setting_type_expiration = {
+        .yaml = "a number",
+        .expected = "0, or a number from 600 to 2147483647",
+        .parse = parse_expiration,
+        .format = format_expiration,
+};
+
+int nb_setting_duration_parse(const char *text, uint64_t *ret_seconds) {
+        static const struct {
+                char name;
+                unsigned seconds;
+        } units[] = { { 'd', 24 * 3600 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
+        uint64_t seconds = 0, n;
+        size_t unit = 0;
+
+        while (*text) {
+                if (parse_digits(&text, &n) < 0)
+                        return -EINVAL;
+                while (unit < N_ELEMENTS(units) && units[unit].name != *text)
+                        unit++;
+                if (unit == N_ELEMENTS(units))
+                        return -EINVAL;
+                seconds += n * units[unit++].seconds;
+                text++;
+        }
+        *ret_seconds = seconds;
+        return 0;
+}
+
+static int parse_duration(const char *text, size_t len _unused_, void *ret) {
+        uint64_t seconds;
+
+        if (strcmp(text, "infinity") == 0) {
+                *(uint64_t *)ret = UINT64_MAX;
+                return 0;
+        }
+        if (nb_setting_duration_parse(text, &seconds) < 0 || seconds == 0 ||
+            seconds > NB_SETTING_TIMEOUT_MAX_SECONDS)
+                return -EINVAL;
+        *(uint64_t *)ret = seconds * 1000;
+        return 0;
+}
+
+static int format_duration(const void *value, struct nb_buffer *ret) {
+        uint64_t ms = *(const uint64_t *)value;
+
+        if (ms == UINT64_MAX)
+                return nb_buffer_append_string(ret, "infinity");
+        return nb_buffer_printf(ret, "%" PRIu64 "s", ms / 1000);
+}
+
+const struct nb_setting_type nb_setting_type_duration = {
+        .yaml = STRING,
+        .expected = "infinity, or a duration such as 30s, 5m, 1h30m or 2d, up to 3650d",
+        .parse = parse_duration,
+        .format = format_duration,
+};
+
+/* --- Entries of lists --- */
+
+static int parse_endpoint(const char *text, size_t len, void *ret) {
+        return nb_endpoint_parse(text, len, ret);
+}
+
+static int format_endpoint(const void *value, struct nb_buffer *ret) {
+        char text[NB_URL_MAX];
+
+        nb_endpoint_format(value, text);
+        return format_string(text, ret);
+}
+
+const struct nb_setting_type nb_setting_type_endpoint = {
+        .yaml = STRING,
+        .expected = "HOST:PORT without https://, an IPv6 address in brackets",
+        .parse = parse_endpoint,
+        .format = format_endpoint,
+};
+
+static int parse_pin(const char *text, size_t len, void *ret) {
+        return nb_pin_parse(text, len, ret);
+}
+
+static int format_pin(const void *value, struct nb_buffer *ret) {
+        char text[NB_PIN_TEXT_SIZE];
+
+        nb_pin_format(value, text);
+        return format_string(text, ret);
+}
+
+static const char *hint_pin(const char *text, char buffer[static NB_SETTING_HINT_SIZE]) {
+        char flaw[NB_PIN_FLAW_SIZE];
+
+        nb_pin_find_flaw(text, strlen(text), flaw);
+        if (!flaw[0])
+                return NULL;
+        (void)snprintf(buffer, NB_SETTING_HINT_SIZE, "; %s", flaw);
+        return buffer;
+}
+
+const struct nb_setting_type nb_setting_type_pin = {
+        .yaml = STRING,
+        .expected = "sha256: and 64 hex digits",
+        .parse = parse_pin,
+        .format = format_pin,
+        .hint = hint_pin,
+};
+
+/* The value of a label, and the name in its key (apimachinery/pkg/util/validation). */
+static bool is_label_text(const char *text, size_t len) {
+        if (len == 0 || len > LABEL_MAX || !isalnum((unsigned char)text[0]) ||
+            !isalnum((unsigned char)text[len - 1]))
+                return false;
+        for (size_t i = 0; i < len; i++)
+                if (!isalnum((unsigned char)text[i]) && !strchr("-_.", text[i]))
+                        return false;
+        return true;
+}
+
+static bool is_qualified_name(const char *text, size_t len) {
+        const char *slash = memchr(text, '/', len);
+        size_t prefix_len = slash ? (size_t)(slash - text) : 0;
+
+        if (!slash)
+                return is_label_text(text, len);
+        return nb_dns_name_is_valid(text, prefix_len, NB_DNS_NAME_MAX) &&
+               is_label_text(slash + 1, len - prefix_len - 1);
+}
+
+/* `KEY[=VALUE]:EFFECT`, as kubelet's --register-with-taints (kubernetes pkg/util/taints). */
+static int parse_taint(const char *text, size_t len, void *ret) {
+        const char *colon = strchr(text, ':'), *effect = colon ? colon + 1 : "";
+        size_t key_len = strcspn(text, "=:"), value_len = 0;
+
+        if (strcmp(effect, "NoSchedule") != 0 && strcmp(effect, "PreferNoSchedule") != 0 &&
+            strcmp(effect, "NoExecute") != 0)
+                return -EINVAL;
+        if (text[key_len] == '=')
+                value_len = (size_t)(colon - text) - key_len - 1;
+        if (!is_qualified_name(text, key_len) ||
+            (value_len > 0 && !is_label_text(text + key_len + 1, value_len)))
+                return -EINVAL;
+        return copy_text(text, len, NB_SETTINGS_TAINT_SIZE, ret);
+}
+
+/* A node has one taint of each key and effect. */
+static bool is_same_taint(const void *a, const void *b) {
+        size_t key_len = strcspn(a, "=:");
+
+        return strcspn(b, "=:") == key_len && memcmp(a, b, key_len) == 0 &&
+               strcmp(strchr(a, ':'), strchr(b, ':')) == 0;
+}
+
+const struct nb_setting_type nb_setting_type_taint = {
+        .yaml = STRING,
+        .expected = "KEY[=VALUE]:EFFECT with the effect NoSchedule, PreferNoSchedule or NoExecute",
+        .parse = parse_taint,
+        .format = format_string,
+        .is_same = is_same_taint,
+};
+
+/* Options of kubelet that node-bootstrap sets, or that would make kubelet join on its own. */
+static const char *hint_extra_arg(const char *text, char *buffer _unused_) {
+        static const char *const owned[][2] = {
+                { "bootstrap-kubeconfig", "; kubelet would join on its own, see "
+                                          "bootstrap.kubeconfig" },
+                { "cert-dir", "; see kubelet.certificateDirectory" },
+                { "container-runtime-endpoint",
+                  "; see kubelet.criSocket (nodeRegistration.criSocket of a JoinConfiguration)" },
+                { "hostname-override",
+                  "; see node.name (nodeRegistration.name of a JoinConfiguration)" },
+                { "kubeconfig", "; see kubelet.kubeconfig" },
+                { "register-with-taints",
+                  "; see node.taints (nodeRegistration.taints of a JoinConfiguration)" },
+        };
+        size_t len = strcspn(text, "=");
+
+        for (size_t i = 0; i < N_ELEMENTS(owned); i++)
+                if (strlen(owned[i][0]) == len && memcmp(owned[i][0], text, len) == 0)
+                        return owned[i][1];
+        return NULL;
+}
+
+static int parse_extra_arg(const char *text, size_t len, void *ret) {
+        size_t name_len = strcspn(text, "=");
+
+        if (!text[name_len] || hint_extra_arg(text, NULL) ||
+            !nb_kubelet_argument_is_valid(text, name_len, text + name_len + 1))
+                return -EINVAL;
+        return copy_text(text, len, NB_SETTINGS_EXTRA_ARG_SIZE, ret);
+}
+
+static bool is_same_extra_arg(const void *a, const void *b) {
+        return strncmp(a, b, strcspn(a, "=") + 1) == 0;
+}
+
+const struct nb_setting_type nb_setting_type_extra_arg = {
+        .yaml = STRING,
+        .expected = "NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' "
+                    "in it",
+        .parse = parse_extra_arg,
+        .format = format_string,
+        .is_same = is_same_extra_arg,
+        .hint = hint_extra_arg,
+};

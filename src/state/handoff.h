@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Handoffs: what the network side leaves for install (joined.json, refreshed.json). */
+
+#include <stdbool.h>
+
+#include "kube/csr.h"
+#include "kube/k3s_token.h"
+#include "kube/kubeconfig.h"
+#include "state/record.h"
+#include "state/state_file.h"
+
+struct nb_handoff {
+        char *certificate; /* PEM chain, leaf first */
+        char *ca;          /* PEM bundle; "": the CAs of the system */
+        struct nb_url server;
+        char tls_server_name[NB_HOST_MAX + 1];
+        char proxy_url[NB_PROXY_URL_MAX + 1];
+        char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
+        char endpoint[NB_URL_MAX];
+        char token_id[8]; /* "" if the token was no bootstrap token */
+        char token_source[NB_TOKEN_SOURCE_MAX + 1];
+        char metadata[16]; /* the cloud that supplied token or settings; "" for none */
+        /* k3sHash: of the cluster's CA, if metadata supplied a k3s token; otherwise "" */
+        char k3s_hash[2 * NB_K3S_HASH_SIZE + 1];
+};
+
+int nb_handoff_format(const struct nb_handoff *handoff, struct nb_buffer *ret);
+
+/* NB_HANDOFF_MALFORMED; for server, tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
+int nb_handoff_parse(const char *text, size_t len, struct nb_handoff *ret_handoff,
+                     struct nb_failure *f);
+void nb_handoff_done(struct nb_handoff *handoff);
+
+/* What a refresh found in the cluster. */
+struct nb_refresh_handoff {
+        char *ca; /* PEM bundle */
+        struct nb_url server;
+        char tls_server_name[NB_HOST_MAX + 1];
+        char proxy_url[NB_PROXY_URL_MAX + 1];
+};
+
+int nb_refresh_handoff_format(const struct nb_refresh_handoff *handoff, struct nb_buffer *ret);
+
+/* As nb_handoff_parse(). */
+int nb_refresh_handoff_parse(const char *text, size_t len, struct nb_refresh_handoff *ret_handoff,
+                             struct nb_failure *f);
+void nb_refresh_handoff_done(struct nb_refresh_handoff *handoff);
+
+enum nb_node_state {
+        NB_NODE_STATE_USABLE,
+        NB_NODE_STATE_NOT_YET_VALID, /* the clock is wrong, not the certificate */
+        NB_NODE_STATE_ABSENT,
+        NB_NODE_STATE_EXPIRED,
+        NB_NODE_STATE_OTHER_NODE,
+        NB_NODE_STATE_OTHER_CLUSTER,
+        NB_NODE_STATE_UNREADABLE,
+        NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires: kubelet needs a link */
+        _NB_NODE_STATE_N,
+};
+
+/* "usable", "not-yet-valid", ... */
+const char *nb_node_state_name(enum nb_node_state state);
+/* 0, -EINVAL. */
+int nb_node_state_parse(const char *name, enum nb_node_state *ret_state);
+
+struct nb_inspection {
+        enum nb_node_state state;
+        char node[NB_NODE_NAME_MAX + 1];
+        char not_after[32]; /* RFC 3339; "" if unknown */
+        bool fallback;      /* the certificate is still usable if joining again fails */
+        bool verify_access; /* `join` has to ask the API server whether it accepts the certificate
+                             */
+        char detail[NB_FAILURE_DETAIL_MAX];
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * /run/node-bootstrap-platform, filled by node-bootstrap-platform.service: what the sandbox of
+ * node-bootstrap.service cannot see of this machine. platform.json is a state file; beside it are
+ * user data and metadata as they were found.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+
+#define NB_PLATFORM_DIRECTORY "/run/node-bootstrap-platform"
+#define NB_PLATFORM_NOTE NB_PLATFORM_DIRECTORY "/platform.json"
+/* of the volume, or guestinfo.userdata */
+#define NB_PLATFORM_USER_DATA NB_PLATFORM_DIRECTORY "/user-data"
+/* of the volume: meta_data.json (config drive) or meta-data (NoCloud) */
+#define NB_PLATFORM_META_DATA NB_PLATFORM_DIRECTORY "/meta-data"
+/* guestinfo.node-bootstrap.token */
+#define NB_PLATFORM_TOKEN NB_PLATFORM_DIRECTORY "/token"
+#define NB_PLATFORM_NOTE_MAX 4096
+
+struct nb_platform {
+        char platform_id[32]; /* ignition.platform.id= of the kernel command line; "" for none */
+        char data_source[32]; /* cloud-init's ds= of the kernel command line, up to ';' */
+        char volume[16];      /* label of the volume that was read: "config-2", "cidata" or "" */
+        bool has_guestinfo;   /* VMware's tools answered */
+};
+
+int nb_platform_format(const struct nb_platform *platform, struct nb_buffer *ret);
+
+/* NB_METADATA_MALFORMED. */
+int nb_platform_parse(const char *json, size_t len, struct nb_platform *ret_platform,
+                      struct nb_failure *f);

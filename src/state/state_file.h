@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * State files: JSON objects with "version": 1 by which our programs hand results to each other.
+ * A struct and a table of its fields describe one; there is one writer and one reader for all.
+ *
+ * The reader treats the file as hostile: a key that is not in the table, a missing field, a wrong
+ * type, text that is too long or not of the field's form are refused.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+
+/* The files, and what is kept beside them. */
+#define NB_HANDOFF_FILE "joined.json"     /* state directory: join to install */
+#define NB_REFRESH_FILE "refreshed.json"  /* state directory: refresh to install */
+#define NB_PENDING_KEY_FILE "pending.key" /* state directory: the key of the pending CSR */
+#define NB_METADATA_FILE "metadata.yaml"  /* state directory: settings from metadata, no tokens */
+#define NB_RECORD_FILE "node-bootstrap.json"          /* certificateDirectory: the last join */
+#define NB_STORE_CURRENT "kubelet-client-current.pem" /* certificateDirectory: kubelet's link */
+#define NB_DISCARD_FILE "node-bootstrap.discard"      /* /var/lib/kubelet, see install/discard.h */
+
+#define NB_HANDOFF_MAX (512 * 1024) /* bytes of any state file */
+#define NB_PENDING_KEY_MAX 4096
+
+enum nb_state_type {
+        /* struct members of type char[], and what they hold */
+        NB_STATE_LINE, /* printable text on one line */
+        NB_STATE_WORD, /* letters, digits, '.', '_' and '-' */
+        NB_STATE_NODE_NAME,
+        NB_STATE_SERVER,   /* https URL */
+        NB_STATE_ENDPOINT, /* HOST:PORT */
+        NB_STATE_PATH,     /* absolute */
+        NB_STATE_TIME,     /* RFC 3339 */
+        NB_STATE_CSR_NAME,
+        NB_STATE_TOKEN_ID,
+        NB_STATE_PROVIDER, /* cloud */
+        NB_STATE_K3S_HASH,
+        NB_STATE_TLS_SERVER_NAME, /* NB_HANDOFF_UNTRUSTED if malformed, as the next one */
+        NB_STATE_PROXY_URL,
+        /* other struct members */
+        NB_STATE_URL,  /* struct nb_url; NB_HANDOFF_UNTRUSTED if malformed */
+        NB_STATE_PEM,  /* char *, allocated */
+        NB_STATE_PINS, /* uint8_t[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE] */
+        NB_STATE_BOOL,
+};
+
+enum nb_state_presence {
+        NB_STATE_REQUIRED,     /* text is not empty */
+        NB_STATE_MAY_BE_EMPTY, /* the key is required */
+        NB_STATE_OPTIONAL,     /* not written if "" or false; "" or false if missing */
+};
+
+struct nb_state_field {
+        const char *key;
+        enum nb_state_type type;
+        enum nb_state_presence presence;
+        size_t offset, size; /* of the struct member */
+        size_t n_offset;     /* NB_STATE_PINS: of the unsigned with their number */
+};
+
+#define NB_STATE_FIELD(key, type, presence, of, member) \
+        { key, type, presence, offsetof(struct of, member), sizeof(((struct of *)NULL)->member), 0 }
+
+struct nb_state_file {
+        const char *name;  /* for messages */
+        enum nb_code code; /* of a malformed file */
+        const struct nb_state_field *fields;
+        size_t n_fields;
+        bool is_open; /* no version; all fields are written; unknown keys are ignored */
+};
+
+/* 0, -E2BIG, -ENOMEM, -EINVAL for text that is not UTF-8. */
+int nb_state_file_format(const struct nb_state_file *file, const void *from, struct nb_buffer *ret);
+
+/* `ret` is zeroed by the caller. NB_STATE_PEM members are for the caller to free; NULL after a
+ * failure. */
+int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
+                        struct nb_failure *f);

@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""start.py PACKAGE [ROUNDS [SUITE]]: what node-bootstrap.service costs a machine that has joined, at every boot.
+
+In a booted container it starts the service of the package, and in turn a oneshot unit with the same sandbox whose command does nothing. The
+difference is ours. As root.
+"""
+
+import datetime
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from cryptography import x509  # noqa: E402
+from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
+from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
+from harness import image, isolation, network, pki  # noqa: E402
+from harness.machine import Machine  # noqa: E402
+
+UNIT, EMPTY = "node-bootstrap.service", "empty.service"
+NODE = "bench"
+CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+KUBECONFIG = f"""apiVersion: v1
+kind: Config
+clusters:
+- name: default-cluster
+  cluster:
+    certificate-authority: /etc/kubernetes/pki/ca.crt
+    server: https://192.0.2.1:6443
+contexts:
+- name: default-context
+  context:
+    cluster: default-cluster
+    user: default-auth
+current-context: default-context
+users:
+- name: default-auth
+  user:
+    client-certificate: {CURRENT}
+    client-key: {CURRENT}
+"""
+
+
+def client(ca, key):
+    now = datetime.datetime.utcnow()
+    builder = (
+        x509.CertificateBuilder().subject_name(pki.name(f"system:node:{NODE}", "system:nodes")).issuer_name(ca.subject)
+        .public_key(key.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(now - pki.DAY / 2).not_valid_after(now + 365 * pki.DAY)
+        .add_extension(x509.KeyUsage(True, False, False, False, False, False, False, False, False), True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+    )
+    return builder.sign(ca.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def join(machine):
+    """What a join leaves."""
+    ca, key = pki.Authority(), pki.new_key()
+    dated = CURRENT.replace("current", "2026-01-02-03-04-05")
+    machine.write(dated, client(ca, key) + pki.key_pem(key), 0o600)
+    machine.path(CURRENT).symlink_to(dated)
+    machine.write("/etc/kubernetes/pki/ca.crt", ca.pem)
+    machine.write("/etc/kubernetes/kubelet.conf", KUBECONFIG, 0o600)
+    machine.write("/etc/node-bootstrap/config.yaml", f"apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\ndiscovery:\n  endpoints: [192.0.2.1:6443]\n  caCertHashes: ['{ca.pin}']\n")
+
+
+def add_empty(machine):
+    """The [Service] section of the unit, with another command and folders of its own."""
+    text = machine.run("cat", f"/lib/systemd/system/{UNIT}").stdout
+    service = text[text.index("[Service]"):text.index("[Install]")]
+    service = re.sub(r"(?m)^ExecStart=.*$", "ExecStart=!/bin/true", service)
+    service = re.sub(r"(?m)^(StateDirectory|RuntimeDirectory)=.*$", r"\1=empty", service)
+    machine.write(f"/etc/systemd/system/{EMPTY}", "[Unit]\nStartLimitIntervalSec=0\n" + service)
+    machine.run("systemctl", "daemon-reload")
+
+
+def start(machine, unit):
+    """The unit from the start of its command to active, and `systemctl start`, in ms."""
+    machine.run("systemctl", "stop", unit)
+    before = time.monotonic()
+    machine.run("systemctl", "start", unit)
+    job = (time.monotonic() - before) * 1000
+    began, active = map(int, machine.show(unit, "InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic"))
+    return (active - began) / 1000, job
+
+
+def main():
+    package, rounds = Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 40
+    suite = sys.argv[3] if len(sys.argv) > 3 else image.SUITE
+    work = isolation.cache() / "mnt"
+    isolation.enter(work, lambda: image.debian(suite))
+    network.start()
+    tree = image.debian(suite)
+    machine = Machine(work, [image.install(work / "layer", tree, package), tree], NODE)
+    rows = {UNIT: [], EMPTY: []}
+    try:
+        join(machine)
+        machine.boot()
+        add_empty(machine)
+        for number in range(-2, rounds):  # the first two rounds warm the caches, and are not counted
+            for unit, row in rows.items():
+                figures = start(machine, unit)
+                if number >= 0:
+                    row.append(figures)
+        assert "had joined before" in machine.journal_text(f"--unit={UNIT}"), machine.journal_text()
+    finally:
+        machine.close()
+    ours, empty = ([statistics.median(column) for column in zip(*row)] for row in rows.values())
+    print(f"{suite}, medians of {rounds} rounds, in turn")
+    for name, a, b in zip(("unit, until active", "systemctl start"), ours, empty):
+        print(f"{name:20}{a:>8.1f} ms   empty {b:>6.1f} ms   ratio {a / b:.2f}")
+
+
+if __name__ == "__main__":
+    main()

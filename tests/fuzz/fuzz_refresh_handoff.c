@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+#include "state/handoff.h"
+
+void fuzz_one(const char *data, size_t len) {
+        _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX),
+                                                   second = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX);
+        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff note = {}, again = {};
+        struct nb_failure f = {};
+        int r;
+
+        r = nb_refresh_handoff_parse(data, len, &note, &f);
+        FUZZ_CHECK_FAILURE(f, r);
+        FUZZ_CHECK(f.code == NB_NONE || f.code == NB_HANDOFF_MALFORMED ||
+                   f.code == NB_HANDOFF_UNTRUSTED);
+        if (r < 0)
+                return;
+        FUZZ_CHECK(note.ca[0]);
+        FUZZ_CHECK(nb_refresh_handoff_format(&note, &first) == 0);
+        if (first.len > NB_HANDOFF_MAX)
+                return;
+        FUZZ_CHECK(nb_refresh_handoff_parse(first.data, first.len, &again, &f) == 0);
+        FUZZ_CHECK(nb_refresh_handoff_format(&again, &second) == 0);
+        FUZZ_CHECK(strcmp(first.data, second.data) == 0);
+}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap check says what keeps kubelet from starting, and so does setup; systemctl is a script that says what it would say."""
+
+import json
+import socket
+import subprocess
+
+import pytest
+
+from machine import FAILURES, NODE, TOKEN, find_program, to_yaml
+from test_check_join import kubelet_below, step_of, texts
+
+CODE = "kubelet-unprepared"
+GATED = {"After": "node-bootstrap.service", "Requires": "node-bootstrap.service"}
+# Around the program: systemd runs; nothing of the machine is touched.
+INSIDE = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system; mount --bind "$0/systemctl" /usr/bin/systemctl
+mount --bind "$0/swaps" /proc/swaps; exec "$@" """
+NO_SWAP = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+
+
+class Place:
+    """A machine on which kubelet would start."""
+
+    def __init__(self, world):
+        self.world, self.path = world, world.machine.path
+        self.binary, self.config, self.socket = (self.path / name for name in ("kubelet", "kubelet.yaml", "runtime.sock"))
+        self.binary.write_text("")
+        self.binary.chmod(0o755)
+        self.write_config(containerRuntimeEndpoint=f"unix://{self.socket}")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(self.socket))
+        self.swaps = NO_SWAP
+        self.unit = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "enabled", "WantedBy": "multi-user.target", **GATED,
+                     "ExecStart": f"{{ path={self.binary} ; argv[]={self.binary} $KUBELET_CONFIG_ARGS $KUBELET_EXTRA_ARGS ; ignore_errors=no }}",
+                     "Environment": f"\"KUBELET_KUBECONFIG_ARGS=--kubeconfig={self.path}/kubernetes/kubelet.conf\" KUBELET_CONFIG_ARGS=--config={self.config}",
+                     "EnvironmentFiles": f"{self.path}/kubelet.env (ignore_errors=yes)"}
+        self.settings = {}
+
+    def write_config(self, **values):
+        self.config.write_text(to_yaml({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **values}))
+
+    def argv(self, *argv):
+        text = "\n".join(f"{name}={value}" for name, value in self.unit.items())
+        (self.path / "systemctl").write_text("#!/bin/sh\ncase $* in *show*kubelet.service) ;; *show*) echo ActiveState=active; exit ;; *cat*) exit 1 ;; *) exit ;; esac\n"
+                                             f"cat <<'END'\n{text}\nEND\n")
+        (self.path / "systemctl").chmod(0o755)
+        (self.path / "swaps").write_text(self.swaps)
+        return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, str(self.path), *argv]
+
+    def check(self):
+        machine = self.world.machine
+        self.world.configure(kubelet={**kubelet_below(self.path), **self.settings})
+        argv = self.argv(machine.program("node-bootstrap"), "check", "--json", f"--config-directory={machine.etc}")
+        run = machine.start(*argv).wait()
+        found = json.loads(run.stdout)
+        assert run.stderr == "" and run.exit == (0 if found["good"] else 1)
+        assert step_of(found, "request")["state"] == "good", "the cluster was not asked"
+        return found
+
+    def good(self, *words):
+        found = self.check()
+        assert found["good"], json.dumps(step_of(found, "kubelet"))
+        for word in words:
+            assert word in texts(found, "kubelet")
+
+    def bad(self, *words):
+        found = self.check()
+        failure = step_of(found, "kubelet")["failure"]
+        assert found["failure"] == failure["code"] == CODE and failure["remedy"] == FAILURES[CODE]["remedy"]
+        for word in words:
+            assert word in failure["detail"], failure["detail"]
+        return found
+
+
+@pytest.fixture
+def place(world):
+    place = Place(world)
+    yield place
+    place.listener.close()
+
+
+def test_kubelet_can_start(place):
+    place.good("kubelet.service is enabled", f"runs '{place.binary}'", f"kubelet's configuration: '{place.config}'", f"container runtime: '{place.socket}'",
+               "starts after node-bootstrap.service")
+
+
+@pytest.mark.parametrize("unit,words", [
+    ({"LoadState": "not-found"}, ["kubelet.service does not exist"]),
+    ({"LoadState": "masked"}, ["is masked", "systemctl unmask kubelet.service"]),
+    ({"LoadState": "bad-setting"}, ["cannot load kubelet.service"]),
+    ({"UnitFileState": "disabled", "WantedBy": ""}, ["is disabled", "systemctl enable kubelet.service"]),
+], ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "")
+def test_unit_that_does_not_start(place, unit, words):
+    place.unit.update(unit)
+    place.bad(*words)
+
+
+def test_disabled_unit_wanted_by_another(place):
+    place.unit["UnitFileState"] = "disabled"
+    place.good("kubelet.service is enabled")
+
+
+def test_missing_binary(place):
+    place.binary.unlink()
+    place.bad(str(place.binary), "No such file or directory")
+
+
+def test_binary_is_not_executable(place):
+    place.binary.chmod(0o644)
+    place.bad(str(place.binary), "is not executable")
+
+
+def test_missing_configuration(place):
+    place.config.unlink()
+    place.settings = {"criSocket": f"unix://{place.socket}"}
+    place.bad(str(place.config), "is missing")
+
+
+def test_configuration_from_the_cluster(place):
+    place.unit["Environment"] = place.unit["Environment"].replace(str(place.config), "/var/lib/kubelet/config.yaml")
+    place.settings = {"criSocket": f"unix://{place.socket}"}
+    place.bad("/var/lib/kubelet/config.yaml", "configFrom: cluster")
+    place.settings["configFrom"] = "cluster"
+    place.good("the join writes '/var/lib/kubelet/config.yaml'")
+
+
+def test_each_place_for_the_socket_of_the_runtime(place):
+    """The settings and their file outrank the unit, arguments the configuration; containerd's is kubelet's default."""
+    place.write_config()
+    place.bad("'/run/containerd/containerd.sock': No such file or directory", "kubelet.criSocket")
+    (place.path / "kubelet.env").write_text(f"KUBELET_EXTRA_ARGS=\"--v=2 --container-runtime-endpoint=unix://{place.path}/other.sock\"\n")
+    place.write_config(containerRuntimeEndpoint=f"unix://{place.socket}")
+    place.bad(f"'{place.path}/other.sock'")
+    place.settings = {"criSocket": str(place.socket)}
+    place.good(f"container runtime: '{place.socket}'")
+
+
+def test_runtime_socket_is_a_file(place):
+    place.settings = {"criSocket": str(place.config)}
+    place.bad(f"'{place.config}' is not a socket")
+
+
+def test_swap(place):
+    place.swaps = NO_SWAP + "/dev/vda2 partition 1048572 0 -2\n"
+    place.bad("swap is on", "swapoff --all")
+    place.write_config(containerRuntimeEndpoint=f"unix://{place.socket}", failSwapOn=False)
+    place.good("swap is on, and kubelet accepts it")
+    place.unit["Environment"] += " KUBELET_EXTRA_ARGS=--fail-swap-on=true"
+    place.bad("swap is on")
+
+
+def test_all_failures_are_printed(place):
+    place.binary.unlink()
+    place.config.unlink()
+    place.listener.close()
+    place.socket.unlink()
+    found = place.bad(str(place.binary))
+    bad = [row["text"] for row in step_of(found, "kubelet")["rows"] if row["state"] == "bad"]
+    assert len(bad) == 3 and str(place.config) in "".join(bad) and "containerd.sock" in "".join(bad)
+
+
+def test_unsupported_configuration_syntax(place):
+    place.config.write_text("a: &b c\nd: *b\n")
+    place.settings = {"criSocket": str(place.socket)}
+    place.good("cannot be read here")
+
+
+def test_node_name(place):
+    """The API server rejects a kubelet whose name is not that of its certificate."""
+    environment = place.path / "kubelet.env"
+    for arguments, words in [(f"--hostname-override={NODE.upper()}", None), ("--hostname-override=${HOST}", None), ("$KUBELET_KUBEADM_ARGS", None),
+                             ("--hostname-override=other", f"kubelet's --hostname-override is 'other', but its certificate is for '{NODE}'"),
+                             ("--v=2", "kubelet.service uses the host name ")]:
+        environment.write_text(f"KUBELET_EXTRA_ARGS='{arguments}'\n")
+        step = step_of(place.check(), "kubelet")
+        found = [row["text"] for row in step["rows"] if row["state"] == "doubt"]
+        assert step["failure"] is None and (len(found) == 1 and words in found[0] if words else not found), found
+
+
+def test_setup_prints_why_kubelet_cannot_start(place):
+    """It exits with the status of what it did: the join does not need kubelet."""
+    place.binary.unlink()
+    argv = place.argv(find_program("node-bootstrap"), "setup", "--no-start", "10.0.0.1:6443", "--token", TOKEN,
+                      "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32)
+    argv[argv.index("-ec") + 1] = "mount -t tmpfs tmpfs /etc; " + INSIDE
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+    assert done.returncode == 0, done.stderr
+    assert f"kubelet cannot start: '{place.binary}', which kubelet.service runs: No such file or directory\n" in done.stdout
+    assert "kubelet.service is enabled" not in done.stdout

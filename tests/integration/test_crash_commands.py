@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""setup, reset and the removal of the token, killed at each step of their file system work: run again, they end as if nothing had been.
+
+With -s a table of the points at which each command was struck is printed.
+"""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from machine import TOKEN, Machine, find_program
+from test_crash import STEPS, TABLE, points, save, strace, table  # noqa: F401
+from test_crash import reset as put_back
+from test_install import snapshot
+
+
+def traced(machine, strace, argv, inject=None):  # noqa: F811
+    words = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
+    run = machine.new_run([strace, *words, *argv], {**machine.environment, "ASAN_OPTIONS": "detect_leaks=0"})
+    machine.runs.append(run)
+    return run.wait()
+
+
+def each_point(machine, strace, command, argv, prepare):  # noqa: F811
+    """Strikes at every call of every kind, the first one included; yields the outcome as the caller has to judge it."""
+    prepare()
+    run = traced(machine, strace, argv)
+    assert run.exit == 0, run.stderr
+    for call, number in points(machine):
+        prepare()
+        run = traced(machine, strace, argv, f"{call}:signal=KILL:when={number}")
+        where = f"{command} killed at {call} {number}"
+        outcome = []
+        yield where, outcome
+        TABLE[command, call][outcome[0]] += 1
+        again = machine.new_run(argv, machine.environment)
+        machine.runs.append(again)
+        assert again.wait().exit == 0, f"{where}: {again.stderr}"
+
+
+def test_reset(world, strace):  # noqa: F811
+    """The kubeconfig goes first; the record, by which the rest is known, last."""
+    machine = world.machine
+    machine.unit().joined()
+    machine.put_state("pending.key", "x")
+    files, names = save(machine), machine.target_names()
+    argv = [find_program("install"), "--reset", f"--root={machine.root}", f"--config-directory={machine.etc}"]
+    outcomes = set()
+    for where, outcome in each_point(machine, strace, "reset", argv, lambda: put_back(machine, files)):
+        left = set(machine.target_names())
+        if not left:
+            outcome.append("new")
+        elif left == set(names):
+            outcome.append("old")
+        else:
+            assert Machine.KUBECONFIG not in left and Machine.RECORD in left, where
+            outcome.append("no kubeconfig, record")
+        outcomes.add(outcome[0])
+    assert outcomes == {"old", "new", "no kubeconfig, record"}
+    assert machine.target_names() == {} and list(machine.state.iterdir()) == []
+
+
+SECOND = "bcdefg.0123456789abcdef"
+PIN = "sha256:" + "ab" * 32
+
+
+def setup_argv(root, endpoint, token):
+    return [find_program("node-bootstrap"), "setup", f"--root={root}", endpoint, f"--token={token}", f"--discovery-token-ca-cert-hash={PIN}", "--force"]
+
+
+def test_setup(machine, strace):  # noqa: F811
+    """The token of one cluster is never beside the settings of another."""
+    document, token = machine.target("etc/node-bootstrap/config.yaml.d/50-setup.yaml"), machine.target("etc/credstore/node-bootstrap.token")
+    machine.secret_files.append(token)
+    subprocess.run(setup_argv(machine.root, "10.0.0.1:6443", TOKEN), check=True, capture_output=True)
+    files = save(machine)
+    argv, outcomes = setup_argv(machine.root, "10.0.0.2:6443", SECOND), set()
+    for where, outcome in each_point(machine, strace, "setup", argv, lambda: put_back(machine, files)):
+        settings = "old" if "10.0.0.1:" in document.read_text() else "new"
+        assert settings == "old" or "10.0.0.2:" in document.read_text(), where
+        secret = {f"{TOKEN}": "old", SECOND: "new"}[token.read_text().strip()] if token.exists() else "no token"
+        assert secret in (settings, "no token"), f"{where}: settings {settings}, token {secret}"
+        outcome.append(settings if settings == secret else f"{settings} settings, no token")
+        outcomes.add(outcome[0])
+    assert outcomes == {"old", "new", "old settings, no token", "new settings, no token"}
+    assert token.read_text().strip() == SECOND and "10.0.0.2:" in document.read_text()
+    assert not [name for name in machine.target_names() if ".tmp" in name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the folders of the machine are root's")
+def test_discard(machine, strace):  # noqa: F811
+    """As long as there is something to remove, the mark is there."""
+    kubelet, store = pathlib.Path("/var/lib/kubelet"), pathlib.Path("/etc/credstore")
+    if not all(os.access(folder, os.W_OK) and not any(folder.iterdir()) for folder in (kubelet, store) if folder.is_dir()) or not (kubelet.is_dir() and store.is_dir()):
+        pytest.skip("there are no folders that are this test's own")
+    mark, token = kubelet / "node-bootstrap.discard", store / "node-bootstrap.token"
+
+    def prepare():
+        mark.write_text("none\n")
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+
+    outcomes = set()
+    try:
+        for where, outcome in each_point(machine, strace, "discard", [find_program("platform"), "--discard"], prepare):
+            assert mark.exists() or not token.exists(), where
+            outcome.append("old" if token.exists() else "no token, mark" if mark.exists() else "new")
+            outcomes.add(outcome[0])
+        assert outcomes == {"old", "no token, mark", "new"} and not token.exists() and not mark.exists()
+    finally:
+        mark.unlink(missing_ok=True)
+        token.unlink(missing_ok=True)
+
+
+def test_what_was_there_before_a_failed_setup(machine, strace):  # noqa: F811
+    """A full disk while the first setup writes: no half of a file, and the next one succeeds."""
+    argv = setup_argv(machine.root, "10.0.0.2:6443", SECOND)
+    machine.secret_files.append(machine.target("etc/credstore/node-bootstrap.token"))
+    files = save(machine)
+    traced(machine, strace, argv).joined()
+    for call, number in [point for point in points(machine) if point[0] in ("fsync", "fchmod", "renameat")]:
+        put_back(machine, files)
+        traced(machine, strace, argv, f"{call}:error=ENOSPC:when={number}")
+        assert not [name for name in snapshot(machine.root) if ".tmp" in str(name)], f"{call} {number}"
+        assert machine.new_run(argv, machine.environment).wait().exit == 0

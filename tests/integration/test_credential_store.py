@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What systemd takes out of a credential store and delivers with mode 0400 is judged by its mode in the store."""
+
+import subprocess
+
+import pytest
+
+from machine import TOKEN
+from test_check import OTHER, Place
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "stored", "is_exposed"), [("token", TOKEN, True), ("token", OTHER, False), ("cluster-info", TOKEN, False)])
+def test_a_credential_that_others_can_read_where_it_comes_from(place, name, stored, is_exposed):
+    """As the service has it, with mode 0400: `join` refuses what `check` refuses."""
+    place.settings()
+    place.put(f"run/delivered/node-bootstrap.{name}", TOKEN, 0o400)
+    place.token(stored, name=name, mode=0o644)
+    done = place.check(CREDENTIALS_DIRECTORY="/run/delivered")
+    argv = [word for word in place.argv() if word != "--local"]
+    argv[argv.index("check")] = "join"
+    joined = subprocess.run(argv, env=place.environment(CREDENTIALS_DIRECTORY="/run/delivered", STATE_DIRECTORY="/run/delivered", RUNTIME_DIRECTORY="/run/delivered"),
+                            check=False, text=True, capture_output=True, timeout=20) if is_exposed else None
+    assert ("token-exposed" in done.stdout) == is_exposed
+    assert not joined or (joined.returncode == 78 and "expected no access for others" in joined.stderr), joined

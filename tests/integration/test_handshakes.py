@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that have proven nothing, and make a machine work: the deadline, SIGTERM and the other endpoints do not wait for them."""
+
+import glob
+import signal
+import time
+
+import pytest
+
+import faults
+import handshakes
+from machine import FAILURES, PATIENCE, Case
+
+ATTACKS = {
+    "RSA of 64 kbit": handshakes.huge_rsa(),
+    "DHE of 64 kbit": handshakes.huge_dhe(),
+    "a chain without an end": handshakes.huge_chain(),
+    "silent after ServerHello": handshakes.silent_after_hello,
+    "drip": handshakes.drip,
+}
+OUTCOMES = [(code, int(FAILURES[code]["exit"])) for code in ("endpoint-costly", "endpoint-reset", "endpoint-unreachable", "answer-malformed")]
+
+
+def processes(run):
+    """All that a run has started, by their session."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == run.pid and fields[0] != "Z":
+            found.append(path)
+    return found
+
+
+def nobody_left(world, run):
+    assert processes(run) == []
+
+
+def attack(action, first=1):
+    def prepare(world):
+        world.server.on_connect = handshakes.from_connection(first, action)
+    return prepare
+
+
+def elsewhere(world):
+    """cluster-info names another server, so that it is fetched again over TLS that the pinned CA verifies."""
+    other = world.endpoint()
+    world.cluster.server = other.url
+    return other
+
+
+def attack_second_copy(action):
+    """The attacker replays the real cluster-info, which everybody can read."""
+    def prepare(world):
+        elsewhere(world)
+        attack(action, 2)(world)
+    return prepare
+
+
+def attack_server(action):
+    """Whoever is at the address that cluster-info names."""
+    def prepare(world):
+        elsewhere(world).on_connect = action
+    return prepare
+
+
+def beside(prepare_bad):
+    """Two endpoints; the good one is late, so that the other is in the middle of it by then."""
+    def prepare(world):
+        good = world.endpoint()
+        good.on("cluster-info", faults.slow(0.5), times=1)
+        prepare_bad(world)
+        return {"servers": [world.server, good], "timeout": "80s"}
+    return prepare
+
+
+class Waits(Case):
+    """Ends at the deadline, with a failure that is waited for, and leaves no process."""
+
+    def verify(self, world, run):
+        assert (run.code, run.exit) in OUTCOMES, run.stderr
+        nobody_left(world, run)
+
+
+CASES = [
+    *(Waits(f"{name}, at the {where}", prepare(action), None, 69, timeout="4s")
+      for name, action in ATTACKS.items()
+      for where, prepare in (("only endpoint", attack), ("second copy", attack_second_copy), ("server of cluster-info", attack_server))),
+    *(Case(f"{name}, beside a good endpoint, at the {where}", beside(prepare(action)), None, 0, check=nobody_left)
+      for name, action in ATTACKS.items() for where, prepare in (("first copy", attack), ("second copy", attack_second_copy))),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_handshake(played, case):
+    played(case)
+
+
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("first", [1, 2], ids=["first connection", "connection for the token"])
+def test_what_costs_too_much_is_said(world, first):
+    attack(ATTACKS["RSA of 64 kbit"], first)(world)
+    world.machine.configure(world.server, timeout="10s")
+    world.machine.join().failed("endpoint-costly", 69, "took more than 1 s of CPU time")
+
+
+@pytest.mark.parametrize("first", [1, 2], ids=["first connection", "connection for the token"])
+def test_stopped_in_the_middle(world, first):
+    attack(ATTACKS["RSA of 64 kbit"], first)(world)
+    run = world.machine.start_join()
+    wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
+    run.signal(signal.SIGTERM)
+    assert run.wait(10).exit == 143
+    nobody_left(world, run)
+
+
+def test_killed_in_the_middle(world):
+    """Its workers end with it."""
+    attack(ATTACKS["RSA of 64 kbit"])(world)
+    run = world.machine.start_join()
+    wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
+    run.kill()
+    wait_until(lambda: processes(run) == [])

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody in the middle, for each way to join and for the questions after it: nothing secret reaches them.
+
+The servers keep all that they decrypt. Whoever is in the middle ends TLS with a certificate of their own, and answers with what the
+real cluster says, or with what they can make without the token.
+"""
+
+import base64
+import re
+
+import pytest
+
+import apiserver
+import pki
+import test_documented_ways as documented
+import test_refresh
+import ways
+from machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, to_yaml
+
+BEARER_CERTIFICATE = "system:serviceaccount:fleet:bootstrap"
+
+
+# Who is in the middle, and what they make of the real answers.
+
+def replay(world, evil):
+    """Holds no token: cluster-info and /cacerts as the real cluster has them."""
+
+
+def unsigned(world, evil):
+    """Holds no token: a CA of their own, with the signature of the real cluster-info."""
+    real = world.cluster.cluster_info(world.server.url)["data"]
+    world.cluster.edit_info = lambda info: {**info, "data": {**real, "kubeconfig": apiserver.kubeconfig(world.server.url, evil.pem)}}
+    world.cluster.cacerts = evil.pem
+
+
+def another_token(world, evil):
+    """Holds a token of the cluster, and signs for its id and for ours."""
+    def sign(info):
+        text = apiserver.kubeconfig(world.server.url, evil.pem)
+        signatures = {key: pki.jws(text, key, "fedcba9876543210") for key in (TOKEN_ID, "ghijkl", "zyxwvu")}
+        return {**info, "data": {"kubeconfig": text, **{f"jws-kubeconfig-{key}": value for key, value in signatures.items()}}}
+    world.cluster.edit_info = sign
+    world.cluster.cacerts = evil.pem + world.cluster.ca.pem
+
+
+PEOPLE = [replay, unsigned, another_token]
+
+
+def step_in(server, evil, after):
+    """Connections up to this number reach the real server, as a router that has been taken over lets them."""
+    real, own = server.identity, evil.serving()
+
+    def on_connect(connection):
+        server.identity = real if connection.number <= after else own
+    server.on_connect = on_connect
+
+
+# What must not be seen.
+
+def forms(secret):
+    """As it is, in hexadecimal, and within something that is encoded in base64."""
+    secret = secret if isinstance(secret, bytes) else secret.encode()
+    found = {secret, secret.hex().encode()}
+    for shift, skipped in enumerate((0, 2, 3)):
+        found.add(base64.b64encode(bytes(shift) + secret).rstrip(b"=")[skipped:-1])
+    return found
+
+
+def secrets_of(world):
+    """All that this machine has and nobody else may learn."""
+    found = {SECRET, TOKEN, documented.BEARER, documented.OTHER.split(".")[1], *world.machine.secrets, *world.cluster.secrets()}
+    password = world.machine.root / "etc/rancher/node/password"
+    if password.exists():
+        found.add(password.read_text().strip())
+    for folder in (world.machine.path, world.machine.state):
+        for path in folder.rglob("*"):
+            if path.is_file() and not path.is_symlink() and b"PRIVATE KEY" in path.read_bytes():
+                found |= set(private_values(path.read_bytes()))
+    return found
+
+
+def private_values(pem):
+    for block in re.findall(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", pem, re.S):
+        yield pki.load_key(block).private_numbers().private_value.to_bytes(32, "big")
+
+
+def leaks(connections, secrets):
+    found = []
+    for connection in connections:
+        data = connection.received + repr(connection.server_name).encode()
+        if b"authorization" in data.lower() or b"PRIVATE KEY" in data:
+            found.append(data)
+        found += [data for secret in secrets for form in forms(secret) if form in data]
+    return found
+
+
+# The ways.
+
+def by_client_certificate(world, text):
+    """A bootstrap kubeconfig with a key of its own."""
+    key = pki.new_key()
+    certificate = pki.cert_pem(world.cluster.signer.client(key.public_key(), BEARER_CERTIFICATE, ["fleet"]))
+    world.cluster.requesters[BEARER_CERTIFICATE] = ("fleet",)
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    world.machine.set_credential("kubeconfig", ways.bootstrap_kubeconfig(world.server.url, world.cluster.ca.pem, {
+        "client-certificate-data": ways.data(certificate), "client-key-data": ways.data(pki.key_pem(key))}))
+    yield HEADER + to_yaml({"node": {"name": NODE}})
+
+
+def by_password_of_k3s(world, text):
+    world.give(f"node:{documented.k3s.SERVER_SECRET}")
+    yield documented.at(world, text)
+
+
+def by_user_data(world, text):
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    world.user_data = documented.at(world, text)
+    yield HEADER + to_yaml({"node": {"name": NODE}})
+
+
+def write_way(world, way, text):
+    """All that the machine knows when it starts, with little patience."""
+    steps = way(world, text)
+    world.machine.write_settings(next(steps))
+    (world.machine.etc / "config.yaml").chmod(0o600)
+    world.machine.write_settings(HEADER + to_yaml({"timeout": "3s"}) + ("" if re.search(r"^  name: ", text, re.M) else f"node: {{name: {NODE}}}\n"),
+                                 "config.yaml.d/10-name.yaml")
+
+
+def join(world):
+    machine = world.machine
+    machine.inspect().joined()
+    if hasattr(world, "user_data"):
+        documented.give(machine, "/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
+        documented.give(machine, "/run/node-bootstrap-platform/user-data", world.user_data.encode())
+    return machine.join()
+
+
+def find_ways():
+    """name -> (world, way, text of the example)"""
+    found = {example.argument or "token": (*documented.WAYS[example.argument or "token"], example.text) for example in documented.documentation.examples("yaml")}
+    del found["node-anew"]      # joins twice by itself
+    found["client-certificate"] = (ways.World, by_client_certificate, "")
+    found["k3s-password"] = (documented.K3sWorld, by_password_of_k3s, found["k3s"][2])
+    found["user-data"] = (ways.World, by_user_data, documented.documentation.examples("user-data")[0].text)
+    return found
+
+
+class Attack:
+    """A way to join with somebody in the middle from the first connection on, or after some."""
+
+    def __init__(self, way, person, after):
+        self.name = f"{way}, {person.__name__}" + (f" after {after}" if after else "")
+        self.way, self.person, self.after = way, person, after
+
+    def play(self, path):
+        path.mkdir()
+        world_type, way, text = find_ways()[self.way]
+        world = world_type(path)
+        try:
+            write_way(world, way, text)
+            evil = pki.CA("kubernetes")
+            servers = [world.server, *world._more]
+            if self.after == 0:
+                self.person(world, evil)
+            for server in servers:
+                step_in(server, evil, self.after)
+            run = join(world)
+            met = [connection for server in servers for connection in server.connections if connection.number > self.after]
+            assert met, "nobody met who is in the middle"
+            assert leaks(met, secrets_of(world)) == []
+            assert run.exit != 0 and world.csrs() == [], run.stderr
+        finally:
+            world.close()
+        world.machine.check_secret()
+        assert [violation for server in (world.server, *world._more) for violation in server.cluster.violations] == []
+
+
+ATTACKS = [Attack(way, person, after) for way in find_ways()
+           for person, after in [*((person, 0) for person in PEOPLE), (replay, 1)]]
+
+
+@pytest.mark.parametrize("case", ATTACKS)
+def test_nothing_secret_is_sent(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("way", find_ways())
+def test_what_the_cluster_gets_would_be_found(tmp_path, way):
+    """That the search finds something: the same join without anybody in the middle."""
+    world_type, steps, text = find_ways()[way]
+    world = world_type(tmp_path)
+    try:
+        write_way(world, steps, text)
+        join(world).joined()
+        if way != "client-certificate":
+            assert leaks(world.server.connections, secrets_of(world))
+    finally:
+        world.close()
+    world.machine.check_secret()
+
+
+@pytest.fixture
+def joined(world):
+    world.configure(timeout="3s")
+    world.machine.unit().joined()
+    world.met = len(world.server.connections)
+    return world
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("question", ["refresh", "verifyAccess"])
+def test_nothing_secret_is_sent_afterwards(joined, question, person):
+    evil, before = pki.CA("kubernetes"), test_refresh.contents(joined.machine)
+    person(joined, evil)
+    step_in(joined.server, evil, 0)
+    if question == "refresh":
+        test_refresh.refresh(joined.machine)
+    else:
+        joined.machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/20.yaml")
+        joined.machine.unit().joined()
+    met = joined.server.connections[joined.met:]
+    assert met and leaks(met, secrets_of(joined)) == []
+    assert test_refresh.contents(joined.machine) == before

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""install and its child: who they are, what they may do, how each ends the other. What the child may reach in its sandbox is in tests/e2e."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import tempfile
+import time
+
+import pytest
+
+from machine import NODE, PATIENCE, find_program
+from test_crash import ENVIRONMENT, strace  # noqa: F401
+from test_install import SERVER
+
+NOBODY = 65534
+CAP_DAC_OVERRIDE = 1 << 1
+
+
+@pytest.fixture
+def folder():
+    """One that every user can read: those of pytest are the tester's alone."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="node-bootstrap-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def program(folder, script):
+    path = folder / "program"
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+    return path
+
+
+def start(machine, path, **options):
+    return machine.start("install", *machine.install_words(f"--program={path}"), **options)
+
+
+def status(pid):
+    return dict(re.findall(r"^(\w+):\t(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M))
+
+
+def child_of(run):
+    """Once it has executed its program."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        if children and status(children[0])["Name"] == "program":
+            return int(children[0])
+        time.sleep(0.01)
+    raise AssertionError(f"no child; {run.lines}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user of a child")
+def test_user_and_rights(machine, folder):
+    os.chown(machine.state, NOBODY, NOBODY)
+    run = start(machine, program(folder, "while :; do sleep 0.05; done\n"))
+    child = child_of(run)
+    found = status(child)
+    assert found["Uid"].split() == found["Gid"].split() == [str(NOBODY)] * 4
+    assert {found[key] for key in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+    assert found["NoNewPrivs"] == "1"
+    parent = status(run.pid)
+    assert int(parent["CapEff"], 16) == int(parent["CapPrm"], 16) == CAP_DAC_OVERRIDE
+    assert (parent["NoNewPrivs"], parent["Seccomp"]) == ("1", "2")
+    os.kill(child, signal.SIGKILL)
+    assert run.wait().exit == -signal.SIGKILL
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a state directory of root's is made by root")
+def test_never_as_root(machine, folder):
+    """Only below --root, as in other tests."""
+    run = machine.start("install", f"--config-directory={machine.etc}", f"--program={program(folder, 'touch /tmp/x')}")
+    assert run.wait().exit != 0 and run.code in ("internal", "not-alone")
+
+
+def test_environment(machine, folder):
+    """What systemd has set is passed on, but for its notification socket; no descriptor but the one for status texts."""
+    run = start(machine, program(folder, f"env >{folder}/env; ls /proc/self/fd >{folder}/fds; exit 1\n"))
+    run.wait()
+    said = dict(line.split("=", 1) for line in (folder / "env").read_text().splitlines())
+    assert said["STATE_DIRECTORY"] == str(machine.state) and "NOTIFY_SOCKET" not in said
+    assert set((folder / "fds").read_text().split()) <= {"0", "1", "2", "3", "4"}
+
+
+@pytest.mark.parametrize("exit_status", [1, 69, 75, 99, 255])
+def test_exit_status_of_the_child(machine, folder, exit_status):
+    assert start(machine, program(folder, f"exit {exit_status}\n")).wait().exit == exit_status
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS], ids=lambda number: number.name)
+def test_child_that_a_signal_kills(machine, folder, number):
+    """install ends in the same way, so that systemd starts the service again."""
+    assert start(machine, program(folder, f"kill -{number.name[3:]} $$\n")).wait().exit == -number
+
+
+def test_stop(world):
+    """SIGINT, as systemctl stop sends it to both: 143."""
+    world.server.hold = True
+    world.configure(world.endpoint(), endpoints=["192.0.2.1:6443"])
+    run = world.machine.start_unit()
+    run.wait_for_status("Waiting since")
+    run.signal(signal.SIGINT)
+    assert run.wait().exit == 143 and "stopped before this machine had joined" in run.stderr
+
+
+def test_child_that_somebody_else_stops(machine, folder):
+    """Exit status 143 is a success of the unit; without a stop it must not be one."""
+    start(machine, program(folder, "exit 143\n")).wait().failed("handoff-missing", 65)
+
+
+def test_child_that_fails_in_spite_of_a_stop(machine, folder):
+    """Somebody has sent SIGINT to install alone: that the child fails later must not become exit status 143."""
+    run = start(machine, program(folder, f"trap '' INT; while [ ! -e {folder}/go ]; do sleep 0.01; done; exit 69\n"))
+    child_of(run)
+    run.signal(signal.SIGINT)
+    (folder / "go").touch()
+    assert run.wait().exit == 69
+
+
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["default", "ignored"])
+def test_stop_before_the_child_blocks_signals(machine, folder, inherited):
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        run = start(machine, program(folder, "while :; do sleep 0.05; done\n"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    child_of(run)
+    run.signal(signal.SIGINT)
+    assert run.wait().exit == 143
+
+
+def test_status_texts(machine, folder):
+    """One datagram, one line; what else a hostile child writes there is not passed to systemd."""
+    run = start(machine, program(folder, "exec python3 -c 'import socket\n"
+                                         "s = socket.socket(fileno=3)\n"
+                                         "for text in (b\"one\", b\"two\\nMAINPID=1\", b\"x\" * 5000): s.send(text)'\n"))
+    run.wait()
+    assert run.statuses[:2] == ["one", "two MAINPID=1"] and set(run.statuses[2]) == {"x"}
+
+
+def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):  # noqa: F811
+    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
+    trace = machine.path / "trace"
+    run = machine.new_run([strace, "-f", "-o", str(trace), "-e", "trace=process,socket", find_program("install"),
+                           *machine.install_words(f"--program={find_program('node-bootstrap')}")], {**machine.environment, **ENVIRONMENT})
+    machine.runs.append(run)
+    assert "had joined before" in run.wait().joined().stderr
+    lines = trace.read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == 1, "one process"
+    assert sum("execve(" in line for line in lines) == 1
+    assert not any("AF_INET" in line for line in lines)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the root side writes and what it checks first: flags of each file, sync of each file by its own name, no other process beside it."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from machine import HEADER, find_program, to_yaml
+from test_crash import ENVIRONMENT, strace  # noqa: F401
+from test_install import SERVER
+
+
+def traced(machine, strace, *argv, words=()):  # noqa: F811
+    """The lines of all that `argv` did with files; descriptors with their paths."""
+    path = machine.path / "trace"
+    run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, **ENVIRONMENT})
+    machine.runs.append(run)
+    run.wait().joined()
+    return path.read_text().splitlines()
+
+
+def install(machine, strace, *words):  # noqa: F811
+    return traced(machine, strace, find_program("install"), *machine.install_words("--program=", *words))
+
+
+def setting_up(machine, strace, cluster):  # noqa: F811
+    machine.secret_files.append(machine.target("etc/credstore/node-bootstrap.token"))
+    return traced(machine, strace, find_program("node-bootstrap"), "setup", f"--root={machine.root}", "10.0.0.1:6443", "--token=bcdefg.0123456789abcdef",
+                  "--discovery-token-unsafe-skip-ca-verification")
+
+
+def joining(machine, strace, cluster):  # noqa: F811
+    machine.put_handoff(cluster.ca, SERVER)
+    return install(machine, strace)
+
+
+WRITERS = [joining, setting_up]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["install", "setup"])
+def test_each_file_is_synced_before_it_gets_its_name(machine, cluster, strace, write):  # noqa: F811
+    synced, published = set(), 0
+    for line in write(machine, strace, cluster):
+        if found := re.search(r"fsync\(\d+<(.*)>\) += 0", line):
+            synced.add(found[1])
+        elif found := re.search(r'(?:rename\w*|linkat)\(\d+<(.*?)>, "([^"]*)", \d+<.*?>, "([^"]*)".* = 0', line):
+            folder, source, target = found.groups()
+            if not source.endswith(".tmp"):
+                continue
+            assert f"{folder}/{source}" in synced, f"{target} was not synced before: {line}"
+            synced.discard(f"{folder}/{source}")
+            published += 1
+    assert published >= 2
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["install", "setup"])
+def test_each_file_is_made_exclusively_and_without_following_links(machine, cluster, strace, write):  # noqa: F811
+    made = [line for line in write(machine, strace, cluster) if "openat(" in line and "O_CREAT" in line and str(machine.path) in line and "/trace" not in line]
+    assert len(made) >= 2
+    for line in made:
+        assert "O_EXCL" in line and "O_NOFOLLOW" in line and "O_CLOEXEC" in line, line
+
+
+@pytest.mark.parametrize("words", [["install"], ["platform"]], ids=lambda words: words[0])
+def test_umask(machine, strace, cluster, words):  # noqa: F811
+    """Set by the program, before it makes any file, whatever it inherits."""
+    machine.put_handoff(cluster.ca, SERVER)
+    rest = ["--program=", f"--root={machine.root}", f"--config-directory={machine.etc}"] if words[0] == "install" else []
+    lines = traced(machine, strace, "/bin/sh", "-c", 'umask 0; exec "$@"', "sh", find_program(words[0]), *words[1:], *rest)
+    masks = [number for number, line in enumerate(lines) if "umask(077)" in line]
+    made = [number for number, line in enumerate(lines) if "O_CREAT" in line and "/dev/null" not in line]
+    assert masks and made and masks[0] < made[0]
+
+
+# No process is left beside it.
+
+def find_hierarchy():
+    for folder in ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup"):
+        if os.path.exists(f"{folder}/cgroup.procs"):
+            return pathlib.Path(folder)
+    pytest.skip("there is no cgroup tree")
+
+
+@pytest.fixture
+def group():
+    if os.geteuid() != 0:
+        pytest.skip("control groups need root")
+    folder = find_hierarchy() / f"node-bootstrap-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    yield folder
+    for below in [path for path in folder.iterdir() if path.is_dir()] + [folder]:
+        below.rmdir()
+
+
+def run_in(machine, group, *words, program=""):
+    """On the machine itself, as in the service: its folders are hidden from the tests."""
+    run = machine.new_run(["/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
+                          machine.environment)
+    machine.runs.append(run)
+    return run.wait()
+
+
+def test_alone(machine, group):
+    run_in(machine, group).failed("handoff-missing", 65)
+
+
+def test_other_process_in_the_group(machine, group):
+    with subprocess.Popen(["sleep", "infinity"]) as other:
+        (group / "cgroup.procs").write_text(str(other.pid))
+        try:
+            run_in(machine, group).failed("not-alone", 76, f"process {other.pid}")
+        finally:
+            other.kill()
+
+
+def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
+    """The service must not become active with it, since nothing would end it then. What was there before the join does no harm."""
+    machine.configure(endpoints=["192.0.2.10:6443"], pins=[cluster.ca.pin],
+                      kubelet={"kubeconfig": f"{machine.root}/kubelet.conf", "caFile": f"{machine.root}/ca.crt", "certificateDirectory": f"{machine.root}/pki"})
+    machine.put_handoff(cluster.ca, SERVER)
+    run_in(machine, group).joined()
+    with subprocess.Popen(["sleep", "infinity"]) as other:
+        (group / "cgroup.procs").write_text(str(other.pid))
+        try:
+            assert "has joined, so kubelet can start" in run_in(machine, group).joined().stderr
+        finally:
+            other.kill()
+    machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = pathlib.Path(folder, "program")
+        program.write_text("#!/bin/sh\nsleep infinity >/dev/null 2>&1 &\n")
+        program.chmod(0o755)
+        os.chown(machine.state, 65534, 65534)
+        try:
+            run_in(machine, group, program=program).failed("not-alone", 76, "is still in the control group")
+        finally:
+            for pid in (group / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+            while (group / "cgroup.procs").read_text():
+                time.sleep(0.01)
+
+
+def test_group_below(machine, group):
+    """Also with nobody in it: a process could hide there, and come back."""
+    (group / "below").mkdir()
+    run_in(machine, group).failed("not-alone", 76, "groups below")

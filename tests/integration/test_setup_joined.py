@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap setup on a machine that has joined: the same cluster is left alone, another one is a conflict."""
+
+import hashlib
+import json
+import subprocess
+
+import pytest
+
+import pki
+from machine import FAILURES, NODE, TOKEN, Machine, find_faketime, find_program
+
+OTHER = "ghijkl.fedcba9876543210"
+PIN = "sha256:" + "ab" * 32
+OTHER_CLUSTER = f"10.0.0.1:6443 --token {TOKEN} --ca-cert-hash {PIN}"
+
+# A machine that has joined, as far as setup looks at it: its own /etc and /var/lib.
+JOINED = """
+mount -t tmpfs none /etc
+mount -t tmpfs none /var/lib
+cp -a "$0/etc/." /etc
+cp -a "$0/var/lib/." /var/lib
+exec "$@"
+"""
+
+
+class JoinedMachine:
+    """Joined to `ca`; what the record names as server is 10.0.0.1:6443."""
+
+    def __init__(self, path):
+        self.machine, self.ca = Machine(path), pki.CA()
+        self.pin = self.ca.pin
+        self.machine.put_joined_before(self.ca.node(NODE), "https://10.0.0.1:6443", ca=self.ca)
+        self.machine.put(Machine.RECORD, json.dumps(RECORD))
+
+    def setup(self, words, faketime=None):
+        argv = [find_program("node-bootstrap"), "setup", "--dry-run", *words.split()]
+        environment = {"PATH": "/usr/sbin:/usr/bin", **({"LD_PRELOAD": find_faketime(), "FAKETIME": faketime, "ASAN_OPTIONS": "verify_asan_link_order=0"} if faketime else {})}
+        return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", JOINED, self.machine.root, *argv],
+                              capture_output=True, text=True, check=False, env=environment)
+
+
+RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.2:6443", "caCertHashes": [], "caFileHashes": [PIN],
+          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x"}
+K3S = "K10@K3S@::node:0123456789abcdef"
+
+# name, words, whether that is the cluster that the machine has joined
+SAME = [
+    ("its pin", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@", True),
+    ("its pin and another", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@,{PIN}", True),
+    ("its pin and the name of the node", f"10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name {NODE}", True),
+    ("its server, without a pin", "10.0.0.1:6443 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", True),
+    ("its endpoint, without a pin", "10.0.0.2:6443 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", True),
+    ("the hash in a token of k3s", f"10.0.0.9 --token {K3S}", True),
+    ("a token alone", "--token @OTHER@", True),
+    ("another server, without a pin", "10.0.0.9 --token @OTHER@ --discovery-token-unsafe-skip-ca-verification", False),
+    ("another hash in a token of k3s", f"10.0.0.1 --token K10{64 * 'a'}::node:0123456789abcdef", False),
+    ("another node name", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name another", False),
+    ("a socket that is not set", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --cri-socket unix:///run/c.sock", False),
+    ("its pin, with force", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --force", False),
+]
+
+
+@pytest.fixture
+def joined(tmp_path):
+    return JoinedMachine(tmp_path)
+
+
+@pytest.mark.parametrize("row", SAME, ids=[row[0] for row in SAME])
+def test_joined_machine_is_left_alone(joined, row):
+    _, words, is_same = row
+    k3s = hashlib.sha256(joined.ca.pem).hexdigest()
+    done = joined.setup(words.replace("@PIN@", joined.pin).replace("@OTHER@", OTHER).replace("@K3S@", k3s))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("already joined (" in done.stdout and "; unchanged" in done.stdout) is is_same
+    assert ("would write " in done.stdout) is not is_same, done.stdout
+    assert "would enable   node-bootstrap.service" in done.stdout, "the service is not enabled"
+
+
+def test_enabled_service_of_a_joined_machine(joined):
+    unit = joined.machine.target("etc/systemd/system/node-bootstrap.service")
+    (unit.parent / "multi-user.target.wants").mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n")
+    (unit.parent / "multi-user.target.wants/node-bootstrap.service").symlink_to("../node-bootstrap.service")
+    done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
+    assert done.returncode == 0 and "already joined (" in done.stdout and "would enable" not in done.stdout
+
+
+def test_machine_joined_to_another_cluster(joined):
+    done = joined.setup(OTHER_CLUSTER)
+    assert done.returncode == int(FAILURES["setup-other-cluster"]["exit"]) and "node-bootstrap: setup-other-cluster: " in done.stderr
+    assert "joined another cluster" in done.stderr and "node-bootstrap reset --setup" in done.stderr and "--force" not in done.stderr
+    assert "/etc/kubernetes/pki/ca.crt" in done.stdout and "would write" not in done.stdout
+    done = joined.setup(OTHER_CLUSTER + " --force")
+    assert done.returncode == 0 and "this machine has joined another cluster (" in done.stdout and "would write" in done.stdout
+
+
+@pytest.mark.parametrize("what", [Machine.KUBECONFIG, Machine.CURRENT, Machine.CA_FILE])
+def test_machine_with_half_of_a_credential_is_set_up(joined, what):
+    joined.machine.target(what).unlink()
+    done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
+    assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
+
+
+def test_machine_whose_certificate_has_expired_is_set_up(joined):
+    done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}", faketime="+400d")
+    assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "codec/json.h"
+
+#include "case.h"
+
+#define TEXT(s) (s), sizeof(s) - 1
+
+struct json_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        const char *detail; /* NULL: accepted */
+};
+
+static struct json_case documents[] = {
+        { "an empty object", TEXT("{}"), NULL },
+        { "an object of everything",
+          TEXT("{\"a\":[1,-2,0,0.5,1e3,-1.25E-2,true,false,null,\"x\",{\"b\":{}}]}"), NULL },
+        { "white space around it", TEXT(" \r\n\t{ } \n"), NULL },
+        { "escapes", TEXT("{\"a\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"}"), NULL },
+        { "characters that are not ASCII",
+          TEXT("{\"m\":\"Ger\xc3\xa4t \xe2\x82\xac \xf0\x9f\x98\x80\"}"), NULL },
+        { "the same key in two objects", TEXT("{\"a\":{\"k\":1},\"b\":{\"k\":1}}"), NULL },
+        { "a colon and a brace in a string", TEXT("{\"a\":\":{}\"}"), NULL },
+        { "nothing", TEXT(""), "doc: expected JSON, found at byte 0: the end" },
+        { "cut in an object", TEXT("{\"a\":1"), "doc: expected JSON, found at byte 6: the end" },
+        { "cut in a string", TEXT("{\"a"),
+          "doc: expected JSON, found at byte 3: a string without an end" },
+        { "cut in an escape", TEXT("{\"a\\"),
+          "doc: expected JSON, found at byte 4: a string without an end" },
+        { "a list", TEXT("[]"), "doc: expected a JSON object, found a list" },
+        { "a string", TEXT("\"a\""), "doc: expected a JSON object, found a string" },
+        { "null", TEXT("null "), "doc: expected a JSON object, found null" },
+        { "two documents", TEXT("{}{}"), "doc: expected JSON, found at byte 2: a second document" },
+        { "text after it", TEXT("{} x"),
+          "doc: expected JSON, found at byte 3: an unexpected character" },
+        { "a NUL after it", TEXT("{}\0"),
+          "doc: expected JSON, found at byte 2: an unexpected character" },
+        { "a byte order mark", TEXT("\xef\xbb\xbf{}"),
+          "doc: expected JSON, found at byte 0: an unexpected character" },
+        { "HTML", TEXT("<html>"), "doc: expected JSON, found at byte 0: an unexpected character" },
+        { "a duplicate key", TEXT("{\"a\":1,\"a\":1}"),
+          "doc: expected each key once, found one twice" },
+        { "a duplicate key, escaped", TEXT("{\"a\":1,\"\\u0061\":1}"),
+          "doc: expected each key once, found one twice" },
+        { "a duplicate key, deep inside", TEXT("{\"a\":[{\"b\":{\"c\":1,\"c\":null}}]}"),
+          "doc: expected each key once, found one twice" },
+        { "a duplicate key that is null", TEXT("{\"a\":null,\"a\":null}"),
+          "doc: expected each key once, found one twice" },
+        { "a NUL in a string", TEXT("{\"a\":\"\\u0000\"}"),
+          "doc: expected JSON, found at byte 6: \\u0000 in a string" },
+        { "a NUL in a key", TEXT("{\"a\\u0000b\":1}"),
+          "doc: expected JSON, found at byte 3: \\u0000 in a string" },
+        { "a raw NUL in a string", TEXT("{\"a\":\"\0\"}"),
+          "doc: expected JSON, found at byte 6: a control character in a string" },
+        { "a newline in a string", TEXT("{\"a\":\"\n\"}"),
+          "doc: expected JSON, found at byte 6: a control character in a string" },
+        { "single quotes", TEXT("{'a':1}"),
+          "doc: expected JSON, found at byte 1: an unexpected character" },
+        { "a comment", TEXT("{/* */}"),
+          "doc: expected JSON, found at byte 1: an unexpected character" },
+        { "a comma at the end of an object", TEXT("{\"a\":1,}"),
+          "doc: expected JSON, found at byte 7: the end of a list or object after a comma" },
+        { "a comma at the end of a list", TEXT("{\"a\":[1,]}"),
+          "doc: expected JSON, found at byte 8: the end of a list or object after a comma" },
+        { "NaN", TEXT("{\"a\":NaN}"),
+          "doc: expected JSON, found at byte 5: an unexpected character" },
+        { "Infinity", TEXT("{\"a\":-Infinity}"),
+          "doc: expected JSON, found at byte 5: a number that is not of the form of JSON" },
+        { "True", TEXT("{\"a\":True}"),
+          "doc: expected JSON, found at byte 5: an unexpected character" },
+        { "a leading zero", TEXT("{\"a\":01}"),
+          "doc: expected JSON, found at byte 5: a number that is not of the form of JSON" },
+        { "a plus", TEXT("{\"a\":+1}"),
+          "doc: expected JSON, found at byte 5: an unexpected character" },
+        { "no digit after the point", TEXT("{\"a\":1.}"),
+          "doc: expected JSON, found at byte 5: a number that is not of the form of JSON" },
+        { "no digit before the point", TEXT("{\"a\":.5}"),
+          "doc: expected JSON, found at byte 5: an unexpected character" },
+        { "no digit in the exponent", TEXT("{\"a\":1e}"),
+          "doc: expected JSON, found at byte 5: a number that is not of the form of JSON" },
+        { "only a minus", TEXT("{\"a\":-}"),
+          "doc: expected JSON, found at byte 5: a number that is not of the form of JSON" },
+        { "not UTF-8", TEXT("{\"a\":\"\xff\"}"),
+          "doc: expected JSON, found at byte 6: a string that is not UTF-8" },
+        { "a slash in two bytes", TEXT("{\"a\":\"\xc0\xaf\"}"),
+          "doc: expected JSON, found at byte 6: a string that is not UTF-8" },
+        { "a surrogate", TEXT("{\"a\":\"\xed\xa0\x80\"}"),
+          "doc: expected JSON, found at byte 6: a string that is not UTF-8" },
+        { "half a character at the end", TEXT("{\"a\":\"\xc3"),
+          "doc: expected JSON, found at byte 6: a string that is not UTF-8" },
+        { "an escape at the end of the document", TEXT("{\"\\u000"),
+          "doc: expected JSON, found at byte 7: a string without an end" },
+        { "an unknown escape", TEXT("{\"a\":\"\\x\"}"),
+          "doc: expected JSON, found at byte 7: invalid string sequence" },
+        { "a key that is a number", TEXT("{1:1}"),
+          "doc: expected JSON, found at byte 1: quoted object property name expected" },
+        { "no colon", TEXT("{\"a\" 1}"),
+          "doc: expected JSON, found at byte 5: object property name separator ':' expected" },
+};
+
+static void parses(void **state) {
+        const struct json_case *c = *state;
+        struct nb_failure f = {};
+        struct nb_json json = {};
+        int r;
+
+        r = nb_json_parse(c->text, c->len, "doc", NB_ANSWER_MALFORMED, &json, &f);
+        if (!c->detail) {
+                assert_string_equal(f.detail, "");
+                assert_int_equal(r, 0);
+                nb_json_done(&json);
+                return;
+        }
+        assert_true(r < 0);
+        assert_null(json.root);
+        assert_int_equal(f.code, NB_ANSWER_MALFORMED);
+        assert_string_equal(f.detail, c->detail);
+}
+
+/* `depth` levels, and a number in the innermost. */
+static int parse_nested(unsigned depth, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = {};
+        char text[256] = "{\"a\":";
+        size_t len = strlen(text);
+
+        for (unsigned i = 1; i < depth; i++)
+                text[len++] = '[';
+        text[len++] = '1';
+        for (unsigned i = 1; i < depth; i++)
+                text[len++] = ']';
+        text[len++] = '}';
+        return nb_json_parse(text, len, "doc", NB_ANSWER_MALFORMED, &json, f);
+}
+
+static void depth_has_a_limit(void **state) {
+        struct nb_failure f = {};
+
+        assert_int_equal(parse_nested(NB_JSON_DEPTH_MAX, &f), 0);
+        assert_true(parse_nested(NB_JSON_DEPTH_MAX + 1, &f) < 0);
+        assert_string_equal(f.detail, "doc: expected JSON, found at byte 36: one level too many");
+}
+
+static const char sample[] =
+        "{\"s\":\"text\",\"i\":-7,\"big\":9223372036854775808,\"fraction\":1.5,\"t\":true,\"n\":"
+        "null,\"empty\":\"\","
+        "\"o\":{\"p\":{\"q\":\"deep\"},\"a-b/c\":1},\"l\":[\"x\",{\"y\":\"z\"},[5]]}";
+
+struct get_case {
+        const char *name;
+        char type;
+        const char *path;
+        int expected;       /* 1, 0, -1 */
+        const char *result; /* a string, or what stands in `detail` */
+};
+
+static struct get_case gets[] = {
+        { "a string", 's', "s", 1, "text" },
+        { "an empty string", 's', "empty", 1, "" },
+        { "a string deep inside", 's', "o.p.q", 1, "deep" },
+        { "a string in a list", 's', "l[0]", 1, "x" },
+        { "a string in an object in a list", 's', "l[1].y", 1, "z" },
+        { "a missing string", 's', "x", 0, "" },
+        { "a string in a missing object", 's', "x.y.z", 0, "" },
+        { "a string beyond the end of a list", 's', "l[3]", 0, "" },
+        { "a string that is null", 's', "n", 0, "" },
+        { "a string in null", 's', "n.x", 0, "" },
+        { "a string that is an integer", 's', "i", -1,
+          "doc: i: expected a string, found an integer" },
+        { "a string that is a boolean", 's', "t", -1,
+          "doc: t: expected a string, found a boolean" },
+        { "a string that is an object", 's', "o.p", -1,
+          "doc: o.p: expected a string, found an object" },
+        { "a string that is a list", 's', "l[2]", -1,
+          "doc: l[2]: expected a string, found a list" },
+        { "a key of a string", 's', "s.x", -1, "doc: s: expected an object, found a string" },
+        { "a key of a list", 's', "l.x", -1, "doc: l: expected an object, found a list" },
+        { "an index of an object", 's', "o[0]", -1, "doc: o: expected a list, found an object" },
+        { "an integer", 'i', "i", 1, "-7" },
+        { "an integer in lists", 'i', "l[2][0]", 1, "5" },
+        { "a missing integer", 'i', "o.x", 0, "" },
+        { "an integer of more than 64 bits", 'i', "big", -1,
+          "doc: big: expected an integer of 64 bits, found a larger one" },
+        { "an integer that is a fraction", 'i', "fraction", -1,
+          "doc: fraction: expected an integer, found a fraction" },
+        { "an integer that is a string", 'i', "s", -1,
+          "doc: s: expected an integer, found a string" },
+        { "a boolean", 'b', "t", 1, "true" },
+        { "a boolean that is an integer", 'b', "i", -1,
+          "doc: i: expected a boolean, found an integer" },
+        { "a list", 'l', "l", 1, "3" },
+        { "a list that is an object", 'l', "o", -1, "doc: o: expected a list, found an object" },
+        { "a missing list", 'l', "x", 0, "" },
+};
+
+static int get_text(const struct nb_json *json, const struct get_case *c, char *ret, size_t size,
+                    struct nb_failure *f) {
+        const char *text = "";
+        int64_t integer = 0;
+        bool boolean = false;
+        size_t n = 0;
+        int r;
+
+        switch (c->type) {
+        case 's':
+                r = nb_json_string(json, c->path, &text, &n, f);
+                (void)snprintf(ret, size, "%s", text);
+                assert_int_equal(strlen(text), n);
+                return r;
+        case 'i':
+                r = nb_json_integer(json, c->path, &integer, f);
+                (void)snprintf(ret, size, "%d", (int)integer);
+                return r;
+        case 'b':
+                r = nb_json_boolean(json, c->path, &boolean, f);
+                (void)snprintf(ret, size, "%s", boolean ? "true" : "false");
+                return r;
+        default:
+                r = nb_json_array(json, c->path, &n, f);
+                (void)snprintf(ret, size, "%zu", n);
+                return r;
+        }
+}
+
+static void gets_typed(void **state) {
+        const struct get_case *c = *state;
+        _cleanup_(nb_json_done) struct nb_json json = {};
+        struct nb_failure f = {};
+        char text[64];
+        int r;
+
+        assert_int_equal(
+                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
+                0);
+        r = get_text(&json, c, text, sizeof(text), &f);
+        assert_int_equal(r < 0 ? -1 : r, c->expected);
+        if (r < 0)
+                assert_string_equal(f.detail, c->result);
+        else if (r > 0)
+                assert_string_equal(text, c->result);
+        assert_int_equal(f.code, r < 0 ? NB_ANSWER_MALFORMED : NB_NONE);
+}
+
+static void expects(void **state) {
+        _cleanup_(nb_json_done) struct nb_json json = {};
+        struct nb_failure f = {};
+
+        assert_int_equal(
+                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
+                0);
+        assert_int_equal(nb_json_expect(&json, "s", "text", &f), 0);
+        assert_true(nb_json_expect(&json, "s", "other", &f) < 0);
+        assert_string_equal(f.detail, "doc: s: expected 'other', found 'text'");
+        nb_failure_clear(&f);
+        assert_true(nb_json_expect(&json, "x", "other", &f) < 0);
+        assert_string_equal(f.detail, "doc: x: expected 'other', found nothing");
+}
+
+static int join_key(void *userdata, const char *key, struct nb_failure *f) {
+        char *keys = userdata;
+
+        strcat(keys, key);
+        strcat(keys, " ");
+        return strcmp(key, "o") == 0 ? nb_failure_set(f, NB_ANSWER_MALFORMED, 0, "enough") : 0;
+}
+
+static void visits_keys(void **state) {
+        _cleanup_(nb_json_done) struct nb_json json = {};
+        struct nb_failure f = {};
+        char keys[128] = "";
+
+        assert_int_equal(
+                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
+                0);
+        assert_int_equal(nb_json_each_key(&json, "o", join_key, keys, &f), 0);
+        assert_string_equal(keys, "p a-b/c ");
+        keys[0] = '\0';
+        assert_int_equal(nb_json_each_key(&json, "x", join_key, keys, &f), 0);
+        assert_string_equal(keys, "");
+        assert_true(nb_json_each_key(&json, "", join_key, keys, &f) < 0);
+        assert_string_equal(keys, "s i big fraction t n empty o ");
+        assert_string_equal(f.detail, "enough");
+}
+
+struct quote_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        const char *expected; /* NULL: refused */
+};
+
+static struct quote_case quotes[] = {
+        { "quoting: plain text", TEXT("abc"), "\"abc\"" },
+        { "quoting: nothing", TEXT(""), "\"\"" },
+        { "quoting: quotes and backslashes", TEXT("a\"b\\c"), "\"a\\\"b\\\\c\"" },
+        { "quoting: newlines, tabs and other controls", TEXT("a\nb\tc\x1b\x7f"),
+          "\"a\\nb\\u0009c\\u001b\\u007f\"" },
+        { "quoting: a NUL", TEXT("a\0b"), "\"a\\u0000b\"" },
+        { "quoting: what YAML reads as a line end",
+          TEXT("\xc2\x85\xe2\x80\xa8\xe2\x80\xa9\xef\xbb\xbf"),
+          "\"\\u0085\\u2028\\u2029\\ufeff\"" },
+        { "quoting: a code point that is not a character, of four bytes", TEXT("\xf4\x8f\xbf\xbf"),
+          "\"\\udbff\\udfff\"" },
+        { "quoting: other alphabets", TEXT("\xc3\xa9\xf0\x9f\x98\x80"),
+          "\"\xc3\xa9\xf0\x9f\x98\x80\"" },
+        { "quoting: invalid UTF-8", TEXT("a\xff"), NULL },
+        { "quoting: half a character", TEXT("a\xc3"), NULL },
+};
+
+static void quotes_text(void **state) {
+        const struct quote_case *c = *state;
+        _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(64);
+
+        assert_int_equal(nb_json_quote(c->text, c->len, &buffer), c->expected ? 0 : -EINVAL);
+        if (c->expected)
+                assert_string_equal(buffer.data, c->expected);
+        else
+                assert_int_equal(buffer.len, 0);
+}
+
+static void quoting_keeps_the_ceiling(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(4);
+
+        assert_int_equal(nb_json_quote("abc", 3, &buffer), -E2BIG);
+        assert_int_equal(buffer.len, 0);
+}
+
+static void write_everything(struct nb_json_writer *writer) {
+        nb_json_open(writer, NULL, '{');
+        nb_json_put_string(writer, "text", "a\"b\n");
+        nb_json_put_string(writer, "none", NULL);
+        nb_json_put_integer(writer, "number", INT64_MIN);
+        nb_json_open(writer, "empty", '[');
+        nb_json_close(writer);
+        nb_json_open(writer, "list", '[');
+        nb_json_put_boolean(writer, NULL, true);
+        nb_json_open(writer, NULL, '{');
+        nb_json_put_boolean(writer, "last", false);
+}
+
+static void writes_a_compact_document(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(256);
+        struct nb_json_writer writer = { .buffer = &buffer };
+
+        write_everything(&writer);
+        assert_int_equal(nb_json_finish(&writer), 0);
+        assert_string_equal(buffer.data,
+                            "{\"text\":\"a\\\"b\\n\",\"none\":null,\"number\":-"
+                            "9223372036854775808,\"empty\":[],\"list\":[true,{\"last\":false}]}");
+}
+
+static void writes_an_indented_document(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(256);
+        struct nb_json_writer writer = { .buffer = &buffer, .is_indented = true };
+
+        write_everything(&writer);
+        nb_json_close(&writer);
+        nb_json_close(&writer);
+        nb_json_put_integer(&writer, "after", 1);
+        assert_int_equal(nb_json_finish(&writer), 0);
+        assert_string_equal(buffer.data, "{\n"
+                                         "  \"text\": \"a\\\"b\\n\",\n"
+                                         "  \"none\": null,\n"
+                                         "  \"number\": -9223372036854775808,\n"
+                                         "  \"empty\": [],\n"
+                                         "  \"list\": [\n"
+                                         "    true,\n"
+                                         "    {\n"
+                                         "      \"last\": false\n"
+                                         "    }\n"
+                                         "  ],\n"
+                                         "  \"after\": 1\n"
+                                         "}\n");
+}
+
+static void writing_reports_the_first_failure(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer small = NB_BUFFER_INIT(8),
+                                                   large = NB_BUFFER_INIT(64);
+        struct nb_json_writer writer = { .buffer = &small };
+
+        write_everything(&writer);
+        assert_int_equal(nb_json_finish(&writer), -E2BIG);
+
+        writer = (struct nb_json_writer){ .buffer = &large };
+        nb_json_open(&writer, NULL, '[');
+        nb_json_put_string(&writer, NULL, "a\xff");
+        nb_json_put_integer(&writer, NULL, 1);
+        assert_int_equal(nb_json_finish(&writer), -EINVAL);
+}
+
+int main(void) {
+        CASES(documents, parses);
+        CASE(depth_has_a_limit);
+        CASES(gets, gets_typed);
+        CASE(expects);
+        CASE(visits_keys);
+        CASES(quotes, quotes_text);
+        CASE(quoting_keeps_the_ceiling);
+        CASE(writes_a_compact_document);
+        CASE(writes_an_indented_document);
+        CASE(writing_reports_the_first_failure);
+        return case_run("json");
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "case.h"
+#include "install/present.h"
+#include "pki.h"
+
+#define NODE_DN "O=system:nodes,CN=system:node:a"
+
+enum pins {
+        NO_PINS,
+        PIN_OF_CA, /* of the CA in the CA file */
+        PIN_OF_OTHER,
+        BOTH_PINS,
+};
+
+struct verdict_case {
+        const char *name;
+        struct pki_options options;
+        bool is_foreign_key, is_key_unknown, is_ca_unreadable, is_chain_past;
+        bool has_record;
+        bool is_file;
+        enum pins recorded, configured;
+        const char *discovery; /* of the record; NULL: by token */
+        bool is_hash; /* what is configured is the hash of a k3s token: the pin of the CA stands for
+                         that of the CA file */
+        enum nb_node_state state;
+        const char *detail; /* part of what is said */
+};
+
+#define GOOD \
+        { .dn = NODE_DN }
+
+static struct verdict_case cases[] = {
+        { "as kubelet has it", .options = GOOD, .state = NB_NODE_STATE_USABLE,
+          .detail = "valid until 2028-01-15T08:00:00Z" },
+        { "attributes beside those of a node",
+          .options = { .dn = "O=x,O=system:nodes,OU=y,CN=system:node:a" },
+          .state = NB_NODE_STATE_USABLE },
+        { "signed by another CA than that in the CA file, which k3s does", .options = GOOD,
+          .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "a key that only kubelet knows", .options = GOOD, .is_key_unknown = true,
+          .state = NB_NODE_STATE_USABLE },
+        { "the key of another certificate", .options = GOOD, .is_foreign_key = true,
+          .state = NB_NODE_STATE_UNREADABLE, .detail = "does not match its key" },
+        { "another node", .options = { .dn = "O=system:nodes,CN=system:node:b" },
+          .state = NB_NODE_STATE_OTHER_NODE, .detail = "CN=system:node:b" },
+        { "a longer name", .options = { .dn = "O=system:nodes,CN=system:node:a.b" },
+          .state = NB_NODE_STATE_OTHER_NODE },
+        { "not in the group of nodes", .options = { .dn = "O=system:masters,CN=system:node:a" },
+          .state = NB_NODE_STATE_OTHER_NODE },
+        { "ends now", .options = { .dn = NODE_DN, .not_after = PKI_NOW },
+          .state = NB_NODE_STATE_USABLE },
+        { "ended", .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 },
+          .state = NB_NODE_STATE_EXPIRED, .detail = "2027-01-15T07:59:59Z" },
+        { "an intermediate ended, which kubelet looks at", .options = GOOD, .is_chain_past = true,
+          .state = NB_NODE_STATE_EXPIRED },
+        { "begins in a second", .options = { .dn = NODE_DN, .not_before = PKI_NOW + 1 },
+          .state = NB_NODE_STATE_NOT_YET_VALID, .detail = "valid from" },
+        { "begins tomorrow", .options = { .dn = NODE_DN, .not_before = PKI_NOW + PKI_DAY },
+          .state = NB_NODE_STATE_NOT_YET_VALID },
+        { "the pins of the last join", .options = GOOD, .has_record = true, .recorded = PIN_OF_CA,
+          .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "the pins of the last join, and the CA was rotated since", .options = GOOD,
+          .has_record = true, .recorded = PIN_OF_OTHER, .configured = PIN_OF_OTHER,
+          .state = NB_NODE_STATE_USABLE },
+        { "another pin than at the last join", .options = GOOD, .has_record = true,
+          .recorded = PIN_OF_CA, .configured = PIN_OF_OTHER, .state = NB_NODE_STATE_OTHER_CLUSTER,
+          .detail = "2026-01-02T03:04:05Z" },
+        { "another pin, nothing was ever joined by us", .options = GOOD, .configured = PIN_OF_OTHER,
+          .state = NB_NODE_STATE_USABLE },
+        { "another pin, but it fits the CA file", .options = GOOD, .has_record = true,
+          .recorded = PIN_OF_OTHER, .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "one more pin, and the old one fits", .options = GOOD, .has_record = true,
+          .recorded = PIN_OF_CA, .configured = BOTH_PINS, .state = NB_NODE_STATE_USABLE },
+        { "a pin fewer", .options = GOOD, .has_record = true, .recorded = BOTH_PINS,
+          .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "another pin, and the CA file cannot be read", .options = GOOD, .has_record = true,
+          .recorded = PIN_OF_CA, .configured = PIN_OF_OTHER, .is_ca_unreadable = true,
+          .state = NB_NODE_STATE_USABLE },
+        { "no pins any longer", .options = GOOD, .has_record = true, .recorded = PIN_OF_CA,
+          .configured = NO_PINS, .state = NB_NODE_STATE_USABLE },
+        { "pins where there were none, and they do not fit", .options = GOOD, .has_record = true,
+          .recorded = NO_PINS, .configured = PIN_OF_OTHER, .state = NB_NODE_STATE_OTHER_CLUSTER },
+        { "another hash in a k3s token", .options = GOOD, .has_record = true,
+          .discovery = "cacerts", .is_hash = true, .recorded = PIN_OF_CA,
+          .configured = PIN_OF_OTHER, .state = NB_NODE_STATE_OTHER_CLUSTER,
+          .detail = "the hash in the token changed since" },
+        { "the hash of the last join", .options = GOOD, .has_record = true, .discovery = "cacerts",
+          .is_hash = true, .recorded = PIN_OF_OTHER, .configured = PIN_OF_OTHER,
+          .state = NB_NODE_STATE_USABLE },
+        { "another hash, but it is that of the CA file", .options = GOOD, .has_record = true,
+          .discovery = "cacerts", .is_hash = true, .recorded = PIN_OF_OTHER,
+          .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "the token is gone", .options = GOOD, .has_record = true, .discovery = "cacerts",
+          .is_hash = true, .recorded = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
+        { "a hash where there were pins: nothing to compare", .options = GOOD, .has_record = true,
+          .is_hash = true, .recorded = PIN_OF_CA, .configured = PIN_OF_OTHER,
+          .state = NB_NODE_STATE_USABLE },
+        { "pins where there was a hash, and they do not fit", .options = GOOD, .has_record = true,
+          .discovery = "cacerts", .recorded = PIN_OF_CA, .configured = PIN_OF_OTHER,
+          .state = NB_NODE_STATE_OTHER_CLUSTER },
+        { "a file where kubelet wants its link", .options = GOOD, .is_file = true,
+          .state = NB_NODE_STATE_NOT_ROTATABLE, .detail = "is a file; expected a link" },
+        { "a file, and not yet valid",
+          .options = { .dn = NODE_DN, .not_before = PKI_NOW + PKI_DAY }, .is_file = true,
+          .state = NB_NODE_STATE_NOT_ROTATABLE },
+        { "a file, and expired: no way back",
+          .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 }, .is_file = true,
+          .state = NB_NODE_STATE_EXPIRED },
+        { "another cluster, and expired: no way back",
+          .options = { .dn = NODE_DN, .not_after = PKI_NOW - 1 }, .has_record = true,
+          .recorded = PIN_OF_CA, .configured = PIN_OF_OTHER, .state = NB_NODE_STATE_EXPIRED },
+};
+
+static struct nb_certificates *parse(const char *pem) {
+        struct nb_certificates *certificates = NULL;
+
+        assert_int_equal(nb_certificates_parse(pem, strlen(pem), true, &certificates), 0);
+        return certificates;
+}
+
+static unsigned make_pins(enum pins which, const struct nb_certificates *ca,
+                          uint8_t ret[][NB_PIN_SIZE]) {
+        unsigned n = 0;
+
+        if (which == PIN_OF_CA || which == BOTH_PINS)
+                assert_int_equal(nb_certificate_pin(ca, 0, ret[n++]), 0);
+        if (which == PIN_OF_OTHER || which == BOTH_PINS)
+                memset(ret[n++], 0x5a, NB_PIN_SIZE);
+        return n;
+}
+
+static void judged(void **state) {
+        const struct verdict_case *c = *state;
+        struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
+        struct pki_cert past = pki_make(
+                &(struct pki_options){ .dn = "CN=past", .is_ca = true, .not_after = PKI_NOW - 1 });
+        struct pki_cert leaf = pki_make(&c->options);
+        char *chain = PKI_JOIN(leaf.pem, c->is_chain_past ? past.pem : "");
+        struct nb_present present = { .state = NB_NODE_STATE_USABLE,
+                                      .chain = parse(chain),
+                                      .ca = parse(ca.pem),
+                                      .has_record = c->has_record };
+        struct nb_context context = { .root_fd = -1, .node_name = "a", .now = PKI_NOW };
+        struct nb_inspection inspection;
+
+        if (c->is_foreign_key)
+                assert_int_equal(nb_key_generate(&present.key), 0);
+        else if (!c->is_key_unknown)
+                assert_int_equal(nb_key_import(leaf.key_pem, strlen(leaf.key_pem), &present.key),
+                                 0);
+        nb_settings_init(&context.settings);
+        present.is_file = c->is_file;
+        context.identity.n_pins = make_pins(c->configured, present.ca, context.identity.pins);
+        context.identity.is_k3s_hash = c->is_hash;
+        strcpy(context.identity.name,
+               c->is_hash ? "the hash in the token" : "discovery.caCertHashes");
+        present.record.n_pins = make_pins(c->recorded, present.ca, present.record.pins);
+        strcpy(present.record.discovery, c->discovery ? c->discovery : "token");
+        present.has_k3s_hash = true;
+        (void)make_pins(PIN_OF_CA, present.ca, &present.k3s_hash);
+        strcpy(present.record.joined_at, "2026-01-02T03:04:05Z");
+        if (c->is_ca_unreadable) {
+                nb_certificates_free(present.ca);
+                present.ca = NULL;
+        }
+
+        nb_present_classify(&present, &context, &inspection);
+        assert_string_equal(nb_node_state_name(inspection.state), nb_node_state_name(c->state));
+        assert_int_equal(inspection.fallback, c->state == NB_NODE_STATE_OTHER_CLUSTER ||
+                                                      c->state == NB_NODE_STATE_NOT_ROTATABLE);
+        assert_string_equal(inspection.node, "a");
+        assert_true(strlen(inspection.not_after) > 0);
+        if (c->detail)
+                assert_non_null(strstr(inspection.detail, c->detail));
+
+        nb_present_done(&present);
+        free(chain);
+        pki_done(&leaf);
+        pki_done(&past);
+        pki_done(&ca);
+}
+
+static void nothing_to_judge(void **state) {
+        struct nb_present present = { .state = NB_NODE_STATE_ABSENT,
+                                      .why = { .code = NB_JOIN_ANEW, .detail = "there is none" } };
+        struct nb_context context = { .root_fd = -1, .node_name = "a", .now = PKI_NOW };
+        struct nb_inspection inspection;
+
+        nb_present_classify(&present, &context, &inspection);
+        assert_int_equal(inspection.state, NB_NODE_STATE_ABSENT);
+        assert_false(inspection.fallback);
+        assert_string_equal(inspection.not_after, "");
+        assert_string_equal(inspection.detail, "there is none");
+}
+
+static void verdicts_that_keep(void **state) {
+        for (int value = 0; value < _NB_NODE_STATE_N; value++)
+                assert_int_equal(nb_node_state_is_joined((enum nb_node_state)value),
+                                 value == NB_NODE_STATE_USABLE ||
+                                         value == NB_NODE_STATE_NOT_YET_VALID);
+}
+
+int main(void) {
+        CASES(cases, judged);
+        CASE(nothing_to_judge);
+        CASE(verdicts_that_keep);
+        return case_run("install node state");
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "case.h"
+#include "join/metadata.h"
+
+#define ATTEMPTS_MAX 8
+#define NO_DEADLINE UINT64_MAX
+
+/* What each attempt comes to; NB_NONE: it is read. */
+struct wait_case {
+        const char *name;
+        enum nb_code outcomes[ATTEMPTS_MAX];
+        unsigned n_attempts;
+        enum nb_code code;
+        bool is_deadline_over; /* at the first attempt already */
+        const char *detail;    /* how it ends */
+        bool is_unverified, is_rehearsal;
+};
+
+static struct wait_case waits[] = {
+        { "at the first attempt", { NB_NONE }, 1, NB_NONE },
+        { "nobody answered at first",
+          { NB_METADATA_UNREACHABLE, NB_METADATA_UNREACHABLE, NB_NONE },
+          3,
+          NB_NONE },
+        { "refused", { NB_METADATA_REFUSED }, 1, NB_METADATA_REFUSED, false, "attempt 1" },
+        { "refused after a while",
+          { NB_METADATA_UNREACHABLE, NB_METADATA_REFUSED },
+          2,
+          NB_METADATA_REFUSED,
+          false,
+          "attempt 2" },
+        { "malformed", { NB_METADATA_MALFORMED }, 1, NB_METADATA_MALFORMED, false, "attempt 1" },
+        { "nobody answered until the deadline",
+          { NB_METADATA_UNREACHABLE },
+          1,
+          NB_METADATA_UNREACHABLE,
+          true,
+          "attempt 1; gave up after 5 s (timeout)" },
+        { "malformed, by anybody",
+          { NB_METADATA_MALFORMED, NB_METADATA_REFUSED, NB_NONE },
+          3,
+          NB_NONE,
+          .is_unverified = true },
+        { "malformed until the deadline, by anybody",
+          { NB_METADATA_MALFORMED },
+          1,
+          NB_METADATA_MALFORMED,
+          true,
+          "attempt 1; gave up after 5 s (timeout)",
+          .is_unverified = true },
+        { "malformed, by anybody, in a rehearsal",
+          { NB_METADATA_MALFORMED },
+          1,
+          NB_METADATA_MALFORMED,
+          .is_unverified = true,
+          .is_rehearsal = true },
+        { "nobody answered at first in a rehearsal",
+          { NB_METADATA_UNREACHABLE, NB_NONE },
+          2,
+          NB_NONE,
+          .is_rehearsal = true },
+};
+
+static const struct wait_case *current;
+static unsigned n_attempts;
+
+static int run(void *userdata, bool is_patience_over, struct nb_failure *f) {
+        enum nb_code outcome;
+
+        assert_true(n_attempts < current->n_attempts);
+        assert_ptr_equal(userdata, &n_attempts);
+        assert_false(is_patience_over);
+        assert_int_equal(f->code, NB_NONE);
+        outcome = current->outcomes[n_attempts++];
+        if (outcome == NB_NONE)
+                return 0;
+        f->is_unverified = current->is_unverified;
+        return nb_failure_set(f, outcome, EIO, "attempt %u", n_attempts);
+}
+
+static void waits_for_metadata(void **state) {
+        struct nb_metadata_attempt attempt = { .provider = NB_PROVIDER_AWS,
+                                               .run = run,
+                                               .userdata = &n_attempts };
+        struct nb_failure f = { 0 };
+        uint64_t deadline_ms;
+        int r;
+
+        current = *state;
+        n_attempts = 0;
+        attempt.is_rehearsal = current->is_rehearsal;
+        deadline_ms = current->is_deadline_over ? nb_now_ms() : NO_DEADLINE;
+        r = nb_metadata_wait(&attempt, deadline_ms, &f);
+        nb_metadata_add_limit(deadline_ms, 5000, "timeout", &f);
+        assert_int_equal(n_attempts, current->n_attempts);
+        assert_int_equal(f.code, current->code);
+        assert_int_equal(r < 0, current->code != NB_NONE);
+        if (current->detail)
+                assert_string_equal(f.detail, current->detail);
+}
+
+int main(void) {
+        CASES(waits, waits_for_metadata);
+        return case_run("stage metadata");
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "kube/k3s_token.h"
+
+#include "allocation.h"
+#include "case.h"
+
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define UPPER "0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF"
+#define TOKEN "abcdef.0123456789abcdef"
+#define TEXT(s) (s), sizeof(s) - 1
+
+struct token_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        bool looks_like;
+        bool has_hash;
+        enum nb_identity_kind kind; /* NB_IDENTITY_NONE: refused */
+        const char *secret;
+};
+
+static struct token_case tokens[] = {
+        { "a bootstrap token", TEXT("K10" HASH "::" TOKEN), true, true, NB_IDENTITY_TOKEN, TOKEN },
+        { "a bootstrap token and a newline", TEXT("K10" HASH "::" TOKEN "\n"), true, true,
+          NB_IDENTITY_TOKEN, TOKEN },
+        { "a hash in upper case", TEXT("K10" UPPER "::" TOKEN), true, true, NB_IDENTITY_TOKEN,
+          TOKEN },
+        { "a bootstrap token without a hash", TEXT("K10::" TOKEN), true, false, NB_IDENTITY_TOKEN,
+          TOKEN },
+        { "the node's password", TEXT("K10" HASH "::node:secret"), true, true, NB_IDENTITY_PASSWORD,
+          "node:secret" },
+        { "the server's password, with which an agent is the node",
+          TEXT("K10" HASH "::server:secret"), true, true, NB_IDENTITY_PASSWORD, "node:secret" },
+        { "a password and a newline", TEXT("K10" HASH "::server:secret\n"), true, true,
+          NB_IDENTITY_PASSWORD, "node:secret" },
+        { "a password with colons", TEXT("K10" HASH "::server:a:b::c"), true, true,
+          NB_IDENTITY_PASSWORD, "node:a:b::c" },
+        { "a password without a hash", TEXT("K10::node:secret"), true, false, NB_IDENTITY_PASSWORD,
+          "node:secret" },
+        { "a password that is a bootstrap token", TEXT("K10" HASH "::server:" TOKEN), true, true,
+          NB_IDENTITY_PASSWORD, "node:" TOKEN },
+        { "nothing", TEXT(""), false, false, NB_IDENTITY_NONE, NULL },
+        { "only a bootstrap token", TEXT(TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "only a password", TEXT("secret"), false, false, NB_IDENTITY_NONE, NULL },
+        { "only the prefix", TEXT("K10"), true, false, NB_IDENTITY_NONE, NULL },
+        { "the prefix in lower case", TEXT("k10" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE,
+          NULL },
+        { "another version", TEXT("K11" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "a blank before it", TEXT(" K10" HASH "::" TOKEN), false, false, NB_IDENTITY_NONE, NULL },
+        { "only the hash", TEXT("K10" HASH), true, false, NB_IDENTITY_NONE, NULL },
+        { "no credentials", TEXT("K10" HASH "::"), true, false, NB_IDENTITY_NONE, NULL },
+        { "no credentials but a newline", TEXT("K10" HASH "::\n"), true, false, NB_IDENTITY_NONE,
+          NULL },
+        { "one colon", TEXT("K10" HASH ":" TOKEN), true, false, NB_IDENTITY_NONE, NULL },
+        { "a hash one digit short",
+          TEXT("K10"
+               "123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+               "::" TOKEN),
+          true, false, NB_IDENTITY_NONE, NULL },
+        { "a hash one digit long", TEXT("K10" HASH "0::" TOKEN), true, false, NB_IDENTITY_NONE,
+          NULL },
+        { "a hash with a letter that is not a hex digit",
+          TEXT("K10"
+               "g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+               "::" TOKEN),
+          true, false, NB_IDENTITY_NONE, NULL },
+        { "no user", TEXT("K10" HASH ":::secret"), true, false, NB_IDENTITY_NONE, NULL },
+        { "no password", TEXT("K10" HASH "::server:"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a word without a colon", TEXT("K10" HASH "::secret"), true, false, NB_IDENTITY_NONE,
+          NULL },
+        { "a bootstrap token with a capital letter", TEXT("K10" HASH "::Abcdef.0123456789abcdef"),
+          true, false, NB_IDENTITY_NONE, NULL },
+        { "two newlines", TEXT("K10" HASH "::" TOKEN "\n\n"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a password and two newlines", TEXT("K10" HASH "::server:secret\n\n"), true, false,
+          NB_IDENTITY_NONE, NULL },
+        { "a line end of DOS", TEXT("K10" HASH "::" TOKEN "\r\n"), true, false, NB_IDENTITY_NONE,
+          NULL },
+        { "a newline inside", TEXT("K10" HASH "::server:a\nb"), true, false, NB_IDENTITY_NONE,
+          NULL },
+        { "a NUL inside", TEXT("K10" HASH "::server:a\0b"), true, false, NB_IDENTITY_NONE, NULL },
+        { "a password that is not UTF-8", TEXT("K10" HASH "::server:\xff"), true, false,
+          NB_IDENTITY_NONE, NULL },
+};
+
+static void parses(void **state) {
+        const struct token_case *c = *state;
+        struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
+        int r;
+
+        assert_int_equal(nb_k3s_token_looks_like(c->text, c->len), c->looks_like);
+        r = nb_k3s_token_parse(c->text, c->len, "here", &token);
+        if (c->kind == NB_IDENTITY_NONE) {
+                assert_int_equal(r, -EINVAL);
+                assert_null(token.identity.secret.data);
+                return;
+        }
+        assert_int_equal(r, 0);
+        assert_int_equal(token.has_hash, c->has_hash);
+        assert_int_equal(token.hash[31], c->has_hash ? 0xef : 0);
+        assert_int_equal(token.identity.kind, c->kind);
+        assert_string_equal(token.identity.secret.data, c->secret);
+        assert_string_equal(token.identity.token_id, c->kind == NB_IDENTITY_TOKEN ? "abcdef" : "");
+        assert_string_equal(token.identity.source, "here");
+        nb_k3s_token_done(&token);
+        assert_null(token.identity.secret.data);
+}
+
+struct flaw_case {
+        const char *name;
+        const char *text;
+        size_t len;
+        const char *expected;
+};
+
+static struct flaw_case flaws[] = {
+        { "flaw: a valid token", TEXT("K10" HASH "::server:secret\n"), "" },
+        { "flaw: a valid bootstrap token", TEXT("K10::" TOKEN "\n"), "" },
+        { "flaw: the prefix alone", TEXT("K10"), "it has no '::'" },
+        { "flaw: the prefix and a newline", TEXT("K10\n"), "it has no '::'" },
+        { "flaw: the hash cut", TEXT("K100123::server:secret"),
+          "it has 4 characters between K10 and '::', expected 64" },
+        { "flaw: a hash with a letter that is no digit",
+          TEXT("K10"
+               "g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+               "::" TOKEN),
+          "it has characters other than hex digits between K10 and '::'" },
+        { "flaw: nothing after the hash", TEXT("K10" HASH "::"), "it has nothing after '::'" },
+        { "flaw: a line of Windows", TEXT("K10" HASH "::" TOKEN "\r\n"),
+          "it ends with a carriage return, as files from Windows do" },
+        { "flaw: two newlines", TEXT("K10" HASH "::" TOKEN "\n\n"),
+          "it ends with more than one newline" },
+        { "flaw: a newline inside", TEXT("K10" HASH "::server:a\nb"),
+          "it has an unprintable character after '::'" },
+        { "flaw: no user", TEXT("K10" HASH ":::secret"), "it has no user after '::'" },
+        { "flaw: no password", TEXT("K10" HASH "::server:"), "it has no password after the user" },
+        { "flaw: a word without a colon", TEXT("K10::secret"),
+          "the part after '::' is neither USER:PASSWORD nor a bootstrap token" },
+        { "flaw: of the other form", TEXT("abcdef"),
+          "it has 6 characters and no dot, expected 23 with one" },
+};
+
+static void tells(void **state) {
+        const struct flaw_case *c = *state;
+        char flaw[NB_TOKEN_FLAW_SIZE];
+
+        nb_any_token_find_flaw(c->text, c->len, flaw);
+        assert_string_equal(flaw, c->expected);
+}
+
+struct text_case {
+        const char *name;
+        const char *text;
+        bool may;
+};
+
+static struct text_case texts[] = {
+        { "within: only a token", "K10" HASH "::server:secret", true },
+        { "within: in an option", "foo=K10" HASH "::server:secret", true },
+        { "within: in a path", "/etc/K10" HASH "::node:secret/x", true },
+        { "within: without a hash", "foo=K10::server:secret", true },
+        { "within: after text that begins like one", "K10K10" HASH "::server:secret", true },
+        { "within: a damaged hash", "a K10abc::server:secret", true },
+        { "within: nothing", "", false },
+        { "within: the prefix alone", "foo=K10", false },
+        { "within: the hash alone", "foo=K10" HASH, false },
+        { "within: one colon", "K10" HASH ":6443", false },
+        { "within: an address", "fd00::1", false },
+        { "within: other text between", "K10-a::b", false },
+};
+
+static void finds(void **state) {
+        const struct text_case *c = *state;
+
+        assert_int_equal(nb_text_contains_token(c->text), c->may);
+        assert_int_equal(nb_text_contains_token(c->text), c->may);
+}
+
+static void either_is_found(void **state) {
+        assert_true(nb_text_contains_token("foo=" TOKEN));
+}
+
+static void length_has_a_limit(void **state) {
+        char text[NB_K3S_TOKEN_MAX + 1];
+        struct nb_k3s_token token;
+
+        memset(text, 'x', sizeof(text));
+        memcpy(text, "K10::a:", 7);
+        assert_int_equal(nb_k3s_token_parse(text, NB_K3S_TOKEN_MAX, "here", &token), 0);
+        nb_k3s_token_done(&token);
+        assert_int_equal(nb_k3s_token_parse(text, NB_K3S_TOKEN_MAX + 1, "here", &token), -EINVAL);
+}
+
+static int run(const void *input) {
+        struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
+        int r;
+
+        r = nb_k3s_token_parse(input, strlen(input), "here", &token);
+        nb_k3s_token_done(&token);
+        return r;
+}
+
+static void memory_runs_out(void **state) {
+        allocation_try_all(run, "K10" HASH "::" TOKEN);
+        allocation_try_all(run, "K10" HASH "::node:secret");
+}
+
+int main(void) {
+        CASES(tokens, parses);
+        CASES(flaws, tells);
+        CASES(texts, finds);
+        CASE(either_is_found);
+        CASE(length_has_a_limit);
+        CASE(memory_runs_out);
+        return case_run("k3s_token");
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kube/node_object.h"
+
+#include "case.h"
+
+#define NODE(status) \
+        "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}" status "}"
+#define CONDITIONS(list) NODE(",\"status\":{\"conditions\":[" list "]}")
+
+struct node_case {
+        const char *name;
+        const char *json;
+        bool is_good, is_ready;
+        const char *since, *address;
+};
+
+static struct node_case cases[] = {
+        { "a Node without status", NODE(""), true, false, "", "" },
+        { "no conditions", NODE(",\"status\":{}"), true, false, "", "" },
+        { "Ready is True",
+          CONDITIONS("{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-01-"
+                     "02T03:04:05Z\"}"),
+          true, true, "2026-01-02T03:04:05Z", "" },
+        { "Ready is not the first",
+          CONDITIONS("{\"type\":\"PIDPressure\",\"status\":\"False\"},{\"type\":\"Ready\","
+                     "\"status\":\"True\"}"),
+          true, true, "", "" },
+        { "another condition is True", CONDITIONS("{\"type\":\"PIDPressure\",\"status\":\"True\"}"),
+          true, false, "", "" },
+        { "Ready is False", CONDITIONS("{\"type\":\"Ready\",\"status\":\"False\"}"), true, false,
+          "", "" },
+        { "Ready is Unknown", CONDITIONS("{\"type\":\"Ready\",\"status\":\"Unknown\"}"), true,
+          false, "", "" },
+        { "Ready without status", CONDITIONS("{\"type\":\"Ready\"}"), true, false, "", "" },
+        { "true is another word than True", CONDITIONS("{\"type\":\"Ready\",\"status\":\"true\"}"),
+          true, false, "", "" },
+        { "the internal address",
+          NODE(",\"status\":{\"addresses\":[{\"type\":\"Hostname\",\"address\":\"h\"},{\"type\":"
+               "\"InternalIP\",\"address\":\"192.0.2.7\"}]}"),
+          true, false, "", "192.0.2.7" },
+        { "another kind", "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}",
+          false, false, "", "" },
+        { "another version",
+          "{\"kind\":\"Node\",\"apiVersion\":\"v2\",\"metadata\":{\"name\":\"a\"}}", false, false,
+          "", "" },
+        { "no name", "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{}}", false, false, "",
+          "" },
+        { "a line break in the name",
+          "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\\nb\"}}", false,
+          false, "", "" },
+        { "conditions are no list", NODE(",\"status\":{\"conditions\":{}}"), false, false, "", "" },
+        { "status is no string", CONDITIONS("{\"type\":\"Ready\",\"status\":true}"), false, false,
+          "", "" },
+        { "not JSON", "ok", false, false, "", "" },
+};
+
+static void parses(void **state) {
+        const struct node_case *c = *state;
+        struct nb_node_object node = { .name = "kept" };
+        struct nb_failure f = { 0 };
+        int r = nb_node_object_parse(c->json, strlen(c->json), &node, &f);
+
+        assert_int_equal(r >= 0, c->is_good);
+        assert_int_equal(f.code, c->is_good ? NB_NONE : NB_ANSWER_MALFORMED);
+        assert_string_equal(node.name, c->is_good ? "a" : "kept");
+        assert_int_equal(node.is_ready, c->is_ready);
+        assert_string_equal(node.ready_since, c->since);
+        assert_string_equal(node.address, c->address);
+}
+
+int main(void) {
+        CASES(cases, parses);
+        return case_run("node_object");
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "metadata/metadata_document.h"
+
+#include "case.h"
+
+#define KEY "node-bootstrap-token"
+
+struct secret_case {
+        const char *name;
+        const char *json;
+        int r;             /* 1, 0, or -1 for any failure */
+        const char *value; /* or a part of why it failed */
+};
+
+static struct secret_case tags[] = {
+        { "no tag", "[]", 0, "" },
+        { "the tag", "[{\"name\":\"a\",\"value\":\"b\"},{\"name\":\"" KEY "\",\"value\":\"abc\"}]",
+          1, "abc" },
+        { "another tag",
+          "[{\"name\":\"" KEY
+          "2\",\"value\":\"abc\"},{\"name\":\"NODE-BOOTSTRAP-TOKEN\",\"value\":\"abc\"}]",
+          0, "" },
+        { "a tag without a name", "[{\"value\":\"abc\"}]", 0, "" },
+        { "an empty value", "[{\"name\":\"" KEY "\",\"value\":\"\"}]", 0, "" },
+        { "no value", "[{\"name\":\"" KEY "\"}]", 0, "" },
+        { "the first of two",
+          "[{\"name\":\"" KEY "\",\"value\":\"1st\"},{\"name\":\"" KEY "\",\"value\":\"2nd\"}]", 1,
+          "1st" },
+        { "a number for a value", "[{\"name\":\"" KEY "\",\"value\":1}]", -1, "tags[0].value" },
+        { "an object instead of a list", "{\"name\":\"" KEY "\",\"value\":\"abc\"}", -1, "tags" },
+        { "invalid JSON", "<html>", -1, "the tags" },
+        { "nothing", "", -1, "the tags" },
+        { "brackets that close the list early", "[]}{", -1, "the tags" },
+};
+
+static struct secret_case items[] = {
+        { "no metadata", "{\"uuid\":\"1\"}", 0, "" },
+        { "the item", "{\"meta\":{\"" KEY "\":\"abc\",\"a\":\"b\"}}", 1, "abc" },
+        { "another item", "{\"meta\":{\"a\":\"b\"},\"" KEY "\":\"abc\"}", 0, "" },
+        { "an empty item", "{\"meta\":{\"" KEY "\":\"\"}}", 0, "" },
+        { "a list for an item", "{\"meta\":{\"" KEY "\":[]}}", -1, "meta.node-bootstrap-token" },
+        { "a list instead of an object", "[]", -1, "the tags" },
+        { "the same item twice", "{\"meta\":{\"" KEY "\":\"a\",\"" KEY "\":\"b\"}}", -1,
+          "the tags" },
+};
+
+static void check_secret(const struct secret_case *c, int r, const struct nb_secret *secret,
+                         const struct nb_failure *f) {
+        if (c->r < 0) {
+                assert_true(r < 0);
+                assert_int_equal(f->code, NB_METADATA_MALFORMED);
+                assert_non_null(strstr(f->detail, c->value));
+                assert_null(strstr(f->detail, "abc"));
+                assert_null(secret->data);
+                return;
+        }
+        assert_int_equal(r, c->r);
+        assert_string_equal(secret->data ? secret->data : "", c->value);
+}
+
+static void reads_a_tag(void **state) {
+        const struct secret_case *c = *state;
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        check_secret(c, nb_metadata_tag(c->json, strlen(c->json), "the tags", KEY, &secret, &f),
+                     &secret, &f);
+        nb_secret_done(&secret);
+}
+
+static void reads_an_item(void **state) {
+        const struct secret_case *c = *state;
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        check_secret(c, nb_metadata_item(c->json, strlen(c->json), "the tags", KEY, &secret, &f),
+                     &secret, &f);
+        nb_secret_done(&secret);
+}
+
+static void refuses_too_many_tags(void **state) {
+        struct nb_buffer list = NB_BUFFER_INIT(100000);
+        struct nb_secret secret = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        for (size_t i = 0; i < NB_METADATA_TAGS_MAX; i++)
+                assert_int_equal(nb_buffer_append_string(&list, i ? ",{\"name\":\"a\"}"
+                                                                  : "[{\"name\":\"a\"}"),
+                                 0);
+        assert_int_equal(
+                nb_buffer_append_string(&list, ",{\"name\":\"" KEY "\",\"value\":\"abc\"}]"), 0);
+        assert_int_equal(nb_metadata_tag(list.data, list.len, "the tags", KEY, &secret, &f),
+                         -E2BIG);
+        assert_non_null(strstr(f.detail, "expected at most 256 tags, found 257"));
+        nb_buffer_done(&list);
+}
+
+struct text_case {
+        const char *name;
+        const char *text;
+        int r;
+        const char *value;
+};
+
+static struct text_case seeds[] = {
+        { "nothing", "", 0, "" },
+        { "a comment", "# nothing\n", 0, "" },
+        { "local-hostname", "instance-id: i1\nlocal-hostname: node-1\n", 1, "node-1" },
+        { "hostname", "hostname: node-2\n", 1, "node-2" },
+        { "local-hostname is stronger", "hostname: a\nlocal-hostname: b\n", 1, "b" },
+        { "JSON, which is YAML", "{\"local-hostname\": \"node-3\"}", 1, "node-3" },
+        { "null is nothing", "local-hostname: null\nhostname:\n", 0, "" },
+        { "a list", "local-hostname: [a]\n", -1, "local-hostname: expected a name" },
+        { "a name that is too long", "local-hostname: abcdefghijklmnop\n", -1,
+          "less than 16 characters" },
+        { "a list instead of a mapping", "node-1\n", -1, "expected a mapping" },
+        { "invalid YAML", "local-hostname: [\n", -1, "" },
+};
+
+static void reads_a_seed_name(void **state) {
+        const struct text_case *c = *state;
+        struct nb_failure f = { 0 };
+        char name[16] = "";
+        int r;
+
+        r = nb_metadata_seed_name(c->text, strlen(c->text), "meta-data", name, sizeof(name), &f);
+        assert_int_equal(r < 0 ? -1 : r, c->r);
+        if (r < 0) {
+                assert_int_equal(f.code, NB_METADATA_MALFORMED);
+                assert_non_null(strstr(f.detail, "meta-data"));
+                assert_non_null(strstr(f.detail, c->value));
+        } else
+                assert_string_equal(name, c->value);
+}
+
+static struct text_case leases[] = {
+        { "nothing", "", -1, "" },
+        { "systemd-networkd",
+          "# This is private "
+          "data.\nADDRESS=10.1.1.5\nNETMASK=255.255.255.0\nSERVER_ADDRESS=10.1.1.1\nT1=1\n",
+          0, "10.1.1.1" },
+        { "no newline at the end", "SERVER_ADDRESS=10.1.1.1", 0, "10.1.1.1" },
+        { "dhclient",
+          "lease {\n  interface \"eth0\";\n  option dhcp-server-identifier 10.1.1.1;\n}\n", 0,
+          "10.1.1.1" },
+        { "dhclient: the last address",
+          "  option dhcp-server-identifier 10.1.1.1;\n  option dhcp-server-identifier 10.1.1.2;\n",
+          0, "10.1.1.2" },
+        { "without a semicolon", "  option dhcp-server-identifier 10.1.1.1\n", -1, "" },
+        { "another option", "  option routers 10.1.1.1;\n", -1, "" },
+        { "another key", "XSERVER_ADDRESS=10.1.1.1\n", -1, "" },
+        { "a name", "SERVER_ADDRESS=metadata\n", -1, "" },
+        { "a name that begins with an address", "SERVER_ADDRESS=10.1.1.1.evil\n", -1, "" },
+        { "an address and a path", "SERVER_ADDRESS=10.1.1.1/x\n", -1, "" },
+        { "an address and a port", "SERVER_ADDRESS=10.1.1.1:81\n", -1, "" },
+        { "octal", "SERVER_ADDRESS=010.1.1.1\n", -1, "" },
+        { "IPv6", "SERVER_ADDRESS=fe80::1\n", -1, "" },
+        { "loopback", "SERVER_ADDRESS=127.0.0.1\n", -1, "" },
+        { "0.0.0.0", "SERVER_ADDRESS=0.0.0.0\n", -1, "" },
+        { "multicast", "SERVER_ADDRESS=224.0.0.1\n", -1, "" },
+        { "broadcast", "SERVER_ADDRESS=255.255.255.255\n", -1, "" },
+        { "a carriage return", "SERVER_ADDRESS=10.1.1.1\r\n", -1, "" },
+};
+
+static void reads_a_lease(void **state) {
+        const struct text_case *c = *state;
+        char address[NB_LEASE_ADDRESS_SIZE] = "";
+
+        assert_int_equal(nb_metadata_lease_server(c->text, strlen(c->text), address),
+                         c->r < 0 ? -ENOENT : 0);
+        assert_string_equal(address, c->value);
+}
+
+int main(void) {
+        CASES(tags, reads_a_tag);
+        CASE(refuses_too_many_tags);
+        CASES(items, reads_an_item);
+        CASES(seeds, reads_a_seed_name);
+        CASES(leases, reads_a_lease);
+        return case_run("format/metadata_document");
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "state/timeline.h"
+
+#include "case.h"
+
+#define BEGIN 1767323045000000 /* 2026-01-02T03:04:05Z */
+#define MS(n) (BEGIN + (n)*1000ULL)
+
+/* A join that waited for its approval. */
+static struct nb_timeline make(void) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+        struct nb_timeline_row *row;
+
+        nb_timeline_add(&timeline, "discover", MS(0), MS(20));
+        nb_timeline_add(&timeline, "request", MS(20), MS(30));
+        row = nb_timeline_add(&timeline, "await", MS(30), MS(1990));
+        (void)strcpy(row->code, "csr-pending");
+        nb_timeline_add(&timeline, "install", MS(1990), MS(2000));
+        return timeline;
+}
+
+#define PRINT(call) \
+        ({ \
+                char *_text = NULL; \
+                size_t _len; \
+                FILE *stream = open_memstream(&_text, &_len); \
+                assert_non_null(stream); \
+                call; \
+                assert_int_equal(fclose(stream), 0); \
+                _text; \
+        })
+
+struct text_case {
+        const char *name;
+        unsigned width;
+        bool is_utf8;
+        const char *expected;
+};
+
+static struct text_case texts[] = {
+        { "blocks", 60, true,
+          "  discover       20.0 ms  ▏\n"
+          "  request        10.0 ms  ▎\n"
+          "  await          1.960 s  █████████████████████▉  waited: csr-pending\n"
+          "  install        10.0 ms                       █\n" },
+        { "number signs", 60, false,
+          "  discover       20.0 ms  #\n"
+          "  request        10.0 ms  #\n"
+          "  await          1.960 s  ######################  waited: csr-pending\n"
+          "  install        10.0 ms                       #\n" },
+        { "no room", 1, false,
+          "  discover       20.0 ms  #\n"
+          "  request        10.0 ms  #\n"
+          "  await          1.960 s  ##########  waited: csr-pending\n"
+          "  install        10.0 ms           #\n" },
+};
+
+static void draws_text(void **state) {
+        const struct text_case *c = *state;
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = make();
+
+        text = PRINT(nb_timeline_print_text(&timeline, c->width, c->is_utf8, stream));
+        assert_string_equal(text, c->expected);
+}
+
+/* By name, and then again, told of in the other order. */
+static struct nb_timeline make_connected(void) {
+        const struct nb_timeline_connection first = { .endpoint = "cp:6443",
+                                                      .begin_usec = MS(2),
+                                                      .resolve_usec = 4000,
+                                                      .tcp_usec = 2000,
+                                                      .tls_usec = 6000 };
+        const struct nb_timeline_connection second = { .begin_usec = MS(16),
+                                                       .tcp_usec = 2000,
+                                                       .tls_usec = 8000 };
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add_connection(&timeline, &second);
+        nb_timeline_add_connection(&timeline, &first);
+        nb_timeline_add(&timeline, "discover", MS(0), MS(30));
+        nb_timeline_add(&timeline, "request", MS(30), MS(40));
+        return timeline;
+}
+
+static void draws_connections_below_their_stage(void **state) {
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = make_connected();
+
+        text = PRINT(nb_timeline_print_text(&timeline, 60, false, stream));
+        assert_string_equal(text, "  discover       30.0 ms  #################\n"
+                                  "    resolve       4.0 ms   ###\n"
+                                  "    tcp           2.0 ms     ##\n"
+                                  "    tls           6.0 ms      ####\n"
+                                  "    tcp           2.0 ms          ##\n"
+                                  "    tls           8.0 ms           ######\n"
+                                  "  request        10.0 ms                  ######\n");
+}
+
+static char *format_json(const struct nb_timeline *timeline) {
+        struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct nb_json_writer writer = { .buffer = &text };
+
+        nb_timeline_put_json(timeline, NULL, &writer);
+        assert_int_equal(nb_json_finish(&writer), 0);
+        return text.data;
+}
+
+static void formats_connections_as_json(void **state) {
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = make_connected();
+
+        text = format_json(&timeline);
+        assert_string_equal(strstr(text, "\"connections\""),
+                            "\"connections\":[{\"endpoint\":\"cp:6443\",\"offsetUsec\":2000,"
+                            "\"resolveUsec\":4000,\"tcpUsec\":2000,\"tlsUsec\":6000},"
+                            "{\"endpoint\":null,\"offsetUsec\":16000,\"resolveUsec\":null,"
+                            "\"tcpUsec\":2000,\"tlsUsec\":8000}]},"
+                            "{\"stage\":\"request\",\"offsetUsec\":30000,\"durationUsec\":"
+                            "10000,\"outcome\":\"done\",\"error\":null,"
+                            "\"connections\":[]}]}");
+}
+
+struct place_case {
+        const char *name;
+        uint64_t begin_usec, tls_usec;
+        uint64_t expected; /* its begin, in a stage from MS(10) to MS(20) */
+};
+
+static struct place_case places[] = {
+        { "within the stage", MS(12), 5000, MS(12) },
+        { "before its begin", MS(9), 5000, MS(10) },
+        { "beyond its end", MS(18), 5000, MS(15) },
+        { "longer than the stage", MS(12), 11000, MS(10) },
+        { "longer than time", MS(12), UINT64_MAX, MS(10) },
+};
+
+static void moves_a_connection_into_its_stage(void **state) {
+        const struct place_case *c = *state;
+        const struct nb_timeline_connection connection = { .begin_usec = c->begin_usec,
+                                                           .tls_usec = c->tls_usec };
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add(&timeline, "discover", MS(0), MS(10));
+        nb_timeline_add_connection(&timeline, &connection);
+        nb_timeline_add(&timeline, "await", MS(10), MS(20));
+        assert_int_equal(timeline.connections[0].begin_usec, c->expected);
+        text = PRINT(nb_timeline_print_text(&timeline, 80, false, stream));
+        free(text);
+        text = PRINT(nb_timeline_print_svg(&timeline, "", stream));
+}
+
+static void keeps_to_its_ceiling_of_connections(void **state) {
+        const struct nb_timeline_connection connection = {
+                .begin_usec = MS(0), .resolve_usec = 1, .tcp_usec = 1, .tls_usec = 1
+        };
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        for (unsigned i = 0; i <= NB_TIMELINE_CONNECTIONS_MAX; i++)
+                nb_timeline_add_connection(&timeline, &connection);
+        for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
+                nb_timeline_add(&timeline, "await", MS(0), MS(1));
+        assert_int_equal(timeline.n_connections, NB_TIMELINE_CONNECTIONS_MAX);
+        text = PRINT(nb_timeline_print_text(&timeline, 80, false, stream));
+}
+
+struct note_case {
+        const char *name;
+        enum nb_timeline_outcome outcome;
+        const char *code, *expected;
+};
+
+static struct note_case notes[] = {
+        { "done at once", NB_TIMELINE_DONE, "", "#\n" },
+        { "done after a wait", NB_TIMELINE_DONE, "token-unknown", "#  waited: token-unknown\n" },
+        { "under way", NB_TIMELINE_UNDER_WAY, "", "#  under way\n" },
+        { "waits", NB_TIMELINE_UNDER_WAY, "csr-pending", "#  waits: csr-pending\n" },
+        { "failed", NB_TIMELINE_FAILED, "ca-pin-mismatch", "#  failed: ca-pin-mismatch\n" },
+        { "failed without a code", NB_TIMELINE_FAILED, "", "#  failed\n" },
+};
+
+static void says_how_a_stage_ended(void **state) {
+        const struct note_case *c = *state;
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = { .n_rows = 0 };
+        struct nb_timeline_row *row = nb_timeline_add(&timeline, "await", MS(0), MS(1));
+        const char *found;
+
+        row->outcome = c->outcome;
+        (void)strcpy(row->code, c->code);
+        text = PRINT(nb_timeline_print_text(&timeline, 80, false, stream));
+        found = strrchr(text, '#');
+        assert_non_null(found);
+        assert_string_equal(found, c->expected);
+}
+
+static void formats_json(void **state) {
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = make();
+
+        timeline.outcome = NB_TIMELINE_FAILED;
+        (void)strcpy(timeline.code, "csr-denied");
+        (void)strcpy(timeline.message, "it was \"denied\"");
+        timeline.n_rows = 1;
+        text = format_json(&timeline);
+        assert_string_equal(text, "{\"begin\":\"2026-01-02T03:04:05.000000Z\","
+                                  "\"durationUsec\":2000000,\"outcome\":\"failed\","
+                                  "\"error\":\"csr-denied\",\"message\":\"it was "
+                                  "\\\"denied\\\"\",\"stages\":[{\"stage\":\"discover\","
+                                  "\"offsetUsec\":0,\"durationUsec\":20000,\"outcome\":"
+                                  "\"done\",\"error\":null,\"connections\":[]}]}");
+}
+
+static void escapes_what_stands_in_a_picture(void **state) {
+        _cleanup_(nb_freep) char *text = NULL;
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        nb_timeline_add(&timeline, "<script>", MS(0), MS(1));
+        text = PRINT(nb_timeline_print_svg(&timeline, "a & \"b\"", stream));
+        assert_non_null(strstr(text, "&#60;script&#62;"));
+        assert_non_null(strstr(text, "a &#38; &#34;b&#34;"));
+        assert_null(strstr(text, "<script"));
+}
+
+static void keeps_to_its_ceiling(void **state) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+
+        const struct nb_timeline_row *row;
+
+        for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
+                nb_timeline_add(&timeline, "await", MS(i), MS(i + 1));
+        row = nb_timeline_add(&timeline, "hand-over", MS(99), MS(100));
+        assert_int_equal(timeline.n_rows, NB_TIMELINE_ROWS_MAX);
+        assert_ptr_equal(row, &timeline.rows[NB_TIMELINE_ROWS_MAX - 1]);
+        assert_string_equal(row->stage, "hand-over");
+        assert_int_equal(row->begin_usec, MS(NB_TIMELINE_ROWS_MAX - 1));
+        assert_int_equal(timeline.end_usec, MS(100));
+}
+
+/* The clock was set back in the middle. */
+static void ends_no_stage_before_it_began(void **state) {
+        struct nb_timeline timeline = { .n_rows = 0 };
+        const struct nb_timeline_row *row = nb_timeline_add(&timeline, "await", MS(10), MS(5));
+
+        assert_int_equal(row->end_usec, row->begin_usec);
+}
+
+struct span_case {
+        const char *name;
+        uint64_t usec;
+        const char *expected;
+};
+
+static struct span_case spans[] = {
+        { "nothing", 0, "0.0 ms" },           { "microseconds", 950, "0.9 ms" },
+        { "milliseconds", 12345, "12.3 ms" }, { "just below a second", 999999, "999.9 ms" },
+        { "seconds", 1250000, "1.250 s" },    { "minutes", 125000000, "2 min 5 s" },
+};
+
+static void formats_span(void **state) {
+        const struct span_case *c = *state;
+        char text[NB_SPAN_SIZE];
+
+        nb_span_format(c->usec, text);
+        assert_string_equal(text, c->expected);
+}
+
+int main(void) {
+        CASES(texts, draws_text);
+        CASE(draws_connections_below_their_stage);
+        CASE(formats_connections_as_json);
+        CASES(places, moves_a_connection_into_its_stage);
+        CASE(keeps_to_its_ceiling_of_connections);
+        CASES(notes, says_how_a_stage_ended);
+        CASE(formats_json);
+        CASE(escapes_what_stands_in_a_picture);
+        CASE(keeps_to_its_ceiling);
+        CASE(ends_no_stage_before_it_began);
+        CASES(spans, formats_span);
+        return case_run("timeline");
+}
