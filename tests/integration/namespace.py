@@ -17,6 +17,7 @@ import pytest
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 32, 16384, 1 << 18
 ETH_P_ALL = 3
+SYN, ACK = 0x02, 0x10   # of TCP
 OUTGOING = 4            # of AF_PACKET: what this side sends; on the loopback each packet is also seen to come in
 
 # All that a program may look at to tell where it is; eth0 swallows what is sent to nobody.
@@ -158,7 +159,8 @@ class Namespace:
 
 
 class Packets:
-    """Where packets went, from now on: (address, port), port None for what has none."""
+    """Who was contacted from now on: (address, port), port None for what has none. Of TCP only the first packet counts: the
+    server of an earlier connection may still be closing it."""
 
     def __init__(self, namespace):
         self._socket = namespace.within(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL)))
@@ -188,5 +190,7 @@ def parse(protocol, data):
     else:
         return None
     if kind in (0, socket.IPPROTO_ICMPV6):
+        return None
+    if kind == socket.IPPROTO_TCP and rest[13] & (SYN | ACK) != SYN:
         return None
     return address, int.from_bytes(rest[2:4], "big") if kind in (socket.IPPROTO_TCP, socket.IPPROTO_UDP) else None

@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 
 import pytest
 
@@ -112,6 +113,22 @@ def test_cloud_is_asked(world, machine):
     packets = world.packets()
     machine.unit().joined()
     assert (metadata.LINK_LOCAL, 80) in packets.sent() and cloud.requests
+
+
+def test_end_of_an_earlier_connection(world):
+    """The counter ignores a server that is still closing a connection from before."""
+    def connect():
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            accepted, _ = server.accept()
+            client.shutdown(socket.SHUT_WR)
+            packets = world.packets()
+            accepted.close()
+            assert client.recv(1) == b""
+            sent = packets.sent()
+            with socket.create_connection(server.getsockname()):
+                return sent, packets.sent(), server.getsockname()
+    before, after, address = world.namespace.within(connect)
+    assert before == [] and after == [address]
 
 
 def test_no_proxy(world, machine):
