@@ -32,8 +32,8 @@ static enum nb_code explain_time(const struct nb_certificates *certificates, siz
         if (now >= before && now <= after)
                 return NB_NONE;
         nb_time_format(now > after ? after : before, when);
-        (void)snprintf(ret_reason, size,
-                       now > after ? "%s expired on %s" : "%s is not valid before %s", what, when);
+        snprintf(ret_reason, size, now > after ? "%s expired on %s" : "%s is not valid before %s",
+                 what, when);
         return NB_TLS_EXPIRED;
 }
 
@@ -49,8 +49,8 @@ static enum nb_code explain_issuer(const struct nb_certificates *chain,
                 if (!nb_certificate_is_issued_by(chain, last, ca, i))
                         continue;
                 nb_certificate_subject(ca, i, subject);
-                (void)snprintf(what, sizeof(what),
-                               "the CA that issued the server's certificate, '%.100s',", subject);
+                snprintf(what, sizeof(what),
+                         "the CA that issued the server's certificate, '%.100s',", subject);
                 code = explain_time(ca, i, what, ret_reason, size);
         }
         return code;
@@ -69,16 +69,15 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
         if (r >= 0 && ca_pem)
                 r = nb_certificates_parse(ca_pem, ca_len, false, &ca);
         if (r < 0) {
-                (void)snprintf(ret_reason, size, "the server's certificate chain has %s",
-                               nb_certificates_reason(r));
+                snprintf(ret_reason, size, "the server's certificate chain has %s",
+                         nb_certificates_reason(r));
                 return NB_TLS_UNTRUSTED;
         }
         if (!nb_certificate_is_trusted(chain, ca)) {
                 nb_certificate_issuer(chain, 0, issuer);
-                (void)snprintf(
-                        ret_reason, size,
-                        "the server's certificate was issued by '%.120s', not by the proven CA",
-                        issuer);
+                snprintf(ret_reason, size,
+                         "the server's certificate was issued by '%.120s', not by the proven CA",
+                         issuer);
                 return NB_TLS_UNTRUSTED;
         }
         code = explain_time(chain, 0, "the server's certificate", ret_reason, size);
@@ -92,8 +91,8 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
         if (nb_certificate_is_for(chain, host))
                 return NB_TLS_UNTRUSTED;
         nb_certificate_names(chain, 0, names, sizeof(names));
-        (void)snprintf(ret_reason, size, "the server's certificate is for %s, not for '%.64s'",
-                       names[0] ? names : "no name", host);
+        snprintf(ret_reason, size, "the server's certificate is for %s, not for '%.64s'",
+                 names[0] ? names : "no name", host);
         return NB_TLS_NAME_MISMATCH;
 }
 
@@ -175,8 +174,8 @@ static const struct nb_http_request *fill_request(const struct nb_http_request *
                                                   const char *base, const char *name,
                                                   struct call *call) {
         assert(strlen(request->url) < PATH_SIZE && strlen(request->what) < PATH_SIZE - 1);
-        (void)snprintf(call->url, sizeof(call->url), "%s%s", base, request->url);
-        (void)snprintf(call->what, sizeof(call->what), "%s %s", request->what, name);
+        snprintf(call->url, sizeof(call->url), "%s%s", base, request->url);
+        snprintf(call->what, sizeof(call->what), "%s %s", request->what, name);
         call->request = *request;
         call->request.url = call->url;
         call->request.what = call->what;

@@ -60,8 +60,8 @@ int nb_node_read(struct nb_api *api, const char *name, uint64_t until_ms,
         char path[sizeof(NODES_PATH) + NB_NODE_NAME_MAX + 2], what[NB_NODE_NAME_MAX + 32];
         int r;
 
-        (void)snprintf(what, sizeof(what), "the Node '%s' from", name);
-        (void)snprintf(path, sizeof(path), NODES_PATH "/%s", name);
+        snprintf(what, sizeof(what), "the Node '%s' from", name);
+        snprintf(path, sizeof(path), NODES_PATH "/%s", name);
         r = nb_api_perform(api,
                            &(struct nb_http_request){
                                    .what = what,

@@ -63,7 +63,7 @@ int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct 
         char path[sizeof(CSRS_PATH) + NB_CSR_NAME_MAX + 2];
         int r;
 
-        (void)snprintf(path, sizeof(path), CSRS_PATH "/%s", name);
+        snprintf(path, sizeof(path), CSRS_PATH "/%s", name);
         r = nb_api_perform(api,
                            &(struct nb_http_request){
                                    .what = what,
@@ -90,10 +90,10 @@ int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const
         struct nb_http_transfer *transfer;
         int r;
 
-        (void)snprintf(path, sizeof(path),
-                       CSRS_PATH "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&"
-                                 "fieldSelector=metadata.name%%3D%s&resourceVersion=%s",
-                       NB_WATCH_TIMEOUT_SEC, name, resource_version);
+        snprintf(path, sizeof(path),
+                 CSRS_PATH "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&"
+                           "fieldSelector=metadata.name%%3D%s&resourceVersion=%s",
+                 NB_WATCH_TIMEOUT_SEC, name, resource_version);
         r = nb_api_start(api,
                          &(struct nb_http_request){
                                  .what = WATCH,

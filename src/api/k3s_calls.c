@@ -87,7 +87,7 @@ static int make_header(const char *program, const char *what, const char *value,
         char name[64];
         int r;
 
-        (void)snprintf(name, sizeof(name), "%s-Node-%s: ", program, what);
+        snprintf(name, sizeof(name), "%s-Node-%s: ", program, what);
         r = nb_secret_init(ret_line, strlen(name) + strlen(value));
         if (r >= 0)
                 r = nb_secret_append(ret_line, name, strlen(name));
@@ -139,7 +139,7 @@ int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request, uint64
         if (make_header(program, "Name", request->node_name, &name) < 0 ||
             make_header(program, "Password", request->node_password, &password) < 0)
                 return nb_failure_set_memory(f);
-        (void)snprintf(path, sizeof(path), "/v1-%s/client-kubelet.crt", program);
+        snprintf(path, sizeof(path), "/v1-%s/client-kubelet.crt", program);
         r = nb_api_perform(api,
                            &(struct nb_http_request){
                                    .what = SIGN,

@@ -29,8 +29,8 @@ static int fetch_one(struct nb_api *api, const char *name, uint64_t until_ms,
         char path[sizeof(CONFIG_MAPS_PATH) + NB_KUBELET_CONFIG_NAME_SIZE + 2], what[96];
         int r;
 
-        (void)snprintf(what, sizeof(what), "the ConfigMap kube-system/%s from", name);
-        (void)snprintf(path, sizeof(path), CONFIG_MAPS_PATH "/%s", name);
+        snprintf(what, sizeof(what), "the ConfigMap kube-system/%s from", name);
+        snprintf(path, sizeof(path), CONFIG_MAPS_PATH "/%s", name);
         r = nb_api_perform(api,
                            &(struct nb_http_request){
                                    .what = what,
@@ -100,8 +100,7 @@ static int fetch_older(struct nb_api *api, uint64_t until_ms, struct nb_buffer *
         for (unsigned i = 0; i <= OLDER_MAX && minor > i; i++) {
                 struct nb_failure why = { 0 };
 
-                (void)snprintf(ret_name, NB_KUBELET_CONFIG_NAME_SIZE, "kubelet-config-1.%u",
-                               minor - i);
+                snprintf(ret_name, NB_KUBELET_CONFIG_NAME_SIZE, "kubelet-config-1.%u", minor - i);
                 r = fetch_one(api, ret_name, until_ms, ret_text, &why, f);
                 if (r != 0)
                         return r;
@@ -119,7 +118,7 @@ int nb_kubelet_config_fetch(struct nb_api *api, uint64_t until_ms, struct nb_buf
         struct nb_failure refusal = { 0 };
         int r;
 
-        (void)snprintf(ret_name, NB_KUBELET_CONFIG_NAME_SIZE, "kubelet-config");
+        snprintf(ret_name, NB_KUBELET_CONFIG_NAME_SIZE, "kubelet-config");
         r = fetch_one(api, ret_name, until_ms, ret_text, &refusal, f);
         if (r == 0)
                 r = fetch_older(api, until_ms, ret_text, ret_name, &refusal, f);

@@ -58,7 +58,7 @@ int nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...) {
         va_end(arguments);
         r = len < 0 ? -EINVAL : make_room(buffer, (size_t)len);
         if (r >= 0) {
-                (void)vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, again);
+                vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, again);
                 buffer->len += (size_t)len;
         }
         va_end(again);

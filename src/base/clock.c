@@ -33,16 +33,15 @@ void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]) {
                  days = hours / 24;
 
         if (seconds < 60)
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " s", seconds);
+                snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " s", seconds);
         else if (minutes < 60)
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " min %" PRIu64 " s", minutes,
-                               seconds % 60);
+                snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " min %" PRIu64 " s", minutes,
+                         seconds % 60);
         else if (hours < 48)
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " h %" PRIu64 " min", hours,
-                               minutes % 60);
+                snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " h %" PRIu64 " min", hours,
+                         minutes % 60);
         else
-                (void)snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " d %" PRIu64 " h", days,
-                               hours % 24);
+                snprintf(ret, NB_DURATION_SIZE, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
 }
 
 uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uint32_t random) {

@@ -70,7 +70,7 @@ __attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *
                 if (errnum > 0)
                         errno = errnum;
                 f->http_status = http_status;
-                (void)vsnprintf(f->detail, sizeof(f->detail), format, arguments);
+                vsnprintf(f->detail, sizeof(f->detail), format, arguments);
                 make_printable(f->detail);
         }
         return errnum > 0 ? -errnum : -EPROTO;
@@ -92,7 +92,7 @@ void nb_failure_add(struct nb_failure *f, const char *format, ...) {
         size_t room;
 
         va_start(arguments, format);
-        (void)vsnprintf(more, sizeof(more), format, arguments);
+        vsnprintf(more, sizeof(more), format, arguments);
         va_end(arguments);
         room = sizeof(f->detail) - 1 - strlen(more);
         if (strlen(f->detail) > room)

@@ -18,7 +18,7 @@ void nb_journal_drain(const char *path) {
         _cleanup_(nb_closep) int fd = -1;
         int queued;
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
         fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || sendto(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address,
                              sizeof(address)) < 0)

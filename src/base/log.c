@@ -94,7 +94,7 @@ __attribute__((format(printf, 3, 0))) static void print_line(char *ret, size_t s
                                                              va_list arguments) {
         char text[MESSAGE_SIZE];
 
-        (void)vsnprintf(text, sizeof(text), format, arguments);
+        vsnprintf(text, sizeof(text), format, arguments);
         nb_text_copy_line(text, strlen(text), ret, size);
 }
 
@@ -124,14 +124,14 @@ __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry,
         va_list arguments;
 
         va_start(arguments, format);
-        (void)vsnprintf(text, sizeof(entry->text[0]), format, arguments);
+        vsnprintf(text, sizeof(entry->text[0]), format, arguments);
         va_end(arguments);
         entry->vectors[entry->n] = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
         entry->n++;
 }
 
 static void entry_send(struct entry *entry, int priority, enum nb_code code, const char *message) {
-        (void)snprintf(entry->message, sizeof(entry->message), "MESSAGE=%s", message);
+        snprintf(entry->message, sizeof(entry->message), "MESSAGE=%s", message);
         entry_add(entry, "PRIORITY=%d", priority);
         entry_add(entry, "SYSLOG_IDENTIFIER=%s", program);
         if (code != NB_NONE)
@@ -154,7 +154,7 @@ static void print(const char *text, size_t len) {
                                   ? 0
                                   : NB_CONSOLE_WAIT_MS;
         else
-                (void)fwrite(text, 1, len, stderr);
+                fwrite(text, 1, len, stderr);
         nb_terminal_line_show();
 }
 
@@ -171,7 +171,7 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
         if (is_journal)
                 entry_send(&entry, priority, code, message);
         if (is_printed && priority < LOG_DEBUG) {
-                (void)snprintf(line, sizeof(line), "%s: %s\n", program, message);
+                snprintf(line, sizeof(line), "%s: %s\n", program, message);
                 print(line, strlen(line));
         }
 }
@@ -193,18 +193,18 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code) {
                 size_t len = (size_t)(end - name);
                 const char *value = NULL;
 
-                (void)fwrite(remedy, 1, (size_t)(at - remedy), stream);
+                fwrite(remedy, 1, (size_t)(at - remedy), stream);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
                         if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) &&
                             is_plain(values[i]))
                                 value = values[i];
                 if (value)
-                        (void)fputs(value, stream);
+                        fputs(value, stream);
                 else
-                        (void)fprintf(stream, "<%.*s>", (int)len, name);
+                        fprintf(stream, "<%.*s>", (int)len, name);
                 remedy = end + 1;
         }
-        (void)fprintf(stream, "%s\n", remedy);
+        fprintf(stream, "%s\n", remedy);
 }
 
 static void send_failure(int priority, const struct nb_failure *f) {
@@ -225,8 +225,8 @@ static void print_failure(const struct nb_failure *f, bool has_remedy) {
         size_t len = 0;
         FILE *stream = open_memstream(&text, &len);
 
-        (void)fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program,
-                      nb_failure_info(f->code)->slug, f->detail, has_remedy ? "  " : "");
+        fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program, nb_failure_info(f->code)->slug,
+                f->detail, has_remedy ? "  " : "");
         if (has_remedy)
                 nb_log_print_remedy(stream ? stream : stderr, f->code);
         if (stream && fclose(stream) == 0)

@@ -100,14 +100,14 @@ int nb_privilege_split(int *ret_status, struct nb_failure *f) {
 
         if (geteuid() != 0)
                 return 0;
-        (void)sigemptyset(&signals);
+        sigemptyset(&signals);
         for (size_t i = 0; i < N_ELEMENTS(passed_on); i++)
-                (void)sigaddset(&signals, passed_on[i]);
+                sigaddset(&signals, passed_on[i]);
         /* If SIGCHLD is ignored, the exit status of a child is lost. */
         if (sigprocmask(SIG_BLOCK, &signals, &before) < 0 ||
             sigaction(SIGCHLD, &default_action, NULL) < 0)
                 return fail(errno, "sigprocmask", f);
-        (void)fflush(NULL);
+        fflush(NULL);
         child = fork();
         if (child < 0)
                 return fail(errno, "fork", f);
@@ -144,7 +144,7 @@ static uid_t choose_user(void) {
                 unsigned user = USER_MIN + ((unsigned)getpid() + i) % n;
                 char path[sizeof(USERS_IN_USE) + 16];
 
-                (void)snprintf(path, sizeof(path), USERS_IN_USE, user);
+                snprintf(path, sizeof(path), USERS_IN_USE, user);
                 if (access(path, F_OK) < 0)
                         return (uid_t)user;
         }

@@ -38,7 +38,7 @@ static void close_stream(struct process *process, int stream) {
 static int set_signals(posix_spawnattr_t *attributes) {
         sigset_t none, all;
 
-        (void)sigemptyset(&none);
+        sigemptyset(&none);
         (void)sigfillset(&all);
         (void)posix_spawnattr_setsigmask(attributes, &none);
         (void)posix_spawnattr_setsigdefault(attributes, &all);

@@ -288,7 +288,7 @@ static int add_name(struct names *names, const char *name) {
                         return 0;
         if (names->n == NB_CONFIG_FILES_MAX)
                 return -E2BIG;
-        (void)strcpy(names->names[names->n++], name);
+        strcpy(names->names[names->n++], name);
         return 0;
 }
 
@@ -348,11 +348,11 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
         for (size_t i = 0; i < names.n && sources->is_keeping; i++) {
                 _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
 
-                (void)snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
+                snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
                 (void)nb_sources_read(sources, path, NB_CONFIG_MAX, &ignored, NULL);
         }
         for (size_t i = 0; i < names.n; i++) {
-                (void)snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
+                snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
                 r = each_file(sources, path, each, userdata, f);
                 if (r < 0)
                         return r;
@@ -461,7 +461,7 @@ int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *use
                 r = each_file(sources, path, each, userdata, f);
                 if (r < 0)
                         return r;
-                (void)snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
+                snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
                 r = each_in_folder(sources, path, each, userdata, f);
                 if (r < 0)
                         return r;

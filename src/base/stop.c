@@ -15,9 +15,9 @@ int nb_stop_init(void) {
 
         if (stop_fd >= 0)
                 return 0;
-        (void)sigemptyset(&signals);
-        (void)sigaddset(&signals, SIGTERM);
-        (void)sigaddset(&signals, SIGINT);
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
         if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
                 return -errno;
         stop_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -80,7 +80,7 @@ void nb_terminal_line_hide(void) {
 void nb_terminal_line_set(const char *text) {
         if (!line.is_used || (line.is_drawn && !strcmp(line.text, text)))
                 return;
-        (void)snprintf(line.text, sizeof(line.text), "%s", text);
+        snprintf(line.text, sizeof(line.text), "%s", text);
         if (text[0])
                 nb_terminal_line_show();
         else

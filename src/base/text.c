@@ -118,20 +118,20 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
         word = count_first_word(text, len);
         if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX &&
             nb_text_has_letters(text + word, len - word)) {
-                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word,
-                               text, len);
+                snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word, text,
+                         len);
                 return ret;
         }
         if (len <= NB_TEXT_QUOTED_MAX) {
-                (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s'", (int)len, text);
+                snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s'", (int)len, text);
                 return ret;
         }
         while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
                 head--;
         while (tail > 0 && ((unsigned char)text[len - tail] & 0xc0) == 0x80)
                 tail--;
-        (void)snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text,
-                       (int)tail, text + len - tail, len);
+        snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text,
+                 (int)tail, text + len - tail, len);
         return ret;
 }
 

@@ -152,11 +152,11 @@ static int set_match(sd_journal *journal, const char *unit, const char *invocati
         int r;
 
         sd_journal_flush_matches(journal);
-        (void)snprintf(text, sizeof(text), "_SYSTEMD_UNIT=%s", unit);
+        snprintf(text, sizeof(text), "_SYSTEMD_UNIT=%s", unit);
         r = sd_journal_add_match(journal, text, 0);
         if (r < 0 || !invocation[0])
                 return r;
-        (void)snprintf(text, sizeof(text), "_SYSTEMD_INVOCATION_ID=%s", invocation);
+        snprintf(text, sizeof(text), "_SYSTEMD_INVOCATION_ID=%s", invocation);
         return sd_journal_add_match(journal, text, 0);
 }
 
@@ -292,8 +292,7 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
         read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
         read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
         for (int i = 0; i < _NB_FIELD_N; i++) {
-                (void)snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s",
-                               nb_field_name((enum nb_field)i));
+                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
                 read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
         }
         return 1;

@@ -84,9 +84,9 @@ static void read_for_later(struct nb_check *check) {
                 return;
         if (!check->is_local && check->kubelet.data)
                 nb_kubelet_read_files(&check->sources, check->kubelet.data, &check->settings);
-        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, folder);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, folder);
         check->is_joined = stat(path, &st) == 0;
-        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, folder);
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, folder);
         (void)nb_sources_read(&check->sources, path, CERTIFICATE_MAX, &check->certificate, NULL);
 }
 
@@ -269,7 +269,7 @@ int nb_command_check(int argc, char **argv) {
         if (r == -ECANCELED)
                 return NB_EXIT_STOPPED;
         if (r < 0) {
-                (void)fprintf(stderr, "node-bootstrap: %s\n", first.detail);
+                fprintf(stderr, "node-bootstrap: %s\n", first.detail);
                 return nb_failure_info(first.code)->exit_status;
         }
         if (nb_check_end_output(&output, &first) < 0)

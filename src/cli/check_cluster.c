@@ -32,7 +32,7 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
 
         /* Neither the host name nor the cloud of this machine is that of the new machine. */
         if (check->user_data && !settings->node_name[0]) {
-                (void)snprintf(check->node_name, sizeof(check->node_name), "localhost");
+                snprintf(check->node_name, sizeof(check->node_name), "localhost");
                 nb_check_row(check, NB_CHECK_NOTE, "node name: %s",
                              settings->metadata_node_name ? "that of the cloud (metadata.nodeName)"
                                                           : "the host name of the machine");

@@ -50,16 +50,15 @@ int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_T
                 r = nb_k3s_token_parse(data, len, "", &k3s);
                 if (r < 0)
                         return r;
-                (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE,
-                               "k3s token %s%s" NB_CHECK_HIDDEN ", with%s the hash of a CA", id,
-                               id[0] ? "." : "", k3s.has_hash ? "" : "out");
+                snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE,
+                         "k3s token %s%s" NB_CHECK_HIDDEN ", with%s the hash of a CA", id,
+                         id[0] ? "." : "", k3s.has_hash ? "" : "out");
                 return 0;
         }
         r = nb_token_parse(data, len, &token);
         if (r < 0)
                 return r;
-        (void)snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %s." NB_CHECK_HIDDEN,
-                       token.id);
+        snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %s." NB_CHECK_HIDDEN, token.id);
         return 0;
 }
 
@@ -93,8 +92,8 @@ static void find_drop_ins(struct nb_check *check) {
                 if (nb_sources_read(&check->sources, path, DROP_IN_MAX, &text, NULL) < 0)
                         continue;
                 for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++) {
-                        (void)snprintf(assignment, sizeof(assignment),
-                                       "=%s:", nb_check_credential_names[c]);
+                        snprintf(assignment, sizeof(assignment),
+                                 "=%s:", nb_check_credential_names[c]);
                         if (!strstr(text.data, assignment))
                                 continue;
                         memcpy(check->drop_ins[c], path, sizeof(path));

@@ -32,7 +32,7 @@ static void remove_last(char *path) {
         char *slash = strrchr(path, '/');
 
         if (!slash || slash == path)
-                (void)strcpy(path, "/");
+                strcpy(path, "/");
         else
                 *slash = '\0';
 }
@@ -159,7 +159,7 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
                 target = (struct target){ .what = targets[i].what,
                                           .code = i == 2 ? NB_STATE_UNWRITABLE
                                                          : NB_TARGET_UNWRITABLE };
-                (void)snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
+                snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
                 if (targets[i].is_file)
                         remove_last(target.path);
                 if (check_target(check, &target, f) < 0)

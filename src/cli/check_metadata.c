@@ -94,7 +94,7 @@ static const char *find_platform(const struct nb_load *load) {
         char path[64];
 
         for (size_t i = 0; i < N_ELEMENTS(labels); i++) {
-                (void)snprintf(path, sizeof(path), "/dev/disk/by-label/%s", labels[i]);
+                snprintf(path, sizeof(path), "/dev/disk/by-label/%s", labels[i]);
                 if (access(path, F_OK) == 0)
                         return labels[i];
         }
@@ -231,8 +231,8 @@ static int put_file(void *userdata, const struct nb_user_data_file *file, struct
         }
         if (credential && is_sealed)
                 return 0;
-        (void)snprintf(path, sizeof(path), "%s%s%s", is_own ? files->directory : "",
-                       is_own ? "/" : "", is_own ? file->path + strlen(own) : file->path);
+        snprintf(path, sizeof(path), "%s%s%s", is_own ? files->directory : "", is_own ? "/" : "",
+                 is_own ? file->path + strlen(own) : file->path);
         r = credential ? nb_sources_put(sources, credential, file->text)
                        : nb_sources_put_file(sources, path, file->mode, file->text);
         return r < 0 ? nb_failure_set_memory(f) : 0;
@@ -243,11 +243,11 @@ static int hide_settings(struct nb_sources *sources, const char *directory) {
         char path[PATH_MAX];
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s/config.yaml", directory);
+        snprintf(path, sizeof(path), "%s/config.yaml", directory);
         r = nb_sources_put_file(sources, path, 0, NULL);
         if (r < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
+        snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
         return nb_sources_put_folder(sources, path);
 }
 

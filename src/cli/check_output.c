@@ -30,13 +30,13 @@ void nb_check_begin_output(struct nb_check_output *output) {
 static void print_row(const struct nb_check_output *output, enum nb_check_mark mark,
                       const char *line, uint64_t duration_ms) {
         if (output->is_coloured && marks[mark].colour)
-                (void)printf("  \033[%sm%s\033[0m %s", marks[mark].colour, marks[mark].sign, line);
+                printf("  \033[%sm%s\033[0m %s", marks[mark].colour, marks[mark].sign, line);
         else
-                (void)printf("  %s %s", marks[mark].sign, line);
+                printf("  %s %s", marks[mark].sign, line);
         if (output->is_timed && mark != NB_CHECK_NOTE && mark != NB_CHECK_UNTRIED)
-                (void)printf(" (%" PRIu64 " ms)", duration_ms);
-        (void)fputc('\n', stdout);
-        (void)fflush(stdout);
+                printf(" (%" PRIu64 " ms)", duration_ms);
+        fputc('\n', stdout);
+        fflush(stdout);
 }
 
 static void write_row(struct nb_check_output *output, enum nb_check_mark mark, const char *line,
@@ -85,9 +85,9 @@ void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *ste
                 nb_json_put_string(&output->writer, "section", step->section);
                 nb_json_open(&output->writer, "rows", '[');
         } else if (!output->section || strcmp(output->section, step->section) != 0) {
-                (void)printf(output->is_coloured ? "%s\033[1m%s\033[0m\n" : "%s%s\n",
-                             output->section ? "\n" : "", step->section);
-                (void)fflush(stdout);
+                printf(output->is_coloured ? "%s\033[1m%s\033[0m\n" : "%s%s\n",
+                       output->section ? "\n" : "", step->section);
+                fflush(stdout);
         }
         output->section = step->section;
         output->is_timed = step->label;
@@ -128,7 +128,7 @@ void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
         if (!output->is_json) {
                 if (f->code == NB_NONE)
                         return;
-                (void)printf("    ");
+                printf("    ");
                 nb_log_print_remedy(stdout, f->code);
                 return;
         }
@@ -165,6 +165,6 @@ int nb_check_end_output(struct nb_check_output *output, const struct nb_failure 
                            first->code == NB_NONE ? NULL : nb_failure_info(first->code)->slug);
         r = nb_json_finish(&output->writer);
         if (r >= 0)
-                (void)fputs(output->json.data, stdout);
+                fputs(output->json.data, stdout);
         return r;
 }

@@ -69,7 +69,7 @@ static bool looks_like_settings(const struct nb_check *check, const char *folder
         const struct nb_settings *settings = &check->settings;
         char path[PATH_SIZE];
 
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
         return name[0] != '.' &&
                (ends_with(name, ".yml") || ends_with(name, ".yaml") || ends_with(name, ".json")) &&
                strcmp(settings->discovery_file, path) != 0 &&
@@ -148,7 +148,7 @@ static int check_drop_ins(const struct nb_check *check, const char *folder, stru
         int n = scandir(folder, &entries, NULL, alphasort), r = 0;
 
         for (int i = 0; i < n; i++) {
-                (void)snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+                snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
                 if (r >= 0 && entries[i]->d_name[0] != '.' && is_drop_in(entries[i]->d_name))
                         r = check_file(check, path, NB_SETTINGS_UNREADABLE, f);
                 free(entries[i]);
@@ -196,7 +196,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
                                       "--config-directory: '%s' cannot be read: %m", folder);
         r = nb_load_settings(&check->sources, &check->tokens, settings, f);
-        (void)snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
+        snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
         nb_check_print_unread(check, folder, expected_file);
         nb_check_print_unread(check, drop_ins, expected_drop_in);
         if (r < 0)

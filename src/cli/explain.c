@@ -20,7 +20,7 @@ static enum nb_code find_code(const char *text) {
         for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
                 if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
                         text += strlen(prefixes[i]);
-        (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ":"), text);
+        snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ":"), text);
         for (char *at = word; *at; at++)
                 *at = *at == '_' ? '-' : (char)tolower((unsigned char)*at);
         for (unsigned i = NB_NONE + 1; i < _NB_CODE_N; i++)
@@ -86,27 +86,27 @@ static int print_word(const char *word, int len) {
 static void print_paragraph(const char *title, const char *text) {
         int column = 0;
 
-        (void)printf("\n%s\n", title);
+        printf("\n%s\n", title);
         while (*text) {
                 int len = (int)strcspn(text, " ");
 
                 if (column + 1 + len > WIDTH) {
-                        (void)printf("\n");
+                        printf("\n");
                         column = 0;
                 }
                 column += printf(column == 0 ? "  " : " ");
                 column += print_word(text, len);
                 text += len + (text[len] == ' ');
         }
-        (void)printf("\n");
+        printf("\n");
 }
 
 static void explain(enum nb_code code) {
         const struct nb_failure_info *info = nb_failure_info(code);
 
-        (void)printf("%s: %s\n", info->slug, info->subject);
-        (void)printf("\n  class %s, exit status %d, MESSAGE_ID %s\n", nb_class_name(info->class),
-                     info->exit_status, info->message_id);
+        printf("%s: %s\n", info->slug, info->subject);
+        printf("\n  class %s, exit status %d, MESSAGE_ID %s\n", nb_class_name(info->class),
+               info->exit_status, info->message_id);
         print_paragraph("What happened", info->what);
         print_paragraph("What was not changed", info->unchanged);
         print_paragraph("What to do", info->remedy);
@@ -116,7 +116,7 @@ static void list(void) {
         for (unsigned i = NB_NONE + 1; i < _NB_CODE_N; i++) {
                 const struct nb_failure_info *info = nb_failure_info((enum nb_code)i);
 
-                (void)printf("%-32s %s\n", info->slug, info->subject);
+                printf("%-32s %s\n", info->slug, info->subject);
         }
 }
 
@@ -152,7 +152,7 @@ int nb_command_explain(int argc, char **argv) {
                         return options.status;
                 }
                 if (n++ > 0)
-                        (void)printf("\n");
+                        printf("\n");
                 explain(code);
         }
         if (r != NB_OPTIONS_END)

@@ -17,7 +17,7 @@ int nb_installed_read_certificate(const struct nb_settings *settings,
         char path[NB_SETTINGS_PATH_MAX + 64];
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         r = nb_path_read(-1, path, CERTIFICATE_FILE_MAX, &pem);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);

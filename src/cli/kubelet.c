@@ -51,7 +51,7 @@ __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *ku
         kubelet->ret->n++;
         finding->state = state;
         va_start(arguments, format);
-        (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+        vsnprintf(finding->text, sizeof(finding->text), format, arguments);
         va_end(arguments);
 }
 
@@ -84,7 +84,7 @@ static bool find_argument(const struct kubelet *kubelet, const char *name, char 
                     (at > text && isalnum((unsigned char)at[-1])))
                         continue;
                 value += 1 + strspn(value + 1, "\"'");
-                (void)snprintf(ret, size, "%.*s", (int)strcspn(value, " \t\n\"'"), value);
+                snprintf(ret, size, "%.*s", (int)strcspn(value, " \t\n\"'"), value);
                 is_found = true;
         }
         return is_found;
@@ -107,7 +107,7 @@ static int add_environment_files(struct kubelet *kubelet) {
                 _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
                 char path[PATH_MAX];
 
-                (void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
+                snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
                 line = value + len;
                 r = nb_sources_read(kubelet->sources, path, ARGUMENTS_MAX, &file, NULL);
                 if (r >= 0)
@@ -188,7 +188,7 @@ static void check_binary(struct kubelet *kubelet) {
         if (!value || strncmp(value, before, strlen(before)) != 0)
                 return;
         value += strlen(before);
-        (void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
+        snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
         if (stat(path, &st) < 0)
                 add_finding(kubelet, errno == EACCES ? NB_KUBELET_DOUBT : NB_KUBELET_BAD,
                             "'%s', which " NB_KUBELET_UNIT " runs: %m", path);
@@ -223,7 +223,7 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         }
         endpoint = nb_yaml_get(root, "containerRuntimeEndpoint");
         if (endpoint && endpoint->type == NB_YAML_SCALAR)
-                (void)snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
+                snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
         kubelet->has_swap = is_value(nb_yaml_get(root, "failSwapOn"), "false");
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
         return 0;

@@ -131,8 +131,8 @@ static int merge_all(struct nb_load *load, struct nb_failure *f) {
         document.data = text.data;
         document.len = text.len;
         if (!document.origin[0]) {
-                (void)snprintf(origin, sizeof(origin), "the metadata of %s",
-                               nb_provider_title(load->provider));
+                snprintf(origin, sizeof(origin), "the metadata of %s",
+                         nb_provider_title(load->provider));
                 document.origin = origin;
         }
         return nb_documents_merge(load->sources, &document, &load->tokens, &load->settings, f);
@@ -161,8 +161,8 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
                 nb_secret_done(&tokens->discovery);
                 tokens->discovery = metadata->token;
                 metadata->token = (struct nb_secret)NB_SECRET_INIT;
-                (void)snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
-                               metadata->token_source);
+                snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
+                         metadata->token_source);
         }
         return merge_all(load, f);
 }
@@ -201,8 +201,8 @@ static void take_value(const struct nb_load *load, struct nb_settings *settings,
                 memcpy(settings->node_name, metadata->node_name, sizeof(metadata->node_name));
         else
                 memcpy(settings->provider_id, metadata->provider_id, sizeof(metadata->provider_id));
-        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]), "the metadata of %s",
-                       nb_provider_title(load->provider));
+        snprintf(settings->origin[setting], sizeof(settings->origin[0]), "the metadata of %s",
+                 nb_provider_title(load->provider));
 }
 
 /* Takes node name and provider ID, where no document has them. */
@@ -352,8 +352,8 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
                       struct nb_failure *f) {
         int r;
 
-        (void)snprintf(load->metadata.user_data_source, sizeof(load->metadata.user_data_source),
-                       "%s", source);
+        snprintf(load->metadata.user_data_source, sizeof(load->metadata.user_data_source), "%s",
+                 source);
         r = take_user_data(load, data, f);
         forget_secrets(load);
         return r;
@@ -368,18 +368,18 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
         if (!load->is_metadata_wanted)
                 return;
         if (load->is_metadata_read && load->provider == NB_PROVIDER_NONE)
-                (void)snprintf(ret, size, "%s has none%s", metadata->user_data_source,
-                               load->sources->config_directory
-                                       ? ""
-                                       : ", and --config-directory=DIR would add the settings of "
-                                         "an image");
+                snprintf(ret, size, "%s has none%s", metadata->user_data_source,
+                         load->sources->config_directory
+                                 ? ""
+                                 : ", and --config-directory=DIR would add the settings of "
+                                   "an image");
         else if (load->is_metadata_read && load->has_metadata)
-                (void)snprintf(ret, size, "the metadata of %s has none",
-                               nb_provider_title(load->provider));
+                snprintf(ret, size, "the metadata of %s has none",
+                         nb_provider_title(load->provider));
         else if (load->is_metadata_read)
                 nb_metadata_describe_nothing(metadata, ret, size);
         else if (load->provider == NB_PROVIDER_NONE)
-                (void)snprintf(ret, size, "no cloud was recognised, so no metadata was read");
+                snprintf(ret, size, "no cloud was recognised, so no metadata was read");
 }
 
 /* Adds to a failure about a missing value where it was looked for, and where it can be. */

@@ -24,9 +24,9 @@ const char *nb_word_quote(const char *word, char ret[static NB_WORD_QUOTED_SIZE]
         size_t len = strlen(word);
 
         if (len <= WORD_QUOTED_MAX && !strpbrk(word, ".:"))
-                (void)snprintf(ret, NB_WORD_QUOTED_SIZE, "'%s'", word);
+                snprintf(ret, NB_WORD_QUOTED_SIZE, "'%s'", word);
         else
-                (void)snprintf(ret, NB_WORD_QUOTED_SIZE, "of %zu bytes", len);
+                snprintf(ret, NB_WORD_QUOTED_SIZE, "of %zu bytes", len);
         return ret;
 }
 
@@ -36,7 +36,7 @@ int nb_options_fail(struct nb_options *options, const char *format, ...) {
         va_list arguments;
 
         va_start(arguments, format);
-        (void)vsnprintf(detail, sizeof(detail), format, arguments);
+        vsnprintf(detail, sizeof(detail), format, arguments);
         va_end(arguments);
         (void)nb_failure_set(&f, NB_USAGE, 0, "%s; see `node-bootstrap %s%s--help`", detail,
                              options->command ? options->command : "", options->command ? " " : "");
@@ -51,25 +51,23 @@ static void print_rows(const struct nb_option *rows) {
 
                 if (!row->help)
                         continue;
-                (void)snprintf(text, sizeof(text), "--%s%s%s%s", row->name,
-                               row->by_default ? "[="
-                               : row->value    ? "="
-                                               : "",
-                               row->value ? row->value : "", row->by_default ? "]" : "");
-                (void)printf("  %c%c%c %-32s %s\n", row->letter ? '-' : ' ',
-                             row->letter ? row->letter : ' ', row->letter ? ',' : ' ', text,
-                             row->help);
+                snprintf(text, sizeof(text), "--%s%s%s%s", row->name,
+                         row->by_default ? "[="
+                         : row->value    ? "="
+                                         : "",
+                         row->value ? row->value : "", row->by_default ? "]" : "");
+                printf("  %c%c%c %-32s %s\n", row->letter ? '-' : ' ',
+                       row->letter ? row->letter : ' ', row->letter ? ',' : ' ', text, row->help);
         }
 }
 
 static int show_help(struct nb_options *options) {
-        (void)printf("node-bootstrap %s%s[OPTION...]%s%s\n\n%s\n\n",
-                     options->command ? options->command : "", options->command ? " " : "",
-                     options->words ? " " : "", options->words ? options->words : "",
-                     options->summary);
+        printf("node-bootstrap %s%s[OPTION...]%s%s\n\n%s\n\n",
+               options->command ? options->command : "", options->command ? " " : "",
+               options->words ? " " : "", options->words ? options->words : "", options->summary);
         print_rows(options->rows);
         print_rows(common);
-        (void)printf("\nSee the node-bootstrap(8) man page for details.\n");
+        printf("\nSee the node-bootstrap(8) man page for details.\n");
         options->status = 0;
         return NB_OPTIONS_STOP;
 }
@@ -87,7 +85,7 @@ static int take_common(struct nb_options *options, const struct nb_option *row) 
         if (row == &common[COMMON_HELP])
                 return show_help(options);
         if (row == &common[COMMON_VERSION]) {
-                (void)printf("node-bootstrap " NB_VERSION "\n");
+                printf("node-bootstrap " NB_VERSION "\n");
                 options->status = 0;
                 return NB_OPTIONS_STOP;
         }

@@ -47,7 +47,7 @@ static int read_present(struct nb_sources *sources, const struct nb_settings *se
         r = nb_sources_read(sources, settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
         if (r < 0)
                 return unreadable(settings->kubeconfig, r, f);
-        (void)snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         r = nb_kubeconfig_parse_own(&(struct nb_kubeconfig_input){ .origin = settings->kubeconfig,
                                                                    .text = text.data,
                                                                    .len = text.len },

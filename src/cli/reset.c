@@ -51,8 +51,8 @@ static int stop_units(const struct reset *reset, struct nb_failure *f) {
         r = nb_systemctl(words, f);
         if (r < 0)
                 return r;
-        (void)printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
-                     words[3] ? " and " NB_KUBELET_UNIT : "");
+        printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
+               words[3] ? " and " NB_KUBELET_UNIT : "");
         return 0;
 }
 
@@ -69,7 +69,7 @@ static int run_installer(const struct reset *reset, int *ret_status, struct nb_f
         /* The environment of the installer, which systemd sets otherwise. */
         if (access(STATE_DIRECTORY, F_OK) == 0 && setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0)
                 return nb_failure_set_memory(f);
-        (void)fflush(stdout);
+        fflush(stdout);
         r = nb_process_pass(argv, ret_status);
         return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot run '" NB_INSTALLER "': %m") : 0;
 }
@@ -105,9 +105,9 @@ static int reset_machine(const struct reset *reset, int *ret_status, struct nb_f
                 return r;
         if (reset->is_setup_removed)
                 return remove_setup(reset, f);
-        (void)printf("left     settings and credentials: if " NB_SETUP_UNIT
-                     " is enabled, it joins again at the next boot; `node-bootstrap reset --setup` "
-                     "removes what setup wrote\n");
+        printf("left     settings and credentials: if " NB_SETUP_UNIT
+               " is enabled, it joins again at the next boot; `node-bootstrap reset --setup` "
+               "removes what setup wrote\n");
         return 0;
 }
 
@@ -134,7 +134,7 @@ int nb_command_reset(int argc, char **argv) {
         reset.config_directory = options.config_directory;
         if (reset_machine(&reset, &status, &f) >= 0)
                 return status;
-        (void)fflush(stdout);
+        fflush(stdout);
         nb_log_failure(LOG_ERR, &f);
         return nb_failure_info(f.code)->exit_status;
 }

@@ -75,7 +75,7 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
                 if (setup->is_rehearsal && !nb_setup_is_enabled())
-                        (void)printf("would enable   " NB_SETUP_UNIT "\n");
+                        printf("would enable   " NB_SETUP_UNIT "\n");
                 return 0;
         }
         r = nb_setup_plan(setup, &plan, f);
@@ -83,17 +83,17 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
                 return r;
         *ret_is_changed = !nb_setup_plan_is_empty(&plan);
         if (!*ret_is_changed)
-                (void)printf("this machine is already set up like this; nothing to write\n");
+                printf("this machine is already set up like this; nothing to write\n");
         r = verify_plan(setup, &plan, joined, f);
         if (r < 0)
                 return r;
         if (setup->is_rehearsal && plan.document.len > 0)
-                (void)fputs(plan.document.data, stdout);
+                fputs(plan.document.data, stdout);
         r = nb_setup_write(setup, &plan, f);
         if (r < 0 || !setup->is_rehearsal)
                 return r;
         nb_setup_rehearse_service(setup);
-        (void)printf("nothing was changed: --dry-run\n");
+        printf("nothing was changed: --dry-run\n");
         return 0;
 }
 
@@ -109,7 +109,7 @@ static int run(struct nb_setup *setup, struct nb_options *options) {
                 r = check_machine(setup, &f);
         if (r >= 0)
                 r = prepare(setup, &is_changed, &f);
-        (void)fflush(stdout);
+        fflush(stdout);
         if (r < 0 && f.code == NB_USAGE) {
                 (void)nb_options_fail(options, "%s", f.detail);
                 return options->status;
@@ -119,9 +119,9 @@ static int run(struct nb_setup *setup, struct nb_options *options) {
                 return nb_failure_info(f.code)->exit_status;
         }
         if (setup->root && !setup->is_rehearsal)
-                (void)printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
-                             "` makes kubelet wait for it\n",
-                             setup->root);
+                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                       "` makes kubelet wait for it\n",
+                       setup->root);
         return setup->root || setup->is_rehearsal ? 0 : nb_setup_run_service(setup, is_changed);
 }
 

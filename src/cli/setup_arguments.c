@@ -163,7 +163,7 @@ static int store_value(struct nb_settings *settings, enum nb_setting setting, co
         if (row->max > 0 && is_last_repeated(settings, setting))
                 *(setting == NB_SETTING_ENDPOINTS ? &settings->n_endpoints
                                                   : &settings->n_pins) -= 1;
-        (void)strcpy(settings->origin[setting], NB_SETUP_ORIGIN);
+        strcpy(settings->origin[setting], NB_SETUP_ORIGIN);
         return 0;
 }
 
@@ -185,7 +185,7 @@ static int take_setting(struct line *line, enum nb_setting setting, const char *
                 size_t len = strcspn(text, ",");
                 int r;
 
-                (void)snprintf(entry, sizeof(entry), "%.*s", (int)len, text);
+                snprintf(entry, sizeof(entry), "%.*s", (int)len, text);
                 r = store_value(settings, setting, option, entry, f);
                 text += len;
                 if (r < 0 || !*text)
@@ -201,8 +201,7 @@ static int take_option(struct line *line, const struct nb_option *row, struct nb
                 *row->ret_switch = !strcmp(value, "true");
                 return 0;
         }
-        (void)snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'",
-                       row->name);
+        snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'", row->name);
         switch ((enum kind)row->kind) {
         case KIND_INPUT:
                 return take_input(line, row, f);
@@ -325,8 +324,7 @@ static int read_stdin(struct line *line, struct nb_failure *f) {
 
         line->inputs.is_stdin_read = true;
         if (isatty(STDIN_FILENO))
-                (void)fprintf(stderr,
-                              "Paste the `kubeadm join` line, then press Enter and Ctrl-D:\n");
+                fprintf(stderr, "Paste the `kubeadm join` line, then press Enter and Ctrl-D:\n");
         r = nb_setup_read_secret("-", PASTED_MAX, &line->setup->pasted, f);
         return r < 0 ? r : take_pasted(line, true, f);
 }

@@ -98,7 +98,7 @@ static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         struct nb_sources here = { .runtime_fd = -1 };
 
         if (!hidden[0] && is_hidden(path))
-                (void)snprintf(hidden, NB_SETTINGS_PATH_MAX, "%s", path);
+                snprintf(hidden, NB_SETTINGS_PATH_MAX, "%s", path);
         return nb_sources_read(&here, path, NB_SETUP_SECRET_MAX, ret, NULL);
 }
 
@@ -143,7 +143,7 @@ static int read_discovery_file(const char *path, struct nb_setup *setup, struct 
                         return nb_failure_set(f, NB_USAGE, EINVAL,
                                               "'--discovery-file': expected a file or "
                                               "https://HOST[:PORT]/PATH");
-                (void)strcpy(settings->origin[NB_SETTING_DISCOVERY_FILE], NB_SETUP_ORIGIN);
+                strcpy(settings->origin[NB_SETTING_DISCOVERY_FILE], NB_SETUP_ORIGIN);
                 return 0;
         }
         r = read_input(path, NB_SETUP_SECRET_MAX, &is_exposed, text, f);

@@ -143,11 +143,11 @@ enum nb_setup_joined nb_setup_find_joined(const struct nb_setup *setup) {
             (setup->is_forced || !is_unchanged(setup, &now, certificate.subject)))
                 return NB_SETUP_NOT_JOINED;
         if (joined == NB_SETUP_JOINED)
-                (void)printf("already joined (%s); unchanged, the token was not written\n",
-                             certificate.subject);
+                printf("already joined (%s); unchanged, the token was not written\n",
+                       certificate.subject);
         if (joined == NB_SETUP_JOINED_ANOTHER)
-                (void)printf("this machine has joined another cluster (%s): the hash does not "
-                             "match its CA in %s\n",
-                             certificate.subject, now.ca_file);
+                printf("this machine has joined another cluster (%s): the hash does not "
+                       "match its CA in %s\n",
+                       certificate.subject, now.ca_file);
         return joined;
 }

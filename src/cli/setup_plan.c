@@ -65,8 +65,8 @@ static int print_change(const struct comparison *comparison, enum nb_setting key
 
         if (r <= 0 || (!was_set && !comparison->is_second))
                 return r;
-        (void)printf("%s: %s -> %s\n", nb_setting_key(key), was_set ? before.data : "(not set)",
-                     is_set ? after.data : "(not set)");
+        printf("%s: %s -> %s\n", nb_setting_key(key), was_set ? before.data : "(not set)",
+               is_set ? after.data : "(not set)");
         (*n_changes)++;
         return 0;
 }
@@ -92,7 +92,7 @@ static bool read_document(const struct nb_setup *setup, struct nb_buffer *ret) {
         char folder[PATH_SIZE];
         _cleanup_(nb_closep) int fd = -1;
 
-        (void)snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
+        snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
         return nb_folder_open_below(setup->root, folder, &fd) >= 0 &&
                nb_file_read(fd, NB_SETUP_DOCUMENT, ret, NULL) >= 0;
 }
@@ -102,10 +102,10 @@ static int load_settings(const struct nb_setup *setup, struct nb_setup_plan *pla
         struct nb_failure why = { 0 };
         int r;
 
-        (void)snprintf(comparison->directory, sizeof(comparison->directory), "%s%s",
-                       setup->root ? setup->root : "", setup->config_directory);
-        (void)snprintf(comparison->path, sizeof(comparison->path),
-                       "%s/config.yaml.d/" NB_SETUP_DOCUMENT, comparison->directory);
+        snprintf(comparison->directory, sizeof(comparison->directory), "%s%s",
+                 setup->root ? setup->root : "", setup->config_directory);
+        snprintf(comparison->path, sizeof(comparison->path), "%s/config.yaml.d/" NB_SETUP_DOCUMENT,
+                 comparison->directory);
         nb_sources_init(&comparison->sources, comparison->directory);
         comparison->sources.is_keeping = true;
         r = nb_documents_merge(&comparison->sources, NULL, NULL, &comparison->old, &why);
@@ -169,13 +169,13 @@ static void describe_secret(const struct nb_secret *value, enum nb_setup_secret 
         _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
 
         if (!value->data)
-                (void)strcpy(ret, "none");
+                strcpy(ret, "none");
         else if (secret != NB_SETUP_TOKEN && secret != NB_SETUP_TLS_BOOTSTRAP_TOKEN)
-                (void)strcpy(ret, "another document");
+                strcpy(ret, "another document");
         else if (nb_token_parse(value->data, nb_token_trim(value->data, value->len), &token) >= 0)
-                (void)snprintf(ret, 64, "token %s", token.id);
+                snprintf(ret, 64, "token %s", token.id);
         else
-                (void)strcpy(ret, "a token of another form");
+                strcpy(ret, "a token of another form");
 }
 
 static bool is_same(const struct nb_secret *stored, const struct nb_secret *new) {
@@ -205,10 +205,9 @@ static int plan_secret(const struct nb_setup *setup, struct nb_setup_plan *plan,
         if (r >= 0)
                 describe_secret(&stored, secret, before);
         describe_secret(new, secret, after);
-        (void)printf("credential %s: %s -> %s%s\n", nb_setup_secret_name(secret), before, after,
-                     !strcmp(before, after) && !strncmp(before, "token ", 6)
-                             ? ", with another secret"
-                             : "");
+        printf("credential %s: %s -> %s%s\n", nb_setup_secret_name(secret), before, after,
+               !strcmp(before, after) && !strncmp(before, "token ", 6) ? ", with another secret"
+                                                                       : "");
         plan->secret_steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
         plan->n_changes++;
         return 0;
@@ -225,7 +224,7 @@ static int plan_secrets(const struct nb_setup *setup, struct nb_setup_plan *plan
                 char path[PATH_SIZE];
                 int r;
 
-                (void)snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
+                snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
                 if (!setup->root && setup->secrets[i].data && access(path, F_OK) == 0)
                         return nb_failure_set(
                                 f, NB_USAGE, 0,

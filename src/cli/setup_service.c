@@ -37,14 +37,14 @@ __attribute__((format(printf, 2, 3))) static void print(const struct nb_unit_ent
 
         nb_terminal_line_hide();
         va_start(arguments, format);
-        (void)vprintf(format, arguments);
+        vprintf(format, arguments);
         va_end(arguments);
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(failure);
-                (void)printf("    ");
+                printf("    ");
                 nb_log_print_remedy(stdout, code);
         }
-        (void)fflush(stdout);
+        fflush(stdout);
         nb_terminal_line_show();
 }
 
@@ -77,7 +77,7 @@ static void print_status(struct watch *watch) {
         else if (status[0] && strcmp(watch->status, status) != 0 &&
                  strcmp(watch->state.active, "failed") != 0)
                 print(NULL, "* %s\n", status);
-        (void)strcpy(watch->status, status);
+        strcpy(watch->status, status);
 }
 
 /* -ECANCELED on Ctrl-C; -ETIME. */
@@ -134,12 +134,12 @@ static void hint_at_kubelet(const struct watch *watch) {
 
         if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
             !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
-                (void)printf("kubelet.service was running before the join: run `systemctl restart "
-                             "kubelet.service` to let it use the new certificate\n");
+                printf("kubelet.service was running before the join: run `systemctl restart "
+                       "kubelet.service` to let it use the new certificate\n");
 }
 
 static int print_error(const struct nb_failure *f) {
-        (void)fflush(stdout);
+        fflush(stdout);
         nb_log_failure(LOG_ERR, f);
         return nb_failure_info(f->code)->exit_status;
 }
@@ -153,15 +153,15 @@ static int watch_to_end(struct watch *watch) {
                 print(&watch->failure, "  %s\n", watch->failure.message);
         r = watch_job(watch, &f);
         nb_terminal_line_end();
-        (void)fflush(stdout);
+        fflush(stdout);
         if (r == -ETIME)
                 return print_failure(watch, "; stopped watching (--timeout), but " NB_SETUP_UNIT
                                             " keeps running");
         if (r < 0 && f.code != NB_NONE)
                 return print_error(&f);
         if (r < 0) {
-                (void)printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
-                             "` shows it, `systemctl stop` ends it\n");
+                printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
+                       "` shows it, `systemctl stop` ends it\n");
                 return NB_EXIT_STOPPED;
         }
         if (strcmp(watch->state.active, "active") != 0) {
@@ -187,7 +187,7 @@ static int enable(struct nb_failure *f) {
         int r = nb_systemctl(words, f);
 
         if (r >= 0 && !was_enabled)
-                (void)printf("enabled  " NB_SETUP_UNIT "\n");
+                printf("enabled  " NB_SETUP_UNIT "\n");
         return r;
 }
 
@@ -232,15 +232,15 @@ static int begin(const struct nb_setup *setup, bool is_changed, struct watch *wa
 
 void nb_setup_rehearse_service(const struct nb_setup *setup) {
         if (setup->root) {
-                (void)printf("would enable and start nothing in an image\n");
+                printf("would enable and start nothing in an image\n");
                 return;
         }
-        (void)printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
+        printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
         if (setup->is_start_wanted)
-                (void)printf("would start    " NB_SETUP_UNIT
-                             ", and show its progress until this machine has joined\n");
+                printf("would start    " NB_SETUP_UNIT
+                       ", and show its progress until this machine has joined\n");
         else
-                (void)printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
 /* The join does not need kubelet, but the node does. */
@@ -258,7 +258,7 @@ static void print_kubelet(const struct nb_setup *setup) {
                 return;
         for (unsigned i = 0; i < found.n; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
-                        (void)printf("kubelet cannot start: %s\n", found.findings[i].text);
+                        printf("kubelet cannot start: %s\n", found.findings[i].text);
 }
 
 int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
@@ -271,17 +271,16 @@ int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
         if (begin(setup, is_changed, &watch, &f) < 0) {
                 status = print_error(&f);
         } else if (!setup->is_start_wanted) {
-                (void)printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+                printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         } else if (strcmp(watch.state.active, "active") != 0) {
                 status = watch_to_end(&watch);
         } else {
-                (void)printf("this machine has joined already: %s\n",
-                             watch.state.status[0] ? watch.state.status
-                                                   : NB_SETUP_UNIT " is active");
+                printf("this machine has joined already: %s\n",
+                       watch.state.status[0] ? watch.state.status : NB_SETUP_UNIT " is active");
                 if (is_changed)
-                        (void)printf("the changes take effect when " NB_SETUP_UNIT
-                                     " starts next: at the next boot, or with `systemctl "
-                                     "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
+                        printf("the changes take effect when " NB_SETUP_UNIT
+                               " starts next: at the next boot, or with `systemctl "
+                               "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
         }
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(setup);

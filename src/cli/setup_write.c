@@ -65,12 +65,12 @@ static int run_creds(const char *verb, enum nb_setup_secret secret, const struct
         struct nb_process_result result = { 0 };
         int r;
 
-        (void)snprintf(name, sizeof(name), "--name=%s", names[secret]);
+        snprintf(name, sizeof(name), "--name=%s", names[secret]);
         r = nb_secret_init(ret, max);
         if (r < 0)
                 return r;
         r = nb_process_run(argv, input->data, input->len, ret, &result);
-        (void)strcpy(error, result.error);
+        strcpy(error, result.error);
         return r < 0 ? r : result.status != 0 || ret->len == 0 ? -EKEYREJECTED : 0;
 }
 
@@ -126,8 +126,8 @@ static int write_file(const struct nb_setup *setup, const struct place *place, c
         int r;
 
         if (setup->is_rehearsal) {
-                (void)printf("would write    %s%s/%s (mode %04o, owner %u)\n", root, place->folder,
-                             place->name, place->mode, setup->root ? (unsigned)geteuid() : 0);
+                printf("would write    %s%s/%s (mode %04o, owner %u)\n", root, place->folder,
+                       place->name, place->mode, setup->root ? (unsigned)geteuid() : 0);
                 return 0;
         }
         r = nb_folder_make(setup->root, place->folder, place->folder_mode, &fd);
@@ -136,7 +136,7 @@ static int write_file(const struct nb_setup *setup, const struct place *place, c
         r = nb_file_write(fd, place->name, place->mode, data, len);
         if (r < 0)
                 return unwritable(setup, place->folder, place->name, r, f);
-        (void)printf("wrote    %s%s/%s\n", root, place->folder, place->name);
+        printf("wrote    %s%s/%s\n", root, place->folder, place->name);
         return 0;
 }
 
@@ -154,8 +154,8 @@ static int remove_file(const struct nb_setup *setup, const char *folder, const c
         r = setup->is_rehearsal ? 0 : nb_file_remove(fd, name);
         if (r < 0)
                 return unwritable(setup, folder, name, r, f);
-        (void)printf("%s%s%s/%s\n", setup->is_rehearsal ? "would remove   " : "removed  ",
-                     setup->root ? setup->root : "", folder, name);
+        printf("%s%s%s/%s\n", setup->is_rehearsal ? "would remove   " : "removed  ",
+               setup->root ? setup->root : "", folder, name);
         return 0;
 }
 
@@ -283,7 +283,7 @@ static int prepare_store(const struct nb_setup *setup, const struct nb_setup_pla
 }
 
 static void format_document_folder(const struct nb_setup *setup, char ret[static PATH_SIZE]) {
-        (void)snprintf(ret, PATH_SIZE, "%s/config.yaml.d", setup->config_directory);
+        snprintf(ret, PATH_SIZE, "%s/config.yaml.d", setup->config_directory);
 }
 
 /*

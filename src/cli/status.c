@@ -55,7 +55,7 @@ struct report {
 };
 
 static void warn(const struct nb_failure *why) {
-        (void)fflush(stdout);
+        fflush(stdout);
         nb_log_failure(LOG_WARNING, why);
 }
 
@@ -124,7 +124,7 @@ static void format_rotation(const struct nb_installed_certificate *certificate, 
 /* --- Text --- */
 
 static void print_row(const char *name, const char *value) {
-        (void)printf("%12s: %s\n", name, value);
+        printf("%12s: %s\n", name, value);
 }
 
 static void print_record(const struct nb_record *record) {
@@ -156,10 +156,10 @@ static void print_certificate(const struct nb_installed_certificate *certificate
         print_row("Valid from", from);
         print_row("Valid until", until);
         if (validity == EXPIRED) {
-                (void)printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
-                             "node-bootstrap.service` joins again; this requires a valid token: "
-                             "run `kubeadm token create` on a control plane node\n",
-                             "EXPIRED", until);
+                printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
+                       "node-bootstrap.service` joins again; this requires a valid token: "
+                       "run `kubeadm token create` on a control plane node\n",
+                       "EXPIRED", until);
                 return;
         }
         if (validity == NOT_YET_VALID)
@@ -167,7 +167,7 @@ static void print_certificate(const struct nb_installed_certificate *certificate
                           "not yet; this machine's clock is probably wrong: see `timedatectl`");
         format_rotation(certificate, ROTATION_FROM, from);
         format_rotation(certificate, ROTATION_UNTIL, until);
-        (void)printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
+        printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
 }
 
 /* Columns of the terminal, or $COLUMNS. */
@@ -194,7 +194,7 @@ static void format_join(const struct nb_timeline *timeline, char *ret, size_t si
 
         nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);
         nb_span_format(timeline->end_usec - timeline->begin_usec, span);
-        (void)snprintf(ret, size, "%s: %s, %s", begin, span, words[timeline->outcome]);
+        snprintf(ret, size, "%s: %s, %s", begin, span, words[timeline->outcome]);
 }
 
 static void print_timeline(const struct report *report) {
@@ -204,37 +204,37 @@ static void print_timeline(const struct report *report) {
 
         if (report->timeline_r < 0) {
                 errno = -report->timeline_r;
-                (void)printf("\nCannot read the journal: %m\n");
+                printf("\nCannot read the journal: %m\n");
                 return;
         }
         if (report->timeline_r == 0) {
-                (void)printf("\nThe journal has no entry of a join%s.\n",
-                             geteuid() == 0 ? "" : " that this user can read: run as root");
+                printf("\nThe journal has no entry of a join%s.\n",
+                       geteuid() == 0 ? "" : " that this user can read: run as root");
                 return;
         }
         format_join(timeline, title, sizeof(title));
-        (void)printf("\nThe last join, %s\n", title);
+        printf("\nThe last join, %s\n", title);
         (void)setlocale(LC_CTYPE, "");
         nb_timeline_print_text(timeline, find_width(), !strcmp(nl_langinfo(CODESET), "UTF-8"),
                                stdout);
         if (timeline->message[0])
-                (void)printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
-                             timeline->message);
+                printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
+                       timeline->message);
         if (code == NB_NONE || timeline->outcome == NB_TIMELINE_DONE)
                 return;
         if (strcmp(report->last_failure.error, timeline->code) == 0)
                 nb_unit_entry_adopt_fields(&report->last_failure);
-        (void)printf("  ");
+        printf("  ");
         nb_log_print_remedy(stdout, code);
-        (void)printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
+        printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
 }
 
 static void print_text(const struct report *report) {
         if (!report->is_joined)
-                (void)printf("This machine was not joined by node-bootstrap: %s/" NB_RECORD_FILE
-                             " does not exist.\n"
-                             "To see whether a join would succeed, run `node-bootstrap check`.\n",
-                             report->folder);
+                printf("This machine was not joined by node-bootstrap: %s/" NB_RECORD_FILE
+                       " does not exist.\n"
+                       "To see whether a join would succeed, run `node-bootstrap check`.\n",
+                       report->folder);
         if (report->has_record)
                 print_record(&report->record);
         if (report->is_joined)
@@ -256,14 +256,14 @@ static void print_check(const struct report *report) {
         char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE];
 
         if (!report->is_joined) {
-                (void)printf("NOT JOINED by node-bootstrap: %s/" NB_RECORD_FILE " does not exist\n",
-                             report->folder);
+                printf("NOT JOINED by node-bootstrap: %s/" NB_RECORD_FILE " does not exist\n",
+                       report->folder);
                 return;
         }
         nb_time_format(when, text);
         nb_duration_format((uint64_t)(when < now ? now - when : when - now) * 1000, distance);
-        (void)printf("%s %s (%s%s%s), %s\n", words[report->validity], text, when < now ? "" : "in ",
-                     distance, when < now ? " ago" : "", report->certificate.subject);
+        printf("%s %s (%s%s%s), %s\n", words[report->validity], text, when < now ? "" : "in ",
+               distance, when < now ? " ago" : "", report->certificate.subject);
 }
 
 /* --- JSON and SVG --- */
@@ -337,7 +337,7 @@ static int print_json(const struct report *report, struct nb_failure *f) {
                 nb_json_put_string(&writer, "lastJoin", NULL);
         if (nb_json_finish(&writer) < 0)
                 return nb_failure_set_memory(f);
-        (void)puts(text.data);
+        puts(text.data);
         return 0;
 }
 

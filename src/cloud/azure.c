@@ -37,6 +37,6 @@ int nb_cloud_read_azure_id(struct nb_cloud_call *call, struct nb_failure *f) {
         for (p = p ? p + strlen(GROUP) : strchr(resource, '\0'); *p && *p != '/'; p++)
                 if (*p >= 'A' && *p <= 'Z')
                         *p = (char)(*p - 'A' + 'a');
-        (void)snprintf(id, sizeof(id), "azure://%s", resource);
+        snprintf(id, sizeof(id), "azure://%s", resource);
         return nb_cloud_take_provider_id(call, id, f);
 }

@@ -68,10 +68,10 @@ static int perform_at(struct nb_cloud_call *call, const char *address, struct ex
         };
         int r;
 
-        (void)snprintf(url, sizeof(url), "%s://%s%s", row->is_https ? "https" : "http", address,
-                       exchange->path);
-        (void)snprintf(exchange->what, sizeof(exchange->what), "%s: %s %s", call->title,
-                       exchange->is_put ? "PUT" : "GET", url);
+        snprintf(url, sizeof(url), "%s://%s%s", row->is_https ? "https" : "http", address,
+                 exchange->path);
+        snprintf(exchange->what, sizeof(exchange->what), "%s: %s %s", call->title,
+                 exchange->is_put ? "PUT" : "GET", url);
         r = nb_http_perform(call->http, &request, call->request->until_ms, &exchange->answer, f);
         call->is_unverified = r >= 0 ? !row->is_https : f->is_unverified;
         return r;
@@ -260,14 +260,14 @@ int nb_cloud_get_value(struct nb_cloud_call *call, const char *value,
         r = nb_cloud_load_document(call, f);
         if (r < 0 || !call->document.data)
                 return r;
-        (void)snprintf(what, sizeof(what), "%s: %s", call->title, call->row->document);
+        snprintf(what, sizeof(what), "%s: %s", call->title, call->row->document);
         r = nb_json_parse(call->document.data, call->document.len, what, NB_METADATA_MALFORMED,
                           &json, f);
         if (r < 0)
                 return r;
         /* Some clouds write identifiers as numbers. */
         if (nb_json_integer(&json, value, &number, &ignored) > 0) {
-                (void)snprintf(ret, NB_CLOUD_VALUE_MAX + 1, "%lld", (long long)number);
+                snprintf(ret, NB_CLOUD_VALUE_MAX + 1, "%lld", (long long)number);
                 return 1;
         }
         r = nb_json_string(&json, value, &text, &len, f);

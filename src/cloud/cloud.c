@@ -56,8 +56,8 @@ int nb_cloud_take_token(struct nb_cloud_call *call, const struct nb_secret *toke
         if (nb_secret_init(&metadata->token, len) < 0)
                 return nb_failure_set_memory(f);
         (void)nb_secret_append(&metadata->token, text, len);
-        (void)snprintf(metadata->token_source, sizeof(metadata->token_source), "%s of %s",
-                       call->row->token_place, call->title);
+        snprintf(metadata->token_source, sizeof(metadata->token_source), "%s of %s",
+                 call->row->token_place, call->title);
         return 1;
 }
 
@@ -65,8 +65,8 @@ int nb_cloud_take_user_data(struct nb_cloud_call *call, const struct nb_secret *
                             struct nb_failure *f) {
         struct nb_metadata *metadata = call->metadata;
 
-        (void)snprintf(metadata->user_data_source, sizeof(metadata->user_data_source),
-                       "the user data of %s", call->title);
+        snprintf(metadata->user_data_source, sizeof(metadata->user_data_source),
+                 "the user data of %s", call->title);
         return nb_user_data_parse(metadata->user_data_source, data->data, data->len,
                                   &metadata->user_data, f);
 }
@@ -220,7 +220,7 @@ int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *re
 
         assert(request->provider > NB_PROVIDER_AUTO && request->provider < _NB_PROVIDER_N);
         metadata.provider = request->provider;
-        (void)snprintf(metadata.user_data.what, sizeof(metadata.user_data.what), "empty");
+        snprintf(metadata.user_data.what, sizeof(metadata.user_data.what), "empty");
         r = nb_cloud_call_init(&call, request, &metadata, f);
         if (r < 0)
                 return r;

@@ -32,7 +32,7 @@ int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f) {
                 for (size_t n = 0; n < leases.gl_pathc; n++) {
                         if (read_lease(call->request->sources, leases.gl_pathv[n], address) < 0)
                                 continue;
-                        (void)snprintf(call->found, sizeof(call->found), "%s", address);
+                        snprintf(call->found, sizeof(call->found), "%s", address);
                         call->address = call->found;
                         return 0;
                 }

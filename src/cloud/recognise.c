@@ -70,8 +70,7 @@ struct evidence {
 static bool has_volume(const struct nb_cloud_row *row, const struct evidence *evidence) {
         if (!row->volume || strcmp(row->volume, evidence->machine->platform.volume) != 0)
                 return false;
-        (void)snprintf(evidence->why, evidence->why_size, "a volume has the label '%s'",
-                       row->volume);
+        snprintf(evidence->why, evidence->why_size, "a volume has the label '%s'", row->volume);
         return true;
 }
 
@@ -85,8 +84,8 @@ static bool has_platform_id(const struct nb_cloud_row *row, const struct evidenc
         const char *id = evidence->machine->platform.platform_id;
 
         if (id[0])
-                (void)snprintf(evidence->why, evidence->why_size,
-                               "ignition.platform.id=%s on the kernel command line", id);
+                snprintf(evidence->why, evidence->why_size,
+                         "ignition.platform.id=%s on the kernel command line", id);
         return is_listed(row->platform_ids, id);
 }
 
@@ -96,7 +95,7 @@ static bool has_data_source(const struct nb_cloud_row *row, const struct evidenc
 
         if (!is_listed(row->data_sources, name))
                 return false;
-        (void)snprintf(evidence->why, evidence->why_size, "ds=%s on the kernel command line", name);
+        snprintf(evidence->why, evidence->why_size, "ds=%s on the kernel command line", name);
         return true;
 }
 
@@ -109,8 +108,7 @@ static bool has_dmi(const struct nb_cloud_row *row, const struct evidence *evide
                 if (fnmatch(row->dmi[i].pattern, text, 0) != 0)
                         continue;
                 nb_text_copy_line(text, strlen(text), shown, sizeof(shown));
-                (void)snprintf(evidence->why, evidence->why_size, "%s is '%s'", row->dmi[i].field,
-                               shown);
+                snprintf(evidence->why, evidence->why_size, "%s is '%s'", row->dmi[i].field, shown);
                 return true;
         }
         return false;
@@ -119,7 +117,7 @@ static bool has_dmi(const struct nb_cloud_row *row, const struct evidence *evide
 static bool has_guestinfo(const struct nb_cloud_row *row, const struct evidence *evidence) {
         if (!row->has_guestinfo || !evidence->machine->platform.has_guestinfo)
                 return false;
-        (void)snprintf(evidence->why, evidence->why_size, "VMware's tools return guestinfo");
+        snprintf(evidence->why, evidence->why_size, "VMware's tools return guestinfo");
         return true;
 }
 
@@ -129,9 +127,9 @@ static void describe_unknown(const struct nb_dmi *dmi, char *ret, size_t size) {
         nb_text_copy_line(dmi->sys_vendor, strlen(dmi->sys_vendor), vendor, sizeof(vendor));
         nb_text_copy_line(dmi->product_name, strlen(dmi->product_name), product, sizeof(product));
         if (!vendor[0] && !product[0])
-                (void)snprintf(ret, size, "/sys/class/dmi/id names neither vendor nor product");
+                snprintf(ret, size, "/sys/class/dmi/id names neither vendor nor product");
         else
-                (void)snprintf(ret, size, "sys_vendor is '%s', product_name '%s'", vendor, product);
+                snprintf(ret, size, "sys_vendor is '%s', product_name '%s'", vendor, product);
 }
 
 void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_recognition) {

@@ -306,7 +306,7 @@ static int parse_entity(struct parsing *parsing, const char *data, const char *e
         part.number = ++parsing->n_parts;
         part.encoding = header.encoding;
         part.len = (size_t)(end - part.body);
-        (void)strcpy(part.type, header.type);
+        strcpy(part.type, header.type);
         return parsing->each(parsing->userdata, &part);
 }
 

@@ -176,13 +176,13 @@ int nb_endpoint_parse(const char *text, size_t len, struct nb_url *ret_url) {
 }
 
 void nb_url_format(const struct nb_url *url, char ret[static NB_URL_MAX]) {
-        (void)snprintf(ret, NB_URL_MAX, url->is_ipv6 ? "https://[%s]:%u%s" : "https://%s:%u%s",
-                       url->host, (unsigned)url->port, url->path);
+        snprintf(ret, NB_URL_MAX, url->is_ipv6 ? "https://[%s]:%u%s" : "https://%s:%u%s", url->host,
+                 (unsigned)url->port, url->path);
 }
 
 void nb_endpoint_format(const struct nb_url *url, char ret[static NB_URL_MAX]) {
-        (void)snprintf(ret, NB_URL_MAX, url->is_ipv6 ? "[%s]:%u" : "%s:%u", url->host,
-                       (unsigned)url->port);
+        snprintf(ret, NB_URL_MAX, url->is_ipv6 ? "[%s]:%u" : "%s:%u", url->host,
+                 (unsigned)url->port);
 }
 
 bool nb_url_is_equal(const struct nb_url *a, const struct nb_url *b) {

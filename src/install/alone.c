@@ -130,7 +130,7 @@ static int find_group(struct nb_buffer *text, int *ret_fd) {
         r = nb_cgroup_path_parse(text->data, is_unified, path, sizeof(path));
         if (r < 0)
                 return r;
-        (void)snprintf(folder, sizeof(folder), "%s%s", mount, path);
+        snprintf(folder, sizeof(folder), "%s%s", mount, path);
         return nb_folder_open(folder, ret_fd);
 }
 

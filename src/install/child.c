@@ -128,8 +128,8 @@ static int watch(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
 static void end_like(int signal) {
         sigset_t set;
 
-        (void)sigemptyset(&set);
-        (void)sigaddset(&set, signal);
+        sigemptyset(&set);
+        sigaddset(&set, signal);
         (void)sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
         (void)kill(getpid(), signal);
         (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -144,7 +144,7 @@ static int run(const struct nb_child *child, const sigset_t *signals, int signal
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return fail(errno, "socketpair", f);
         ours = pair[0];
-        (void)fflush(NULL);
+        fflush(NULL);
         pid = fork();
         if (pid == 0) {
                 nb_closep(&ours);
@@ -179,10 +179,10 @@ int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_sto
         sigset_t watched, before;
         int r;
 
-        (void)sigemptyset(&watched);
-        (void)sigaddset(&watched, SIGINT);
-        (void)sigaddset(&watched, SIGTERM);
-        (void)sigaddset(&watched, SIGCHLD);
+        sigemptyset(&watched);
+        sigaddset(&watched, SIGINT);
+        sigaddset(&watched, SIGTERM);
+        sigaddset(&watched, SIGCHLD);
         /* If SIGCHLD is ignored, the exit status of a child is lost. The child inherits the others.
          */
         if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||

@@ -139,7 +139,7 @@ int nb_flags_find_missing(const struct nb_buffer *file, const char *arguments,
                 if (r < 0)
                         return r;
         }
-        (void)snprintf(override, sizeof(override), OVERRIDE "%s", node_name);
+        snprintf(override, sizeof(override), OVERRIDE "%s", node_name);
         if (!strstr(text, OVERRIDE) || has_word(text, override, strlen(override)) ||
             (ret->data && strstr(ret->data, OVERRIDE)))
                 return 0;

@@ -342,7 +342,7 @@ static int give_client(struct giving *giving, struct nb_failure *f) {
         char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         r = give_target(giving, path, NULL, f);
         if (r >= 0)
                 r = give_target(giving, settings->ca_file, NULL, f);

@@ -41,21 +41,19 @@ struct arguments {
 };
 
 static void print_help(void) {
-        (void)printf(
-                "install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
-                "\n"
-                "Run by node-bootstrap.service as root. Not for use by hand.\n"
-                "\n"
-                "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
-                "file and the server\n"
-                "  --reset                 run by node-bootstrap reset: remove what the last join "
-                "wrote\n"
-                "  --root=DIR              write below DIR, as for an image; contents keep the "
-                "paths without it\n"
-                "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY
-                "\n"
-                "  --program=PATH          run this instead of " NB_PROGRAM "\n"
-                "  --help, --version\n");
+        printf("install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
+               "\n"
+               "Run by node-bootstrap.service as root. Not for use by hand.\n"
+               "\n"
+               "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
+               "file and the server\n"
+               "  --reset                 run by node-bootstrap reset: remove what the last join "
+               "wrote\n"
+               "  --root=DIR              write below DIR, as for an image; contents keep the "
+               "paths without it\n"
+               "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY "\n"
+               "  --program=PATH          run this instead of " NB_PROGRAM "\n"
+               "  --help, --version\n");
 }
 
 /* 1: go on; 0: everything is said. */
@@ -97,7 +95,7 @@ static int parse_arguments(int argc, char *argv[], struct arguments *ret, struct
                         print_help();
                         return 0;
                 case VERSION:
-                        (void)printf("node-bootstrap " NB_VERSION "\n");
+                        printf("node-bootstrap " NB_VERSION "\n");
                         return 0;
                 default:
                         return nb_failure_set(
@@ -232,12 +230,12 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                                       "service (DynamicUser=)");
         child.user = state.owner;
         child.group = state.group;
-        (void)snprintf(directory, sizeof(directory), "--config-directory=%s",
-                       arguments->config_directory);
-        (void)snprintf(previous, sizeof(previous), "--previous=%s",
-                       nb_node_state_name(inspection->state));
-        (void)snprintf(node, sizeof(node), "--node=%s", inspection->node);
-        (void)snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
+        snprintf(directory, sizeof(directory), "--config-directory=%s",
+                 arguments->config_directory);
+        snprintf(previous, sizeof(previous), "--previous=%s",
+                 nb_node_state_name(inspection->state));
+        snprintf(node, sizeof(node), "--node=%s", inspection->node);
+        snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
         r = nb_child_run(&child, ret_status, ret_is_stopped, f);
         forget_copies();
         return r;

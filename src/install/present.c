@@ -137,8 +137,8 @@ static bool is_current_a_file(const struct nb_context *context,
         if (client->certificate.data || !client->certificate_file ||
             resolve_path(context, client->certificate_file, path) < 0)
                 return false;
-        (void)snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
-                       context->settings.certificate_directory);
+        snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
+                 context->settings.certificate_directory);
         if (strcmp(path, current) != 0)
                 return false;
         fd = nb_path_open(context->root_fd, current, O_PATH | O_NOFOLLOW);

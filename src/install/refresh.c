@@ -70,7 +70,7 @@ static int read_file(const struct nb_context *context, const char *path, size_t 
 }
 
 static void name_link(const struct nb_settings *settings, char ret[static PATH_SIZE]) {
-        (void)snprintf(ret, PATH_SIZE, "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        snprintf(ret, PATH_SIZE, "%s/" NB_STORE_CURRENT, settings->certificate_directory);
 }
 
 static int verify_ca(const struct nb_secret *pem, struct nb_failure *f) {
@@ -135,12 +135,11 @@ static int unwritable(const char *path, int r, struct nb_failure *f) {
 }
 
 static void name_paths(const struct nb_settings *settings, char (*ret)[PATH_SIZE]) {
-        (void)snprintf(ret[TARGET_RESTART], PATH_SIZE,
-                       NB_KUBELET_DIRECTORY "/" NB_REFRESH_RESTART_FILE);
-        (void)snprintf(ret[TARGET_RECORD], PATH_SIZE, "%s/" NB_RECORD_FILE,
-                       settings->certificate_directory);
-        (void)snprintf(ret[TARGET_CA], PATH_SIZE, "%s", settings->ca_file);
-        (void)snprintf(ret[TARGET_KUBECONFIG], PATH_SIZE, "%s", settings->kubeconfig);
+        snprintf(ret[TARGET_RESTART], PATH_SIZE, NB_KUBELET_DIRECTORY "/" NB_REFRESH_RESTART_FILE);
+        snprintf(ret[TARGET_RECORD], PATH_SIZE, "%s/" NB_RECORD_FILE,
+                 settings->certificate_directory);
+        snprintf(ret[TARGET_CA], PATH_SIZE, "%s", settings->ca_file);
+        snprintf(ret[TARGET_KUBECONFIG], PATH_SIZE, "%s", settings->kubeconfig);
 }
 
 static int stage(struct plan *plan, enum target target, mode_t mode, const struct nb_buffer *text,

@@ -41,7 +41,7 @@ static int unfinished(const char *path, int r, struct nb_failure *f) {
 }
 
 static void print_left(const char *path, const char *why) {
-        (void)printf("left     %s: %s\n", path, why);
+        printf("left     %s: %s\n", path, why);
 }
 
 static int open_folder(const struct reset *reset, const char *path, int *ret_fd,
@@ -80,7 +80,7 @@ static int remove_file(const struct reset *reset, const char *path, struct nb_fa
                 r = nb_file_remove(fd, name);
         if (r < 0)
                 return unfinished(path, r, f);
-        (void)printf("removed  %s\n", path);
+        printf("removed  %s\n", path);
         return 0;
 }
 
@@ -188,8 +188,8 @@ static int remove_certificate(struct reset *reset, struct nb_failure *f) {
                         return r;
         }
         if (was_renewed && !reset->is_taken_over)
-                (void)printf("         kubelet has renewed its certificate since; that one stays "
-                             "valid until it expires\n");
+                printf("         kubelet has renewed its certificate since; that one stays "
+                       "valid until it expires\n");
         return 0;
 }
 
@@ -308,8 +308,8 @@ static void print_folder(const struct reset *reset, const char *folder) {
         stream = fd < 0 ? NULL : nb_folder_list(fd);
         while (stream && (entry = readdir(stream)))
                 if (explain_left(entry->d_name)) {
-                        (void)snprintf(path, sizeof(path), "%.*s/%s", NB_SETTINGS_PATH_MAX, folder,
-                                       entry->d_name);
+                        snprintf(path, sizeof(path), "%.*s/%s", NB_SETTINGS_PATH_MAX, folder,
+                                 entry->d_name);
                         print_left(path, explain_left(entry->d_name));
                 }
 }
@@ -344,16 +344,16 @@ int nb_reset(const struct nb_context *context, struct nb_failure *f) {
         const char *name;
         int r;
 
-        (void)snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT,
-                       settings->certificate_directory);
-        (void)snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE,
-                       settings->certificate_directory);
+        snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT,
+                 settings->certificate_directory);
+        snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE,
+                 settings->certificate_directory);
         r = nb_record_read(context->root_fd, settings->certificate_directory, &reset.record, f);
         if (r < 0)
                 return r;
         if (r == 0) {
-                (void)printf("node-bootstrap has not joined this machine: there is no %s\n",
-                             reset.record_path);
+                printf("node-bootstrap has not joined this machine: there is no %s\n",
+                       reset.record_path);
                 if (find_file(&reset, settings->kubeconfig, &fd, &name) > 0)
                         print_left(settings->kubeconfig, "not written by node-bootstrap");
                 return clear_state(&reset, f);
@@ -364,9 +364,8 @@ int nb_reset(const struct nb_context *context, struct nb_failure *f) {
                         return r;
         }
         print_rest(&reset);
-        (void)printf(
-                "left     " NB_KUBELET_DIRECTORY "/config.yaml and kubelet's other files\n"
-                "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
-                reset.record.node);
+        printf("left     " NB_KUBELET_DIRECTORY "/config.yaml and kubelet's other files\n"
+               "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
+               reset.record.node);
         return 0;
 }

@@ -84,8 +84,7 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
         for (unsigned i = 0; i < _TARGET_N; i++) {
                 struct file *file = &plan->files[i];
 
-                (void)snprintf(file->path, sizeof(file->path), "%s%s", paths[i].folder,
-                               paths[i].name);
+                snprintf(file->path, sizeof(file->path), "%s%s", paths[i].folder, paths[i].name);
                 file->folder_fd = -1;
                 file->text = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
         }
@@ -275,11 +274,11 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         _Static_assert(sizeof(record.pins) == sizeof(identity->pins), "same size");
         memcpy(record.pins, identity->pins, sizeof(record.pins));
         memcpy(record.ca_hashes, accepted->selection.taken, sizeof(record.ca_hashes));
-        (void)snprintf(record.discovery, sizeof(record.discovery), "%s",
-                       nb_method(context->bootstrap.method)->name);
-        (void)snprintf(record.node, sizeof(record.node), "%s", context->node_name);
-        (void)snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
-        (void)snprintf(record.certificate, sizeof(record.certificate), "%s", certificate);
+        snprintf(record.discovery, sizeof(record.discovery), "%s",
+                 nb_method(context->bootstrap.method)->name);
+        snprintf(record.node, sizeof(record.node), "%s", context->node_name);
+        snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
+        snprintf(record.certificate, sizeof(record.certificate), "%s", certificate);
         nb_url_format(&handoff->server, record.server);
         memcpy(record.endpoint, handoff->endpoint, sizeof(record.endpoint));
         memcpy(record.csr, handoff->csr, sizeof(record.csr));
@@ -309,7 +308,7 @@ static int stage_all(struct plan *plan, struct nb_failure *f) {
         if (r < 0)
                 return unwritable(store, r, f);
         memcpy(plan->pem_name, name, sizeof(name));
-        (void)snprintf(certificate, sizeof(certificate), "%s/%s", store, name);
+        snprintf(certificate, sizeof(certificate), "%s/%s", store, name);
         r = nb_store_link(&link->swap, link->folder_fd, certificate);
         if (r < 0)
                 return unwritable(link->path, r, f);

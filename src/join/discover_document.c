@@ -108,7 +108,7 @@ int nb_join_adopt_document(struct nb_join *join, struct nb_cluster *document,
         if (r < 0)
                 return r;
         nb_join_log_selection(&facts.trust.selection, join->bootstrap->discovery_source);
-        (void)snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
+        snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
         nb_cluster_done(&join->cluster);
         nb_buffer_done(&join->ca);
         join->cluster = TAKE(facts.cluster);

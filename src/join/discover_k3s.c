@@ -154,13 +154,13 @@ static int verify_answer(struct nb_join *join, const struct nb_url *endpoint,
                 f->is_unverified = !join->bootstrap->has_hash;
                 return r;
         }
-        (void)snprintf(what, sizeof(what), "/cacerts of %s", name);
+        snprintf(what, sizeof(what), "/cacerts of %s", name);
         nb_join_log_selection(&trust.selection, what);
         join->cluster = (struct nb_cluster){ .server = *endpoint };
         /* RKE2's supervisor serves no Kubernetes API; its API server is on the same machine. */
         if (endpoint->port == NB_RKE2_SUPERVISOR_PORT)
                 join->cluster.server.port = NB_API_SERVER_PORT;
-        (void)snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
+        snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
         return 0;
 }
 

@@ -135,11 +135,11 @@ static int verify_cluster_info(struct nb_join *join, const struct nb_url *endpoi
                 nb_buffer_done(&trust.ca);
                 return r;
         }
-        (void)snprintf(what, sizeof(what), "cluster-info from %s", name);
+        snprintf(what, sizeof(what), "cluster-info from %s", name);
         nb_join_log_selection(&trust.selection, what);
         join->cluster = TAKE(cluster);
         join->ca = trust.ca;
-        (void)snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
+        snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
         return 0;
 }
 

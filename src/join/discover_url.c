@@ -44,7 +44,7 @@ static int fetch(struct nb_join *join, const char *url, struct nb_http_answer *r
         };
         int r;
 
-        (void)snprintf(what, sizeof(what), "discovery from %s", url);
+        snprintf(what, sizeof(what), "discovery from %s", url);
         r = nb_api_init(&api, &server, join->bootstrap->url_ca, join->bootstrap->url_ca_len, NULL,
                         f);
         if (r < 0)

@@ -76,7 +76,7 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
         r = fetch_config(join, &text, name, f);
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
-        (void)snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
+        snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
         r = nb_kubelet_config_filter(&source, text.data ? text.data : "", text.len, &filtered,
                                      dropped, f);
         if (r < 0)
@@ -104,18 +104,18 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         };
         int r;
 
-        (void)snprintf(handoff.tls_server_name, sizeof(handoff.tls_server_name), "%s",
-                       join->cluster.tls_server_name);
-        (void)snprintf(handoff.proxy_url, sizeof(handoff.proxy_url), "%s", join->cluster.proxy_url);
-        (void)snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
-        (void)snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
-        (void)snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
-                       identity->token_id[0] ? identity->token_id : bootstrap->token.id);
-        (void)snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
+        snprintf(handoff.tls_server_name, sizeof(handoff.tls_server_name), "%s",
+                 join->cluster.tls_server_name);
+        snprintf(handoff.proxy_url, sizeof(handoff.proxy_url), "%s", join->cluster.proxy_url);
+        snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
+        snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
+        snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
+                 identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
         /* The installer does not see metadata. */
         if (join->metadata != NB_PROVIDER_NONE) {
-                (void)snprintf(handoff.metadata, sizeof(handoff.metadata), "%s",
-                               nb_provider_name(join->metadata));
+                snprintf(handoff.metadata, sizeof(handoff.metadata), "%s",
+                         nb_provider_name(join->metadata));
                 if (bootstrap->has_hash)
                         nb_hex_encode(bootstrap->hash, sizeof(bootstrap->hash), handoff.k3s_hash);
         }

@@ -83,7 +83,7 @@ int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure 
 
         if (r >= 0 || !is_of_time(f) || !nb_wall_clock_is_wrong(&clock, why))
                 return r;
-        (void)snprintf(detail, sizeof(detail), "%s", f->detail);
+        snprintf(detail, sizeof(detail), "%s", f->detail);
         nb_failure_clear(f);
         return nb_failure_set(f, NB_CLOCK_WRONG, ETIME,
                               "%s, so the validity of a certificate cannot be verified (%s)", why,

@@ -61,10 +61,10 @@ bool nb_metadata_is_for_us(const struct nb_metadata *metadata) {
 void nb_metadata_describe_nothing(const struct nb_metadata *metadata, char *ret, size_t size) {
         bool has_data = metadata->user_data_source[0];
 
-        (void)snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s",
-                       nb_provider_title(metadata->provider),
-                       has_data ? metadata->user_data_source : "there is no user data",
-                       has_data ? " is " : "", has_data ? metadata->user_data.what : "");
+        snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s",
+                 nb_provider_title(metadata->provider),
+                 has_data ? metadata->user_data_source : "there is no user data",
+                 has_data ? " is " : "", has_data ? metadata->user_data.what : "");
 }
 
 void nb_metadata_report(const struct nb_metadata *metadata) {

@@ -48,29 +48,26 @@ void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
         ret[0] = '\0';
         switch (reason) {
         case NB_PENDING_UNKNOWN:
-                (void)snprintf(
-                        ret, NB_PENDING_TEXT_SIZE,
-                        "the API server does not say whether it will be approved automatically");
+                snprintf(ret, NB_PENDING_TEXT_SIZE,
+                         "the API server does not say whether it will be approved automatically");
                 return;
         case NB_PENDING_UNBOUND:
-                (void)snprintf(
-                        ret, NB_PENDING_TEXT_SIZE,
-                        "it will not be approved automatically: '%.80s'%s%.80s may not create "
-                        "certificatesigningrequests/nodeclient",
-                        user, csr->groups[0] ? " of " : "", csr->groups);
+                snprintf(ret, NB_PENDING_TEXT_SIZE,
+                         "it will not be approved automatically: '%.80s'%s%.80s may not create "
+                         "certificatesigningrequests/nodeclient",
+                         user, csr->groups[0] ? " of " : "", csr->groups);
                 return;
         case NB_PENDING_UNAPPROVED:
-                (void)snprintf(
-                        ret, NB_PENDING_TEXT_SIZE,
-                        "'%.80s' is allowed automatic approval, but no approver has approved "
-                        "it",
-                        user);
+                snprintf(ret, NB_PENDING_TEXT_SIZE,
+                         "'%.80s' is allowed automatic approval, but no approver has approved "
+                         "it",
+                         user);
                 return;
         case NB_PENDING_MACHINE:
-                (void)snprintf(ret, NB_PENDING_TEXT_SIZE,
-                               "OpenShift approves it when there is a Machine whose InternalDNS is "
-                               "'%.80s' and that has no Node yet (`oc get machines -A`)",
-                               node_name);
+                snprintf(ret, NB_PENDING_TEXT_SIZE,
+                         "OpenShift approves it when there is a Machine whose InternalDNS is "
+                         "'%.80s' and that has no Node yet (`oc get machines -A`)",
+                         node_name);
                 return;
         case NB_PENDING_UNASKED:
         case _NB_PENDING_N:

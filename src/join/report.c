@@ -66,7 +66,7 @@ void nb_report_connection(const struct nb_http_connection *connection, const cha
                 return;
         nb_span_format(connection->resolve_usec, span);
         if (connection->resolve_usec > 0)
-                (void)snprintf(resolve, sizeof(resolve), "name resolution %s, ", span);
+                snprintf(resolve, sizeof(resolve), "name resolution %s, ", span);
         nb_span_format(connection->tcp_usec, tcp);
         nb_span_format(connection->tls_usec, tls);
         nb_log_field(NB_FIELD_ENDPOINT, "%s", endpoint);

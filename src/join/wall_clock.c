@@ -13,17 +13,16 @@ bool nb_wall_clock_is_wrong(const struct nb_wall_clock *clock,
 
         if (behind >= CLOCK_SKEW_MAX_SEC || behind <= -CLOCK_SKEW_MAX_SEC) {
                 nb_duration_format((uint64_t)(behind < 0 ? -behind : behind) * 1000, duration);
-                (void)snprintf(ret, NB_WALL_CLOCK_TEXT_SIZE,
-                               "this machine's clock is %s %s the API server's", duration,
-                               behind > 0 ? "behind" : "ahead of");
+                snprintf(ret, NB_WALL_CLOCK_TEXT_SIZE,
+                         "this machine's clock is %s %s the API server's", duration,
+                         behind > 0 ? "behind" : "ahead of");
                 return true;
         }
         if (clock->now >= clock->built)
                 return false;
         nb_time_format(clock->now, now);
         nb_time_format(clock->built, built);
-        (void)snprintf(ret, NB_WALL_CLOCK_TEXT_SIZE,
-                       "this machine's clock is at %s, before this program was built (%s)", now,
-                       built);
+        snprintf(ret, NB_WALL_CLOCK_TEXT_SIZE,
+                 "this machine's clock is at %s, before this program was built (%s)", now, built);
         return true;
 }

@@ -44,7 +44,7 @@ static int copy_signature(const struct nb_json *json, const char *token_id,
         r = nb_json_each_key(json, "data", count_signature, &info->n_signatures, f);
         if (r < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
+        snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
         r = nb_json_string(json, path, &text, &len, f);
         if (r <= 0)
                 return r;

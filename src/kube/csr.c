@@ -102,7 +102,7 @@ static int read_condition(const struct nb_json *json, size_t i, struct nb_csr *c
                 char path[PATH_SIZE];
                 int r;
 
-                (void)snprintf(path, sizeof(path), "status.conditions[%zu].%s", i, fields[k].key);
+                snprintf(path, sizeof(path), "status.conditions[%zu].%s", i, fields[k].key);
                 r = nb_json_line(json, path, fields[k].ret, fields[k].size, f);
                 if (r < 0)
                         return r;
@@ -111,8 +111,8 @@ static int read_condition(const struct nb_json *json, size_t i, struct nb_csr *c
         if ((status[0] != '\0' && strcmp(status, "True") != 0) || state == csr->state)
                 return 0;
         csr->state = state;
-        (void)strcpy(csr->reason, reason);
-        (void)strcpy(csr->message, message);
+        strcpy(csr->reason, reason);
+        strcpy(csr->message, message);
         return 0;
 }
 
@@ -144,7 +144,7 @@ static int read_groups(const struct nb_json *json, struct nb_csr *csr, struct nb
 
         r = nb_json_array(json, "spec.groups", &n, f);
         for (size_t i = 0; r >= 0 && i < n && i < GROUPS_MAX; i++) {
-                (void)snprintf(path, sizeof(path), "spec.groups[%zu]", i);
+                snprintf(path, sizeof(path), "spec.groups[%zu]", i);
                 r = nb_json_line(json, path, group, sizeof(group), f);
                 if (r < 0 || strcmp(group, "system:authenticated") == 0 ||
                     len + strlen(group) + 3 > sizeof(csr->groups))

@@ -24,7 +24,7 @@ int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, s
         }
         if (r >= 0)
                 memcpy(identity.token_id, bootstrap.id, sizeof(identity.token_id));
-        (void)snprintf(identity.source, sizeof(identity.source), "%s", source);
+        snprintf(identity.source, sizeof(identity.source), "%s", source);
         nb_identity_done(ret_identity);
         *ret_identity = identity;
         return 0;

@@ -47,7 +47,7 @@ static int set_password(const char *text, size_t len, const char *source,
         if (r < 0)
                 return r;
         identity->kind = NB_IDENTITY_PASSWORD;
-        (void)snprintf(identity->source, sizeof(identity->source), "%s", source);
+        snprintf(identity->source, sizeof(identity->source), "%s", source);
         return 0;
 }
 
@@ -118,22 +118,21 @@ static void find_k3s_flaw(const char *data, size_t len, char ret[static NB_TOKEN
         separator = memmem(hash, (size_t)(end - hash), SEPARATOR, strlen(SEPARATOR));
         hash_len = separator ? (size_t)(separator - hash) : 0;
         if (end - data > NB_K3S_TOKEN_MAX)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is %zu bytes long, expected at most %d",
-                               (size_t)(end - data), NB_K3S_TOKEN_MAX);
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is %zu bytes long, expected at most %d",
+                         (size_t)(end - data), NB_K3S_TOKEN_MAX);
         else if (!separator)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has no '::'");
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has no '::'");
         else if (hash_len > 0 && hash_len != sizeof(ignored) * 2)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                               "it has %zu characters between K10 and '::', expected %zu", hash_len,
-                               sizeof(ignored) * 2);
+                snprintf(ret, NB_TOKEN_FLAW_SIZE,
+                         "it has %zu characters between K10 and '::', expected %zu", hash_len,
+                         sizeof(ignored) * 2);
         else if (hash_len > 0 && nb_hex_decode(hash, hash_len, ignored, sizeof(ignored)) < 0)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                               "it has characters other than hex digits between K10 and '::'");
+                snprintf(ret, NB_TOKEN_FLAW_SIZE,
+                         "it has characters other than hex digits between K10 and '::'");
         else
-                (void)snprintf(
-                        ret, NB_TOKEN_FLAW_SIZE, "%s",
-                        find_flaw_of_credentials(separator + strlen(SEPARATOR),
-                                                 (size_t)(end - separator) - strlen(SEPARATOR)));
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s",
+                         find_flaw_of_credentials(separator + strlen(SEPARATOR),
+                                                  (size_t)(end - separator) - strlen(SEPARATOR)));
 }
 
 void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {

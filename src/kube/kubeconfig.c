@@ -123,8 +123,8 @@ static int find_entry(const struct reading *reading, const char *list, const cha
                 if (found)
                         return refuse(reading, NULL, list, expected, "several");
                 found = entry;
-                (void)snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
-                               (int)strlen(list) - 1, list);
+                snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
+                         (int)strlen(list) - 1, list);
         }
         if (!found)
                 return refuse(reading, NULL, list, expected, "none");
@@ -223,7 +223,7 @@ static int take_pem(const struct reading *reading, const struct entry *entry, co
         char data_key[64];
         int r;
 
-        (void)snprintf(data_key, sizeof(data_key), "%s-data", key);
+        snprintf(data_key, sizeof(data_key), "%s-data", key);
         data = nb_yaml_get(entry->fields, data_key);
         if (is_empty(data) || (has_path && !reading->input->read)) {
                 r = has_path ? read_file(reading, entry, key, ret) : 0;
@@ -354,7 +354,7 @@ static int check_no_credentials(const struct reading *reading) {
         for (const struct nb_yaml_node *user = users->first; user; user = user->next, i++) {
                 const char *found = find_credential(user, true);
 
-                (void)snprintf(path, sizeof(path), "users[%u]", i);
+                snprintf(path, sizeof(path), "users[%u]", i);
                 if (found)
                         return refuse(reading, NULL, path, "no credentials", found);
         }
@@ -411,7 +411,7 @@ static int take_certificate(const struct reading *reading, const struct entry *u
                 return refuse(reading, user, has_key ? "client-certificate" : "client-key",
                               "certificate and key together", "nothing");
         ret->kind = NB_IDENTITY_CERTIFICATE;
-        (void)snprintf(ret->source, sizeof(ret->source), "%s", reading->input->origin);
+        snprintf(ret->source, sizeof(ret->source), "%s", reading->input->origin);
         return 0;
 }
 

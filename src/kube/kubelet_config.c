@@ -399,7 +399,7 @@ static void put_section(struct filter *filter, const struct nb_yaml_node *mappin
                 /* null means the default; kubeadm writes none. */
                 if (nb_yaml_is_null(node))
                         continue;
-                (void)snprintf(path, sizeof(path), "%s.%s", prefix, node->key);
+                snprintf(path, sizeof(path), "%s.%s", prefix, node->key);
                 put_entry(filter, node, path);
         }
         if (filter->r < 0 || filter->out->len > before)

@@ -45,6 +45,6 @@ int nb_node_name_choose(const char *configured, const char *host,
                                       "subdomain, or set node.name",
                                       host);
         *ret_is_override_needed = configured[0] && strcmp(configured, by_host) != 0;
-        (void)snprintf(ret_name, NB_NODE_NAME_MAX + 1, "%s", configured[0] ? configured : by_host);
+        snprintf(ret_name, NB_NODE_NAME_MAX + 1, "%s", configured[0] ? configured : by_host);
         return 0;
 }

@@ -22,7 +22,7 @@ static int find_type(const struct nb_json *json, const char *list, const char *t
         if (r <= 0)
                 return r;
         for (size_t i = 0; i < n && i < LIST_MAX; i++) {
-                (void)snprintf(path, sizeof(path), "%s[%zu].type", list, i);
+                snprintf(path, sizeof(path), "%s[%zu].type", list, i);
                 r = nb_json_string(json, path, &text, &len, f);
                 if (r < 0)
                         return r;
@@ -43,12 +43,12 @@ static int read_ready(const struct nb_json *json, struct nb_node_object *node,
         r = find_type(json, "status.conditions", "Ready", &i, f);
         if (r <= 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "status.conditions[%zu].status", i);
+        snprintf(path, sizeof(path), "status.conditions[%zu].status", i);
         r = nb_json_line(json, path, status, sizeof(status), f);
         if (r < 0)
                 return r;
         node->is_ready = strcmp(status, "True") == 0;
-        (void)snprintf(path, sizeof(path), "status.conditions[%zu].lastTransitionTime", i);
+        snprintf(path, sizeof(path), "status.conditions[%zu].lastTransitionTime", i);
         return nb_json_line(json, path, node->ready_since, sizeof(node->ready_since), f);
 }
 
@@ -61,7 +61,7 @@ static int read_address(const struct nb_json *json, struct nb_node_object *node,
         r = find_type(json, "status.addresses", "InternalIP", &i, f);
         if (r <= 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "status.addresses[%zu].address", i);
+        snprintf(path, sizeof(path), "status.addresses[%zu].address", i);
         return nb_json_line(json, path, node->address, sizeof(node->address), f);
 }
 

@@ -25,20 +25,20 @@ void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_
 
         ret[0] = '\0';
         if (len < PIN_TYPE_LEN || strncasecmp(text, PIN_TYPE, PIN_TYPE_LEN) != 0) {
-                (void)strcpy(ret, "it does not begin with '" PIN_TYPE "'");
+                strcpy(ret, "it does not begin with '" PIN_TYPE "'");
                 return;
         }
         while (n < len - PIN_TYPE_LEN && isxdigit((unsigned char)digits[n]))
                 n++;
         n_rest = len - PIN_TYPE_LEN - n;
         if (n != PIN_DIGITS)
-                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "it has %zu hex digits%s", n,
-                               n_rest > 0 ? " before the first other character" : "");
+                snprintf(ret, NB_PIN_FLAW_SIZE, "it has %zu hex digits%s", n,
+                         n_rest > 0 ? " before the first other character" : "");
         else if (n_rest > PIN_REST_QUOTED_MAX || nb_text_has_letters(digits + n, n_rest))
-                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "%zu bytes follow the last digit", n_rest);
+                snprintf(ret, NB_PIN_FLAW_SIZE, "%zu bytes follow the last digit", n_rest);
         else if (n_rest > 0)
-                (void)snprintf(ret, NB_PIN_FLAW_SIZE, "'%.*s' follows the last digit", (int)n_rest,
-                               digits + n);
+                snprintf(ret, NB_PIN_FLAW_SIZE, "'%.*s' follows the last digit", (int)n_rest,
+                         digits + n);
 }
 
 void nb_pin_format(const uint8_t pin[static NB_PIN_SIZE], char ret[static NB_PIN_TEXT_SIZE]) {

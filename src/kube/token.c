@@ -113,7 +113,7 @@ void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_F
                : is_ciphertext(data, len) ? "it is encrypted"
                                           : find_flaw_of_ends(data, len);
         if (flaw) {
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s", flaw);
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s", flaw);
                 return;
         }
         dot = memchr(data, '.', len);
@@ -122,20 +122,19 @@ void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_F
                 flaw = data + i == dot ? NULL : find_flaw_of_character(data[i]);
                 /* For text of another length, such as a password, the length says more. */
                 if (flaw && (len == NB_TOKEN_LEN || strcmp(flaw, "white space") == 0)) {
-                        (void)snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1,
-                                       flaw);
+                        snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1, flaw);
                         return;
                 }
         }
         if (!dot)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                               "it has %zu characters and no dot, expected %d with one", len,
-                               NB_TOKEN_LEN);
+                snprintf(ret, NB_TOKEN_FLAW_SIZE,
+                         "it has %zu characters and no dot, expected %d with one", len,
+                         NB_TOKEN_LEN);
         else if (before != NB_TOKEN_ID_LEN || len != NB_TOKEN_LEN)
-                (void)snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                               "it has %zu characters before the dot and %zu after it, expected "
-                               "%d and %d",
-                               before, len - before - 1, NB_TOKEN_ID_LEN, NB_TOKEN_SECRET_LEN);
+                snprintf(ret, NB_TOKEN_FLAW_SIZE,
+                         "it has %zu characters before the dot and %zu after it, expected "
+                         "%d and %d",
+                         before, len - before - 1, NB_TOKEN_ID_LEN, NB_TOKEN_SECRET_LEN);
 }
 
 void nb_token_done(struct nb_token *token) {

@@ -37,13 +37,13 @@ static int find_tag(const struct nb_json *json, const char *name, struct nb_secr
                                       "%s: expected at most %d tags, found %zu", json->what,
                                       NB_METADATA_TAGS_MAX, n);
         for (size_t i = 0; i < n; i++) {
-                (void)snprintf(path, sizeof(path), "tags[%zu].name", i);
+                snprintf(path, sizeof(path), "tags[%zu].name", i);
                 r = nb_json_string(json, path, &text, &len, f);
                 if (r < 0)
                         return r;
                 if (r == 0 || strcmp(text, name) != 0)
                         continue;
-                (void)snprintf(path, sizeof(path), "tags[%zu].value", i);
+                snprintf(path, sizeof(path), "tags[%zu].value", i);
                 r = nb_json_string(json, path, &text, &len, f);
                 return r > 0 ? take_secret(text, len, ret, f) : r;
         }
@@ -75,7 +75,7 @@ int nb_metadata_item(const char *json, size_t len, const char *what, const char 
         size_t text_len;
         int r;
 
-        (void)snprintf(path, sizeof(path), "meta.%s", key);
+        snprintf(path, sizeof(path), "meta.%s", key);
         r = nb_json_parse(json, len, what, NB_METADATA_MALFORMED, &parsed, f);
         if (r < 0)
                 return r;

@@ -54,8 +54,7 @@ static bool is_space(const char *data, size_t len) {
 
 /* Returns 0, for the caller to return. */
 static int pass_over(struct reading *reading, const char *what) {
-        (void)snprintf(reading->found.what, sizeof(reading->found.what), "%s%s", what,
-                       reading->wrapped);
+        snprintf(reading->found.what, sizeof(reading->found.what), "%s%s", what, reading->wrapped);
         return 0;
 }
 
@@ -255,7 +254,7 @@ static int unwrap(struct reading *reading, const char *data, size_t len, unsigne
 static void note_wrapping(struct reading *reading, const char *text) {
         size_t len = strlen(reading->wrapped);
 
-        (void)snprintf(reading->wrapped + len, sizeof(reading->wrapped) - len, "%s", text);
+        snprintf(reading->wrapped + len, sizeof(reading->wrapped) - len, "%s", text);
 }
 
 static int take_gzip(struct reading *reading, const char *data, size_t len, unsigned wrappings) {
@@ -362,10 +361,10 @@ static int take_part(void *userdata, const struct nb_mime_part *part) {
 
         if (is_foreign_type(part->type))
                 return 0;
-        (void)snprintf(inner.where, sizeof(inner.where), "%.150s, MIME part %u", reading->origin,
-                       part->number);
-        (void)snprintf(inner.wrapped, sizeof(inner.wrapped), ", in part %u of a MIME message%.30s",
-                       part->number, reading->wrapped);
+        snprintf(inner.where, sizeof(inner.where), "%.150s, MIME part %u", reading->origin,
+                 part->number);
+        snprintf(inner.wrapped, sizeof(inner.wrapped), ", in part %u of a MIME message%.30s",
+                 part->number, reading->wrapped);
         r = decode_body(&inner, part);
         if (r > 0 && reading->part > 0)
                 r = nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
@@ -436,7 +435,7 @@ int nb_user_data_parse(const char *origin, const char *data, size_t len,
         struct reading reading = { .origin = origin, .f = f, .found = NB_USER_DATA_INIT };
         int r;
 
-        (void)snprintf(reading.where, sizeof(reading.where), "%s", origin);
+        snprintf(reading.where, sizeof(reading.where), "%s", origin);
         if (len > NB_USER_DATA_MAX)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
                                       "%s: expected at most %d KiB, found %zu bytes", origin,
@@ -457,7 +456,7 @@ int nb_user_data_find_files(const char *origin, const char *data, size_t len,
         };
         int r;
 
-        (void)snprintf(reading.where, sizeof(reading.where), "%s", origin);
+        snprintf(reading.where, sizeof(reading.where), "%s", origin);
         r = unwrap(&reading, data, len, BASE64 | GZIP | MIME);
         nb_user_data_done(&reading.found);
         return r < 0 && f->code != NB_NONE ? r : 0;

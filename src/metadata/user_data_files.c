@@ -151,7 +151,7 @@ static int get_string(const struct nb_json *json, size_t i, const char *key, con
         char path[64];
         size_t len;
 
-        (void)snprintf(path, sizeof(path), "storage.files[%zu].%s", i, key);
+        snprintf(path, sizeof(path), "storage.files[%zu].%s", i, key);
         return nb_json_string(json, path, ret, &len, f);
 }
 
@@ -163,7 +163,7 @@ static int take_file(const struct nb_json *json, size_t i, const struct nb_user_
         char mode_path[64];
         int r;
 
-        (void)snprintf(mode_path, sizeof(mode_path), "storage.files[%zu].mode", i);
+        snprintf(mode_path, sizeof(mode_path), "storage.files[%zu].mode", i);
         if (get_string(json, i, "path", &path, f) < 0 ||
             get_string(json, i, "contents.compression", &compression, f) < 0 ||
             get_string(json, i, "contents.source", &source, f) < 0 ||

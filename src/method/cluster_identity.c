@@ -11,7 +11,7 @@ int nb_cluster_identity_by_pins(const struct nb_settings *settings,
                        "as many places as the settings have");
         memcpy(ret_identity->pins, settings->pins, sizeof(ret_identity->pins));
         ret_identity->n_pins = settings->n_pins;
-        (void)snprintf(ret_identity->name, sizeof(ret_identity->name), "discovery.caCertHashes");
+        snprintf(ret_identity->name, sizeof(ret_identity->name), "discovery.caCertHashes");
         return 0;
 }
 

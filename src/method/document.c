@@ -84,8 +84,8 @@ static int identify(const struct nb_bootstrap *bootstrap, const struct nb_settin
 
         if (settings->n_pins > 0)
                 return nb_cluster_identity_by_pins(settings, identity);
-        (void)snprintf(identity->name, sizeof(identity->name), "the CA in %s",
-                       bootstrap->discovery_source);
+        snprintf(identity->name, sizeof(identity->name), "the CA in %s",
+                 bootstrap->discovery_source);
         if (!bootstrap->document.ca)
                 return 0;
         r = nb_certificates_parse(bootstrap->document.ca, bootstrap->document.ca_len, false, &ca);

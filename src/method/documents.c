@@ -38,7 +38,7 @@ bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting sett
                         const char *origin) {
         char text[sizeof(settings->origin[0])];
 
-        (void)snprintf(text, sizeof(text), "%s", origin);
+        snprintf(text, sizeof(text), "%s", origin);
         return !strcmp(settings->origin[setting], text);
 }
 
@@ -47,8 +47,8 @@ static void reset_if_from(struct nb_settings *settings, enum nb_setting setting,
         if (!nb_setting_is_from(settings, setting, origin))
                 return;
         *value = false;
-        (void)snprintf(settings->origin[setting], sizeof(settings->origin[0]),
-                       NB_SETTINGS_DEFAULT_ORIGIN);
+        snprintf(settings->origin[setting], sizeof(settings->origin[0]),
+                 NB_SETTINGS_DEFAULT_ORIGIN);
 }
 
 static bool is_set_here(const struct nb_settings *settings, enum nb_setting setting,

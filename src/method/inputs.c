@@ -50,9 +50,9 @@ static int find_token(struct nb_sources *sources, const char *name, const struct
         if (r >= 0) {
                 trim_token(&ret->own, name);
                 ret->text = &ret->own;
-                (void)snprintf(ret->credential, sizeof(ret->credential), "credential '%s'", name);
+                snprintf(ret->credential, sizeof(ret->credential), "credential '%s'", name);
                 ret->source = ret->credential;
-                (void)snprintf(ret->what, sizeof(ret->what), "%s", ret->source);
+                snprintf(ret->what, sizeof(ret->what), "%s", ret->source);
                 return 1;
         }
         if (r != -ENOENT || f->code != NB_NONE)
@@ -61,7 +61,7 @@ static int find_token(struct nb_sources *sources, const char *name, const struct
                 return 0;
         ret->text = setting;
         ret->source = origin;
-        (void)snprintf(ret->what, sizeof(ret->what), "token in %s", origin);
+        snprintf(ret->what, sizeof(ret->what), "token in %s", origin);
         return 1;
 }
 
@@ -97,7 +97,7 @@ static int read_token(const struct nb_settings_tokens *settings, struct nb_input
                        settings->discovery_origin, &token, f);
         if (r <= 0)
                 return r;
-        (void)snprintf(inputs->token_source, sizeof(inputs->token_source), "%s", token.source);
+        snprintf(inputs->token_source, sizeof(inputs->token_source), "%s", token.source);
         if (nb_k3s_token_looks_like(token.text->data, token.text->len)) {
                 inputs->has_k3s_token = true;
                 r = nb_k3s_token_parse(token.text->data, token.text->len, token.source,
@@ -173,12 +173,12 @@ static int read_kubeconfig(struct nb_sources *sources, const struct kubeconfig *
         const char *name;
         int r;
 
-        (void)snprintf(source, sizeof(source), "credential '%s'", kubeconfig->credential);
+        snprintf(source, sizeof(source), "credential '%s'", kubeconfig->credential);
         r = nb_sources_credential(sources, kubeconfig->credential, NB_KUBECONFIG_MAX, &text, f);
         if (r == -ENOENT && f->code == NB_NONE) {
                 if (!kubeconfig->path[0])
                         return 0;
-                (void)snprintf(source, sizeof(source), "'%s'", kubeconfig->path);
+                snprintf(source, sizeof(source), "'%s'", kubeconfig->path);
                 r = read_path(sources, kubeconfig, &text, f);
                 if (r >= 0)
                         r = nb_path_split(kubeconfig->path, folder, sizeof(folder), &name);

@@ -62,8 +62,8 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
         char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT,
-                       inputs->settings->certificate_directory);
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT,
+                 inputs->settings->certificate_directory);
         r = nb_sources_read(inputs->sources, path, CERTIFICATE_FILE_MAX, &pem, NULL);
         if (r >= 0)
                 r = copy_certificates(&pem, previous);
@@ -71,7 +71,7 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
                 return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
         previous->kind = NB_IDENTITY_CERTIFICATE;
         previous->secret = TAKE(pem);
-        (void)snprintf(previous->source, sizeof(previous->source), "'%.100s'", path);
+        snprintf(previous->source, sizeof(previous->source), "'%.100s'", path);
         return 0;
 }
 
@@ -132,7 +132,7 @@ static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
 static int identify(const struct nb_bootstrap *bootstrap,
                     _unused_ const struct nb_settings *settings,
                     struct nb_cluster_identity *ret_identity) {
-        (void)snprintf(ret_identity->name, sizeof(ret_identity->name), "the hash in the token");
+        snprintf(ret_identity->name, sizeof(ret_identity->name), "the hash in the token");
         ret_identity->is_k3s_hash = true;
         ret_identity->n_pins = bootstrap->has_hash;
         if (bootstrap->has_hash)

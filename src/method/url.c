@@ -38,8 +38,8 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
 
         if (!url[0])
                 return 0;
-        (void)snprintf(bootstrap->discovery_source, sizeof(bootstrap->discovery_source), "%.*s",
-                       NB_IDENTITY_SOURCE_MAX, url);
+        snprintf(bootstrap->discovery_source, sizeof(bootstrap->discovery_source), "%.*s",
+                 NB_IDENTITY_SOURCE_MAX, url);
         r = nb_inputs_verify_alone(inputs, bootstrap->discovery_source, f);
         if (r < 0)
                 return r;

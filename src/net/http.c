@@ -48,7 +48,7 @@ static int make_file(const char *name, const char *data, size_t len, int *ret_fd
         }
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
                 return -errno;
-        (void)snprintf(ret_path, 32, "/proc/self/fd/%d", fd);
+        snprintf(ret_path, 32, "/proc/self/fd/%d", fd);
         return 0;
 }
 
@@ -60,9 +60,9 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
         http->is_verified = true;
         http->is_server = trust->is_server;
         http->explain = trust->explain;
-        (void)snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
-                       trust->tls_server_name);
-        (void)snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
+        snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
+                 trust->tls_server_name);
+        snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
         if (trust->ca) {
                 assert(trust->ca_len > 0);
                 r = make_file("ca", trust->ca, trust->ca_len, &http->ca_fd, http->ca_path);
@@ -183,19 +183,19 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         if (strlen(request->url) >= sizeof(call->url) ||
             request->body_len > NB_HTTP_REQUEST_BODY_MAX)
                 return -E2BIG;
-        (void)snprintf(call->what, sizeof(call->what), "%s", request->what);
-        (void)snprintf(call->url, sizeof(call->url), "%s", request->url);
-        (void)snprintf(call->accept_line, sizeof(call->accept_line), "Accept: %s",
-                       request->accept ? request->accept : "application/json");
+        snprintf(call->what, sizeof(call->what), "%s", request->what);
+        snprintf(call->url, sizeof(call->url), "%s", request->url);
+        snprintf(call->accept_line, sizeof(call->accept_line), "Accept: %s",
+                 request->accept ? request->accept : "application/json");
         if (request->body)
-                (void)snprintf(call->type_line, sizeof(call->type_line), "Content-Type: %s",
-                               request->body_type ? request->body_type : "application/json");
+                snprintf(call->type_line, sizeof(call->type_line), "Content-Type: %s",
+                         request->body_type ? request->body_type : "application/json");
         else if (request->is_put) /* without a value, so that libcurl omits its own header */
-                (void)snprintf(call->type_line, sizeof(call->type_line), "Content-Type:");
+                snprintf(call->type_line, sizeof(call->type_line), "Content-Type:");
         for (; n_lines < N_ELEMENTS(call->lines) && request->lines[n_lines]; n_lines++) {
                 assert(strlen(request->lines[n_lines]) <= NB_HTTP_LINE_MAX);
-                (void)snprintf(call->lines[n_lines], sizeof(call->lines[n_lines]), "%s",
-                               request->lines[n_lines]);
+                snprintf(call->lines[n_lines], sizeof(call->lines[n_lines]), "%s",
+                         request->lines[n_lines]);
         }
         call->body_len = request->body_len;
         call->max_body = request->secret ? request->secret->size : request->max_body;

@@ -136,11 +136,10 @@ static void fail_dead(struct nb_http_transfer *transfer) {
                 transfer_fail(transfer, &failure);
                 return;
         }
-        (void)snprintf(why, sizeof(why),
-                       WIFSIGNALED(status)
-                               ? "the process that reads the answer was killed by signal %d"
-                               : "the process that reads the answer exited with status %d",
-                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        snprintf(why, sizeof(why),
+                 WIFSIGNALED(status) ? "the process that reads the answer was killed by signal %d"
+                                     : "the process that reads the answer exited with status %d",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
         fail_malformed(transfer, why);
 }
 

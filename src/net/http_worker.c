@@ -177,9 +177,9 @@ static void begin(const struct nb_http *http, int fd, pid_t parent) {
         close_others(http, fd);
         for (int i = 1; i < NSIG; i++)
                 (void)signal(i, i == SIGPIPE ? SIG_IGN : SIG_DFL);
-        (void)sigemptyset(&blocked);
-        (void)sigaddset(&blocked, SIGTERM);
-        (void)sigaddset(&blocked, SIGINT);
+        sigemptyset(&blocked);
+        sigaddset(&blocked, SIGTERM);
+        sigaddset(&blocked, SIGINT);
         (void)sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 

@@ -86,8 +86,7 @@ static int take_volume(const struct nb_places *places, struct found *found, stru
                            f);
         if (r < 0 || !found->volume.label)
                 return r;
-        (void)snprintf(found->platform.volume, sizeof(found->platform.volume), "%s",
-                       found->volume.label);
+        snprintf(found->platform.volume, sizeof(found->platform.volume), "%s", found->volume.label);
         nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata",
                found->volume.label, found->volume.user_data.len, found->volume.meta_data.len);
         return 0;
@@ -103,7 +102,7 @@ static bool is_vmware(const struct nb_places *places, const struct nb_platform *
                 _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(DMI_MAX);
                 char path[NAME_MAX + 1];
 
-                (void)snprintf(path, sizeof(path), "%s/%s", places->dmi, names[i]);
+                snprintf(path, sizeof(path), "%s/%s", places->dmi, names[i]);
                 if (read_kernel(path, &text) >= 0 && text.len >= 3 &&
                     strncasecmp(text.data, "VMW", 3) == 0)
                         return true;

@@ -61,7 +61,7 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key,
                                       "%s: neither vmware-rpctool nor vmtoolsd is installed", key);
         if (nb_secret_init(&value, NB_USER_DATA_MAX + 1) < 0)
                 return nb_failure_set_memory(f);
-        (void)snprintf(request, sizeof(request), "info-get %s", key);
+        snprintf(request, sizeof(request), "info-get %s", key);
         r = nb_process_run((const char *const[]){ "timeout", "--kill-after=1", PATIENCE_S,
                                                   tool->path, tool->option ? tool->option : request,
                                                   tool->option ? request : NULL, NULL },

@@ -20,14 +20,13 @@
 #include "platform/discard.h"
 
 static void print_help(void) {
-        (void)printf(
-                "platform [--discard]\n"
-                "\n"
-                "What node-bootstrap-platform.service runs before the join. Not for use by hand.\n"
-                "\n"
-                "  --discard          after the join, where token.discard asks for it: remove the "
-                "plaintext of the token\n"
-                "  --help, --version\n");
+        printf("platform [--discard]\n"
+               "\n"
+               "What node-bootstrap-platform.service runs before the join. Not for use by hand.\n"
+               "\n"
+               "  --discard          after the join, where token.discard asks for it: remove the "
+               "plaintext of the token\n"
+               "  --help, --version\n");
 }
 
 /* 1: go on; 0: everything is said. */
@@ -52,7 +51,7 @@ static int parse_arguments(int argc, char *argv[], bool *ret_is_discard, struct 
                         print_help();
                         return 0;
                 case VERSION:
-                        (void)printf("node-bootstrap " NB_VERSION "\n");
+                        printf("node-bootstrap " NB_VERSION "\n");
                         return 0;
                 default:
                         return nb_failure_set(f, NB_USAGE, EINVAL,

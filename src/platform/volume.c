@@ -58,10 +58,10 @@ static int mount_as(const char *type, const char *device, int *ret_fd) {
 
 static void describe(int r, char ret[static ERROR_SIZE]) {
         errno = -r;
-        (void)snprintf(ret, ERROR_SIZE,
-                       r == -ENODEV   ? "the kernel does not support it"
-                       : r == -EINVAL ? "the volume has another file system, or is damaged"
-                                      : "%m");
+        snprintf(ret, ERROR_SIZE,
+                 r == -ENODEV   ? "the kernel does not support it"
+                 : r == -EINVAL ? "the volume has another file system, or is damaged"
+                                : "%m");
 }
 
 static int mount_volume(const char *device, int *ret_fd, struct nb_failure *f) {
@@ -173,7 +173,7 @@ static bool find_device(const char *by_label, const struct layout *layout,
         struct stat st;
 
         for (size_t i = 0; i < N_ELEMENTS(layout->labels); i++) {
-                (void)snprintf(ret, PATH_SIZE, "%s/%s", by_label, layout->labels[i]);
+                snprintf(ret, PATH_SIZE, "%s/%s", by_label, layout->labels[i]);
                 if (lstat(ret, &st) == 0)
                         return true;
         }

@@ -223,8 +223,8 @@ static int take_taint(const struct reading *reading, const struct nb_yaml_node *
         if (strchr(entry.values[0], '='))
                 return nb_settings_refuse_text(reading->merge, node->line, path,
                                                "a qualified name as key", entry.values[0], NULL);
-        (void)snprintf(text, sizeof(text), "%s%s%s:%s", entry.values[0],
-                       entry.values[1][0] ? "=" : "", entry.values[1], entry.values[2]);
+        snprintf(text, sizeof(text), "%s%s%s:%s", entry.values[0], entry.values[1][0] ? "=" : "",
+                 entry.values[1], entry.values[2]);
         return nb_settings_store_text(reading->merge, NB_SETTING_TAINTS, node->line, path, text);
 }
 
@@ -235,7 +235,7 @@ static int add_argument(const struct reading *reading, const struct nb_yaml_node
         if (strchr(name, '='))
                 return nb_settings_refuse_text(reading->merge, node->line, path,
                                                "the name of an option of kubelet", name, NULL);
-        (void)snprintf(text, sizeof(text), "%s=%s", name, value);
+        snprintf(text, sizeof(text), "%s=%s", name, value);
         return nb_settings_store_text(reading->merge, NB_SETTING_EXTRA_ARGS, node->line, path,
                                       text);
 }
@@ -263,7 +263,7 @@ static int take_list(struct reading *reading, const struct key *key,
                 return refuse_type(reading, node, key->path, "a list");
         nb_settings_clear_list(reading->merge, key->setting);
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
-                (void)snprintf(path, sizeof(path), "%s[%u]", key->path, i++);
+                snprintf(path, sizeof(path), "%s[%u]", key->path, i++);
                 r = key->setting == NB_SETTING_TAINTS ? take_taint(reading, entry, path)
                                                       : take_argument(reading, entry, path);
                 if (r < 0)

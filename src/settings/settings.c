@@ -81,7 +81,7 @@ void nb_settings_init(struct nb_settings *ret_settings) {
 
                 assert(r == 0);
                 (void)r;
-                (void)strcpy(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
+                strcpy(ret_settings->origin[i], NB_SETTINGS_DEFAULT_ORIGIN);
         }
 }
 

@@ -30,7 +30,7 @@ int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, con
         va_list arguments;
 
         va_start(arguments, format);
-        (void)vsnprintf(text, sizeof(text), format, arguments);
+        vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
         return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: %s",
                               merge->source->origin, line, path, text);
@@ -56,8 +56,8 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
                 return nb_settings_refuse(merge, node->line, path, "expected %s, found %s",
                                           expected, found);
         if (type && !describe_secret(node->value))
-                (void)snprintf(hint, sizeof(hint), " (%s%s)", found,
-                               is_quote_missing ? "; quote it" : "");
+                snprintf(hint, sizeof(hint), " (%s%s)", found,
+                         is_quote_missing ? "; quote it" : "");
         return nb_settings_refuse_text(merge, node->line, path, expected, node->value, hint);
 }
 
@@ -135,8 +135,8 @@ int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml
         int r, result = 0;
 
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
-                (void)snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
-                               node->key);
+                snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
+                         node->key);
                 r = check_key(merge, node, path);
                 if (r >= 0)
                         r = take(userdata, path, node);
@@ -186,8 +186,8 @@ static int check_metadata(const struct nb_settings_merge *merge, enum nb_setting
 }
 
 void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting) {
-        (void)snprintf(merge->settings->origin[setting], sizeof(merge->settings->origin[0]), "%s",
-                       merge->source->origin);
+        snprintf(merge->settings->origin[setting], sizeof(merge->settings->origin[0]), "%s",
+                 merge->source->origin);
 }
 
 void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting) {
@@ -211,7 +211,7 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
         if (r == -EEXIST)
                 expected = "each one once";
         else if (r == -E2BIG) {
-                (void)snprintf(most, sizeof(most), "at most %u entries", row->max);
+                snprintf(most, sizeof(most), "at most %u entries", row->max);
                 expected = most;
         } else if (row->type->hint)
                 hint = row->type->hint(text, buffer);
@@ -242,7 +242,7 @@ static int store_list(const struct nb_settings_merge *merge, enum nb_setting set
                 return nb_settings_refuse_node(merge, node, path, "a list of strings", "a list");
         nb_settings_clear_list(merge, setting);
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
-                (void)snprintf(entry_path, sizeof(entry_path), "%s[%u]", path, i++);
+                snprintf(entry_path, sizeof(entry_path), "%s[%u]", path, i++);
                 r = store_node(merge, setting, entry, entry_path);
                 if (r < 0)
                         return r;

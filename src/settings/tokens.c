@@ -38,7 +38,7 @@ static int verify_token(const struct nb_settings_merge *merge, enum nb_settings_
         if (r == -ENOMEM)
                 return nb_failure_set_memory(merge->f);
         if (!is_scalar)
-                (void)snprintf(flaw, sizeof(flaw), "it is %s", nb_yaml_type_name(node));
+                snprintf(flaw, sizeof(flaw), "it is %s", nb_yaml_type_name(node));
         else if (is_any)
                 nb_any_token_find_flaw(node->value, node->value_len, flaw);
         else
@@ -64,7 +64,7 @@ static int keep_token(const struct nb_settings_merge *merge, const struct nb_yam
                 return nb_failure_set_memory(merge->f);
         nb_secret_done(token);
         *token = secret;
-        (void)snprintf(origin, 128, "%s", merge->source->origin);
+        snprintf(origin, 128, "%s", merge->source->origin);
         return 0;
 }
 
@@ -100,5 +100,5 @@ void nb_settings_forget_tokens(struct nb_settings *settings) {
                 nb_settings_tokens_done(settings->tokens);
         settings->tokens = NULL;
         settings->has_discovery_token = settings->has_tls_bootstrap_token = false;
-        (void)strcpy(settings->origin[NB_SETTING_BOOTSTRAP_TOKEN], NB_SETTINGS_DEFAULT_ORIGIN);
+        strcpy(settings->origin[NB_SETTING_BOOTSTRAP_TOKEN], NB_SETTINGS_DEFAULT_ORIGIN);
 }

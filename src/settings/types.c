@@ -387,7 +387,7 @@ static const char *hint_pin(const char *text, char buffer[static NB_SETTING_HINT
         nb_pin_find_flaw(text, strlen(text), flaw);
         if (!flaw[0])
                 return NULL;
-        (void)snprintf(buffer, NB_SETTING_HINT_SIZE, "; %s", flaw);
+        snprintf(buffer, NB_SETTING_HINT_SIZE, "; %s", flaw);
         return buffer;
 }
 

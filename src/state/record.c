@@ -59,7 +59,7 @@ int nb_record_read(int root_fd, const char *certificate_directory, struct nb_rec
         struct nb_failure why = { 0 };
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, certificate_directory);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, certificate_directory);
         r = nb_path_read(root_fd, path, NB_HANDOFF_MAX, &text);
         if (r == -ENOENT)
                 return 0;

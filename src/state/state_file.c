@@ -236,7 +236,7 @@ static int take_pins(const struct reader *reader, const struct nb_state_field *f
                                       reader->file->name, field->key, NB_SETTINGS_PINS_MAX,
                                       r == 0 ? "nothing" : "more");
         for (size_t i = 0; i < n; i++) {
-                (void)snprintf(path, sizeof(path), "%s[%zu]", field->key, i);
+                snprintf(path, sizeof(path), "%s[%zu]", field->key, i);
                 r = nb_json_string(reader->json, path, &text, &len, f);
                 if (r < 0)
                         return r;

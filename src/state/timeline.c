@@ -86,11 +86,11 @@ void nb_timeline_add_connection(struct nb_timeline *timeline,
 
 void nb_span_format(uint64_t usec, char ret[static NB_SPAN_SIZE]) {
         if (usec < 1000000)
-                (void)snprintf(ret, NB_SPAN_SIZE, "%" PRIu64 ".%" PRIu64 " ms", usec / 1000,
-                               usec % 1000 / 100);
+                snprintf(ret, NB_SPAN_SIZE, "%" PRIu64 ".%" PRIu64 " ms", usec / 1000,
+                         usec % 1000 / 100);
         else if (usec < 60000000)
-                (void)snprintf(ret, NB_SPAN_SIZE, "%" PRIu64 ".%03" PRIu64 " s", usec / 1000000,
-                               usec % 1000000 / 1000);
+                snprintf(ret, NB_SPAN_SIZE, "%" PRIu64 ".%03" PRIu64 " s", usec / 1000000,
+                         usec % 1000000 / 1000);
         else
                 nb_duration_format(usec / 1000, ret);
 }
@@ -160,7 +160,7 @@ static size_t lay_out(const struct nb_timeline *timeline, struct line ret[static
 
 static void print_times(const char *text, unsigned n, FILE *stream) {
         while (n-- > 0)
-                (void)fputs(text, stream);
+                fputs(text, stream);
 }
 
 /* At least one eighth wide, however short the time. Returns the columns that are left. */
@@ -182,7 +182,7 @@ static unsigned print_bar(const struct nb_timeline *timeline, const struct line 
         }
         print_times(" ", begin, stream);
         print_times(is_utf8 ? "█" : "#", full, stream);
-        (void)fputs(blocks[rest], stream);
+        fputs(blocks[rest], stream);
         return columns - begin - full - (rest > 0);
 }
 
@@ -199,18 +199,17 @@ static void print_line(const struct nb_timeline *timeline, const struct line *li
         unsigned left;
 
         nb_span_format(line->end_usec - line->begin_usec, text);
-        (void)fprintf(stream, "  %*s%-*s %*s  ", indent, "", NAME_COLUMNS - indent, line->name,
-                      SPAN_COLUMNS, text);
+        fprintf(stream, "  %*s%-*s %*s  ", indent, "", NAME_COLUMNS - indent, line->name,
+                SPAN_COLUMNS, text);
         left = print_bar(timeline, line, columns, is_utf8, stream);
         if (row && (row->code[0] || row->outcome != NB_TIMELINE_DONE)) {
                 print_times(" ", left + 2, stream);
                 if (row->code[0])
-                        (void)fprintf(stream, "%s%s", words[row->outcome], row->code);
+                        fprintf(stream, "%s%s", words[row->outcome], row->code);
                 else
-                        (void)fputs(row->outcome == NB_TIMELINE_FAILED ? "failed" : "under way",
-                                    stream);
+                        fputs(row->outcome == NB_TIMELINE_FAILED ? "failed" : "under way", stream);
         }
-        (void)fputc('\n', stream);
+        fputc('\n', stream);
 }
 
 void nb_timeline_print_text(const struct nb_timeline *timeline, unsigned width, bool is_utf8,
@@ -277,8 +276,7 @@ void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
 
         if (gmtime_r(&when, &utc))
                 (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-        (void)snprintf(begin, sizeof(begin), "%s.%06" PRIu64 "Z", text,
-                       timeline->begin_usec % 1000000);
+        snprintf(begin, sizeof(begin), "%s.%06" PRIu64 "Z", text, timeline->begin_usec % 1000000);
         nb_json_open(writer, key, '{');
         nb_json_put_string(writer, "begin", begin);
         nb_json_put_integer(writer, "durationUsec",
@@ -296,13 +294,13 @@ void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
 /* --- SVG --- */
 
 static void print_words(unsigned x, unsigned y, const char *class, const char *text, FILE *stream) {
-        (void)fprintf(stream, "<text x=\"%u\" y=\"%u\" class=\"%s\">", x, y, class);
+        fprintf(stream, "<text x=\"%u\" y=\"%u\" class=\"%s\">", x, y, class);
         for (; *text; text++)
                 if (strchr("<>&\"", *text))
-                        (void)fprintf(stream, "&#%d;", *text);
+                        fprintf(stream, "&#%d;", *text);
                 else
-                        (void)fputc(*text, stream);
-        (void)fputs("</text>\n", stream);
+                        fputc(*text, stream);
+        fputs("</text>\n", stream);
 }
 
 static void print_svg_line(const struct nb_timeline *timeline, const struct line *line, unsigned y,
@@ -313,11 +311,11 @@ static void print_svg_line(const struct nb_timeline *timeline, const struct line
         char text[NB_SPAN_SIZE], words[NB_SPAN_SIZE + sizeof(line->row->code) + 16];
 
         nb_span_format(line->end_usec - line->begin_usec, text);
-        (void)snprintf(words, sizeof(words), "%s%s%s", text, code[0] ? "  " : "", code);
+        snprintf(words, sizeof(words), "%s%s%s", text, code[0] ? "  " : "", code);
         print_words(SVG_LEFT - 10, y + 15, line->row ? "stage" : "stage note", line->name, stream);
-        (void)fprintf(stream, "<rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%d\" class=\"%s\"/>\n",
-                      SVG_LEFT + begin, y, end > begin ? end - begin : 1, SVG_ROW - 4,
-                      line->row ? outcome_names[line->row->outcome] : "step");
+        fprintf(stream, "<rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%d\" class=\"%s\"/>\n",
+                SVG_LEFT + begin, y, end > begin ? end - begin : 1, SVG_ROW - 4,
+                line->row ? outcome_names[line->row->outcome] : "step");
         print_words(SVG_LEFT + end + 6, y + 15, "note", words, stream);
 }
 
@@ -326,8 +324,7 @@ void nb_timeline_print_svg(const struct nb_timeline *timeline, const char *title
         size_t n = lay_out(timeline, lines);
         unsigned height = SVG_TOP + (unsigned)n * SVG_ROW + 20;
 
-        (void)fprintf(
-                stream,
+        fprintf(stream,
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\">\n"
                 "<style>text { font: 13px sans-serif; } .title { font-size: 16px; } .stage { "
@@ -342,12 +339,11 @@ void nb_timeline_print_svg(const struct nb_timeline *timeline, const char *title
                 char text[NB_SPAN_SIZE];
 
                 nb_span_format(span(timeline) * i / 4, text);
-                (void)fprintf(stream,
-                              "<line x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\" class=\"line\"/>\n", x,
-                              SVG_TOP - 4, x, height - 20);
+                fprintf(stream, "<line x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\" class=\"line\"/>\n",
+                        x, SVG_TOP - 4, x, height - 20);
                 print_words(x, SVG_TOP - 8, "note", text, stream);
         }
         for (size_t i = 0; i < n; i++)
                 print_svg_line(timeline, &lines[i], SVG_TOP + (unsigned)i * SVG_ROW, stream);
-        (void)fputs("</svg>\n", stream);
+        fputs("</svg>\n", stream);
 }
