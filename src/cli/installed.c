@@ -19,13 +19,8 @@ int nb_installed_read_certificate(const struct nb_settings *settings,
 
         snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         r = nb_path_read(-1, path, CERTIFICATE_FILE_MAX, &pem);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -EBADF || r == -ELOOP)
-                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r, "'%s' is not a regular file",
-                                      path);
         if (r < 0)
-                return nb_failure_set(f, NB_INSTALLED_UNREADABLE, r, "cannot read '%s': %m", path);
+                return nb_installed_refuse(path, r, f);
         r = nb_certificates_parse(pem.data, pem.len, true, &chain);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);

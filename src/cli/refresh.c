@@ -71,12 +71,9 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
 
 static int leave_note(int state_fd, const struct nb_cluster *newer, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        struct nb_refresh_handoff handoff = { .ca = newer->ca, .server = newer->server };
         int r;
 
-        memcpy(handoff.tls_server_name, newer->tls_server_name, sizeof(handoff.tls_server_name));
-        memcpy(handoff.proxy_url, newer->proxy_url, sizeof(handoff.proxy_url));
-        r = nb_refresh_handoff_format(&handoff, &text);
+        r = nb_state_file_format(&nb_refresh_file, newer, &text);
         if (r >= 0)
                 r = nb_file_write(state_fd, NB_REFRESH_FILE, 0600, text.data, text.len);
         if (r >= 0)

@@ -94,18 +94,17 @@ static enum nb_setup_joined compare_servers(const struct nb_settings *wanted,
                                             const struct nb_settings *now) {
         struct nb_record record = { 0 };
         struct nb_failure ignored = { 0 };
-        struct nb_url endpoint, server;
-        bool has_endpoint, has_server;
+        struct nb_url endpoint;
+        bool has_endpoint;
 
         if (wanted->n_endpoints == 0)
                 return NB_SETUP_JOINED;
         if (nb_record_read(-1, now->certificate_directory, &record, &ignored) <= 0)
                 return NB_SETUP_NOT_JOINED;
         has_endpoint = nb_endpoint_parse(record.endpoint, strlen(record.endpoint), &endpoint) >= 0;
-        has_server = nb_url_parse(record.server, strlen(record.server), &server) >= 0;
         for (unsigned i = 0; i < wanted->n_endpoints; i++)
                 if ((has_endpoint && nb_url_is_equal(&wanted->endpoints[i], &endpoint)) ||
-                    (has_server && nb_url_is_equal(&wanted->endpoints[i], &server)))
+                    nb_url_is_equal(&wanted->endpoints[i], &record.server))
                         return NB_SETUP_JOINED;
         return NB_SETUP_NOT_JOINED;
 }

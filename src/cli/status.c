@@ -128,10 +128,11 @@ static void print_row(const char *name, const char *value) {
 }
 
 static void print_record(const struct nb_record *record) {
-        char pin[NB_PIN_TEXT_SIZE];
+        char pin[NB_PIN_TEXT_SIZE], server[NB_URL_MAX];
 
+        nb_url_format(&record->server, server);
         print_row("Node", record->node);
-        print_row("Server", record->server);
+        print_row("Server", server);
         print_row("Discovered", record->endpoint);
         for (unsigned i = 0; i < record->n_ca_hashes; i++) {
                 nb_pin_format(record->ca_hashes[i], pin);
@@ -269,11 +270,12 @@ static void print_check(const struct report *report) {
 /* --- JSON and SVG --- */
 
 static void put_record(const struct nb_record *record, struct nb_json_writer *writer) {
+        char server[NB_URL_MAX];
         const struct {
                 const char *key, *value;
         } members[] = {
                 { "node", record->node },
-                { "server", record->server },
+                { "server", server },
                 { "endpoint", record->endpoint },
                 { "discovery", record->discovery },
                 { "joinedAt", record->joined_at },
@@ -283,6 +285,7 @@ static void put_record(const struct nb_record *record, struct nb_json_writer *wr
                 { "csr", record->csr },
         };
 
+        nb_url_format(&record->server, server);
         for (size_t i = 0; i < N_ELEMENTS(members); i++)
                 nb_json_put_string(writer, members[i].key,
                                    members[i].value[0] ? members[i].value : NULL);

@@ -51,7 +51,8 @@ int nb_machine_read(struct nb_sources *sources, struct nb_machine *ret_machine,
                 return nb_failure_set(f, NB_METADATA_MALFORMED, r, "'%s' cannot be read: %m",
                                       NB_PLATFORM_NOTE);
         else {
-                r = nb_platform_parse(note.data, note.len, &machine.platform, f);
+                r = nb_state_file_parse(&nb_platform_file, note.data, note.len, &machine.platform,
+                                        f);
                 if (r < 0)
                         return r;
         }

@@ -18,7 +18,7 @@ static int read_handoff(const struct nb_state *state, struct nb_handoff *ret_han
         r = nb_state_read(state, NB_HANDOFF_FILE, NB_HANDOFF_MAX, &text, f);
         if (r < 0)
                 return r;
-        return nb_handoff_parse(text.data, text.len, ret_handoff, f);
+        return nb_state_file_parse(&nb_handoff_file, text.data, text.len, ret_handoff, f);
 }
 
 static int read_key(const struct nb_state *state, struct nb_key **ret_key, struct nb_failure *f) {
@@ -70,13 +70,13 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
         const struct nb_cluster *document = &context->bootstrap.document;
         char server[NB_URL_MAX];
 
-        if (handoff->ca[0] || !document->server.host[0])
+        if (handoff->cluster.ca[0] || !document->server.host[0])
                 return 0;
-        if (nb_url_is_equal(&document->server, &handoff->server) &&
-            !strcmp(document->tls_server_name, handoff->tls_server_name) &&
-            !strcmp(document->proxy_url, handoff->proxy_url))
+        if (nb_url_is_equal(&document->server, &handoff->cluster.server) &&
+            !strcmp(document->tls_server_name, handoff->cluster.tls_server_name) &&
+            !strcmp(document->proxy_url, handoff->cluster.proxy_url))
                 return 0;
-        nb_url_format(&handoff->server, server);
+        nb_url_format(&handoff->cluster.server, server);
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
                               "'" NB_HANDOFF_FILE
                               "' is for the server '%s', verified by the system's CAs; expected "
@@ -116,8 +116,8 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
                      struct nb_failure *f) {
         const struct nb_ca_request request = { .bootstrap = &context->bootstrap,
                                                .settings = &context->settings,
-                                               .pem = accepted->handoff.ca,
-                                               .len = strlen(accepted->handoff.ca),
+                                               .pem = accepted->handoff.cluster.ca,
+                                               .len = accepted->handoff.cluster.ca_len,
                                                .malformed = NB_HANDOFF_MALFORMED,
                                                .mismatch = NB_HANDOFF_UNTRUSTED,
                                                .ret_pem = &accepted->ca,
@@ -134,7 +134,7 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
                 return r;
         /* `join` has already left out, and logged, what must not be trusted. */
         if (accepted->selection.n_left_out == 0 ||
-            is_vouched_for(&context->bootstrap, accepted->handoff.ca))
+            is_vouched_for(&context->bootstrap, accepted->handoff.cluster.ca))
                 return 0;
         nb_pin_format(accepted->selection.left_out[0], pin);
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,

@@ -99,7 +99,7 @@ static int accept_and_write(const struct nb_context *context,
         if (r < 0)
                 return r;
         clear(state);
-        nb_url_format(&accepted.handoff.server, server);
+        nb_url_format(&accepted.handoff.cluster.server, server);
         nb_log(LOG_INFO, NB_INSTALLED,
                "node '%s' has joined the cluster at %s; its certificate is valid until %s",
                joined.node_name, server, accepted.not_after);

@@ -114,7 +114,7 @@ enum target {
 struct plan {
         const struct nb_context *context;
         const struct own *own;
-        const struct nb_refresh_handoff *handoff;
+        const struct nb_cluster *handoff;
         struct nb_buffer ca;
         struct nb_ca_selection selection;
         bool is_ca_changed, is_kubeconfig_changed;
@@ -172,11 +172,11 @@ static int stage_record(struct plan *plan, struct nb_failure *f) {
 
         _Static_assert(sizeof(record.ca_hashes) == sizeof(plan->selection.taken),
                        "as many places for hashes as a bundle has");
-        nb_url_format(&plan->handoff->server, record.server);
+        record.server = plan->handoff->server;
         memcpy(record.ca_hashes, plan->selection.taken, sizeof(record.ca_hashes));
         record.n_ca_hashes = plan->selection.n_taken;
         nb_time_format(plan->context->now, record.refreshed_at);
-        if (nb_record_format(&record, &text) < 0)
+        if (nb_state_file_format(&nb_record_file, &record, &text) < 0)
                 return nb_failure_set(f, NB_INTERNAL, 0, "'%s' cannot be made",
                                       plan->paths[TARGET_RECORD]);
         return stage(plan, TARGET_RECORD, 0644, &text, f);
@@ -271,7 +271,7 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
 /* --- What `refresh` has left --- */
 
 /* It is read once and is gone then, whatever it is worth: the next refresh asks anew. */
-static int read_handoff(struct nb_refresh_handoff *ret_handoff, struct nb_failure *f) {
+static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
@@ -283,7 +283,8 @@ static int read_handoff(struct nb_refresh_handoff *ret_handoff, struct nb_failur
         if (nb_file_clear(state.fd, NB_REFRESH_FILE) < 0 ||
             nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp") < 0)
                 nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %m");
-        return r < 0 ? r : nb_refresh_handoff_parse(text.data, text.len, ret_handoff, f);
+        return r < 0 ? r
+                     : nb_state_file_parse(&nb_refresh_file, text.data, text.len, ret_handoff, f);
 }
 
 static void report(const struct plan *plan) {
@@ -305,8 +306,8 @@ static void report(const struct plan *plan) {
                       plan->selection.n_taken, plan->selection.n_taken == 1 ? "" : "s");
 }
 
-static int install_handoff(const struct nb_context *context,
-                           const struct nb_refresh_handoff *handoff, struct nb_failure *f) {
+static int install_handoff(const struct nb_context *context, const struct nb_cluster *handoff,
+                           struct nb_failure *f) {
         _cleanup_(own_done) struct own own = OWN_INIT;
         _cleanup_(plan_done) struct plan plan = {
                 .context = context,
@@ -319,7 +320,7 @@ static int install_handoff(const struct nb_context *context,
 
         r = read_own(context, &own, f);
         if (r >= 0)
-                r = nb_ca_renew(own.ca.data, own.ca.len, handoff->ca, strlen(handoff->ca),
+                r = nb_ca_renew(own.ca.data, own.ca.len, handoff->ca, handoff->ca_len,
                                 NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &plan.ca,
                                 &plan.selection, f);
         if (r < 0)
@@ -338,7 +339,7 @@ static int install_handoff(const struct nb_context *context,
 }
 
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff handoff = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster handoff = { 0 };
         int r;
 
         r = read_handoff(&handoff, f);

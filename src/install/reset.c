@@ -88,13 +88,10 @@ static int remove_file(const struct reset *reset, const char *path, struct nb_fa
 
 /* Another program that has joined this machine to another cluster uses kubelet's paths as well. */
 static bool is_server_ours(const struct reset *reset, const char *server) {
-        char text[NB_URL_MAX];
         struct nb_url url;
 
-        if (!server || nb_url_parse(server, strlen(server), &url) < 0)
-                return false;
-        nb_url_format(&url, text);
-        return !strcmp(text, reset->record.server);
+        return server && nb_url_parse(server, strlen(server), &url) >= 0 &&
+               nb_url_is_equal(&url, &reset->record.server);
 }
 
 static int remove_kubeconfig(struct reset *reset, struct nb_failure *f) {

@@ -131,12 +131,12 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
 }
 
 static int prepare_kubeconfig(struct plan *plan) {
-        const struct nb_handoff *handoff = &plan->accepted->handoff;
+        const struct nb_cluster *cluster = &plan->accepted->handoff.cluster;
         struct file *file = &plan->files[TARGET_KUBECONFIG];
         const struct nb_kubeconfig kubeconfig = {
-                .server = &handoff->server,
-                .tls_server_name = handoff->tls_server_name,
-                .proxy_url = handoff->proxy_url,
+                .server = &cluster->server,
+                .tls_server_name = cluster->tls_server_name,
+                .proxy_url = cluster->proxy_url,
                 .ca_file = plan->accepted->ca.len > 0 ? plan->context->settings.ca_file : NULL,
                 .client_certificate = plan->files[TARGET_LINK].path,
         };
@@ -279,7 +279,7 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         snprintf(record.node, sizeof(record.node), "%s", context->node_name);
         snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
         snprintf(record.certificate, sizeof(record.certificate), "%s", certificate);
-        nb_url_format(&handoff->server, record.server);
+        record.server = handoff->cluster.server;
         memcpy(record.endpoint, handoff->endpoint, sizeof(record.endpoint));
         memcpy(record.csr, handoff->csr, sizeof(record.csr));
         memcpy(record.token_id, handoff->token_id, sizeof(record.token_id));
@@ -289,7 +289,7 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         record.is_discard_from_metadata = context->is_discard_from_metadata;
         record.is_ca_found = is_ca_found(plan);
         nb_time_format(context->now, record.joined_at);
-        r = nb_record_format(&record, &file->text);
+        r = nb_state_file_format(&nb_record_file, &record, &file->text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format '%s': %m", file->path);
         file->is_wanted = true;

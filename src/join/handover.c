@@ -99,14 +99,11 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         char none[] = ""; /* the system's CAs */
         struct nb_handoff handoff = {
                 .certificate = join->certificate.data,
-                .ca = join->ca.data ? join->ca.data : none,
-                .server = join->cluster.server,
+                .cluster = join->cluster,
         };
         int r;
 
-        snprintf(handoff.tls_server_name, sizeof(handoff.tls_server_name), "%s",
-                 join->cluster.tls_server_name);
-        snprintf(handoff.proxy_url, sizeof(handoff.proxy_url), "%s", join->cluster.proxy_url);
+        handoff.cluster.ca = join->ca.data ? join->ca.data : none;
         snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
         snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
         snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
@@ -119,7 +116,7 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
                 if (bootstrap->has_hash)
                         nb_hex_encode(bootstrap->hash, sizeof(bootstrap->hash), handoff.k3s_hash);
         }
-        r = nb_handoff_format(&handoff, &text);
+        r = nb_state_file_format(&nb_handoff_file, &handoff, &text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the handoff cannot be formatted");
         return write_state(join, NB_HANDOFF_FILE, &text, f);

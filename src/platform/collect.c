@@ -151,7 +151,7 @@ static int write_all(const struct found *found, int folder_fd, struct nb_failure
                 if (r < 0)
                         return r;
         }
-        r = nb_platform_format(&found->platform, &note);
+        r = nb_state_file_format(&nb_platform_file, &found->platform, &note);
         if (r >= 0)
                 r = nb_file_write(folder_fd, NAME(NB_PLATFORM_NOTE), 0600, note.data, note.len);
         return r < 0 ? refuse_unwritable(NAME(NB_PLATFORM_NOTE), r, f) : 0;

@@ -12,11 +12,8 @@
 #include "state/state_file.h"
 
 struct nb_handoff {
-        char *certificate; /* PEM chain, leaf first */
-        char *ca;          /* PEM bundle; "": the CAs of the system */
-        struct nb_url server;
-        char tls_server_name[NB_HOST_MAX + 1];
-        char proxy_url[NB_PROXY_URL_MAX + 1];
+        char *certificate;             /* PEM chain, leaf first */
+        struct nb_cluster cluster;     /* `ca` is "" for the CAs of the system */
         char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
         char endpoint[NB_URL_MAX];
         char token_id[8]; /* "" if the token was no bootstrap token */
@@ -26,27 +23,11 @@ struct nb_handoff {
         char k3s_hash[2 * NB_K3S_HASH_SIZE + 1];
 };
 
-int nb_handoff_format(const struct nb_handoff *handoff, struct nb_buffer *ret);
-
-/* NB_HANDOFF_MALFORMED; for server, tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
-int nb_handoff_parse(const char *text, size_t len, struct nb_handoff *ret_handoff,
-                     struct nb_failure *f);
 void nb_handoff_done(struct nb_handoff *handoff);
 
-/* What a refresh found in the cluster. */
-struct nb_refresh_handoff {
-        char *ca; /* PEM bundle */
-        struct nb_url server;
-        char tls_server_name[NB_HOST_MAX + 1];
-        char proxy_url[NB_PROXY_URL_MAX + 1];
-};
-
-int nb_refresh_handoff_format(const struct nb_refresh_handoff *handoff, struct nb_buffer *ret);
-
-/* As nb_handoff_parse(). */
-int nb_refresh_handoff_parse(const char *text, size_t len, struct nb_refresh_handoff *ret_handoff,
-                             struct nb_failure *f);
-void nb_refresh_handoff_done(struct nb_refresh_handoff *handoff);
+/* joined.json, a struct nb_handoff, and refreshed.json, the struct nb_cluster that a refresh has
+ * found. NB_HANDOFF_MALFORMED; for server, tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
+extern const struct nb_state_file nb_handoff_file, nb_refresh_file;
 
 enum nb_node_state {
         NB_NODE_STATE_USABLE,

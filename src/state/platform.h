@@ -8,10 +8,8 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 
-#include "base/buffer.h"
-#include "base/failure.h"
+#include "state/state_file.h"
 
 #define NB_PLATFORM_DIRECTORY "/run/node-bootstrap-platform"
 #define NB_PLATFORM_NOTE NB_PLATFORM_DIRECTORY "/platform.json"
@@ -30,8 +28,5 @@ struct nb_platform {
         bool has_guestinfo;   /* VMware's tools answered */
 };
 
-int nb_platform_format(const struct nb_platform *platform, struct nb_buffer *ret);
-
 /* NB_METADATA_MALFORMED. */
-int nb_platform_parse(const char *json, size_t len, struct nb_platform *ret_platform,
-                      struct nb_failure *f);
+extern const struct nb_state_file nb_platform_file;

@@ -15,7 +15,7 @@
 
 struct nb_record {
         char node[NB_NODE_NAME_MAX + 1];
-        char server[NB_URL_MAX];
+        struct nb_url server;
         char endpoint[NB_URL_MAX];
         /* caCertHashes: what identified the cluster (method/cluster_identity.h) */
         uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
@@ -38,13 +38,14 @@ struct nb_record {
         char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
 };
 
-int nb_record_format(const struct nb_record *record, struct nb_buffer *ret);
+/* NB_INSTALLED_MALFORMED */
+extern const struct nb_state_file nb_record_file;
 
 /* Reads it from a certificate directory below `root_fd` (-1: of this machine). 1; 0 if there is
  * none; NB_INSTALLED_UNREADABLE, NB_INSTALLED_MALFORMED. */
 int nb_record_read(int root_fd, const char *certificate_directory, struct nb_record *ret_record,
                    struct nb_failure *f);
 
-/* NB_INSTALLED_MALFORMED */
-int nb_record_parse(const char *text, size_t len, struct nb_record *ret_record,
-                    struct nb_failure *f);
+/* For a file of a join that cannot be read, `r` as of nb_path_read(): NB_INSTALLED_UNREADABLE,
+ * NB_INSTALLED_MALFORMED. */
+int nb_installed_refuse(const char *path, int r, struct nb_failure *f);

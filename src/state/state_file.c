@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,91 +22,76 @@
 
 /* --- The forms of text --- */
 
-static bool consists_of(const char *text, const char *characters) {
-        return text[strspn(text, characters)] == '\0';
+static int verify_line(const char *text) {
+        return nb_text_is_printable(text, strlen(text)) ? 0 : -EINVAL;
 }
 
-static bool is_line(const char *text) {
-        return nb_text_is_printable(text, strlen(text));
+static int verify_path(const char *text) {
+        return text[0] == '/' ? verify_line(text) : -EINVAL;
 }
 
-static bool is_word(const char *text) {
-        return consists_of(text, LOWER UPPER DIGITS "._-");
-}
-
-static bool is_node_name(const char *text) {
+static int verify_node_name(const char *text) {
         char name[NB_NODE_NAME_MAX + 1];
 
-        return nb_node_name_parse(text, strlen(text), name) >= 0 && !strcmp(text, name);
+        return nb_node_name_parse(text, strlen(text), name) >= 0 && !strcmp(text, name) ? 0
+                                                                                        : -EINVAL;
 }
 
-static bool is_server(const char *text) {
+static int verify_endpoint(const char *text) {
         struct nb_url url;
 
-        return nb_url_parse(text, strlen(text), &url) >= 0;
+        return nb_endpoint_parse(text, strlen(text), &url);
 }
 
-static bool is_endpoint(const char *text) {
-        struct nb_url url;
-
-        return nb_endpoint_parse(text, strlen(text), &url) >= 0;
-}
-
-static bool is_path(const char *text) {
-        return text[0] == '/' && is_line(text);
-}
-
-static bool is_time(const char *text) {
-        return strlen(text) >= strlen("2026-01-02T15:04:05Z") && consists_of(text, DIGITS "-:TZ");
-}
-
-static bool is_csr_name(const char *text) {
-        return consists_of(text, LOWER UPPER DIGITS "-_.:");
-}
-
-static bool is_token_id(const char *text) {
-        return strlen(text) == 6 && consists_of(text, LOWER DIGITS);
-}
-
-static bool is_provider(const char *text) {
+static int verify_provider(const char *text) {
         enum nb_provider provider;
+        int r = nb_provider_parse(text, strlen(text), &provider);
 
-        return nb_provider_parse(text, strlen(text), &provider) >= 0 &&
-               provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO;
+        return r < 0 || (provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO) ? r
+                                                                                       : -EINVAL;
 }
 
-static bool is_k3s_hash(const char *text) {
-        return strlen(text) == 2 * NB_K3S_HASH_SIZE && consists_of(text, DIGITS "abcdef");
+static int verify_volume(const char *text) {
+        return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
 }
 
-static bool is_tls_server_name(const char *text) {
-        return nb_tls_server_name_verify(text) >= 0;
-}
-
-static bool is_proxy_url(const char *text) {
-        return nb_proxy_url_verify(text) >= 0;
-}
-
-static const struct {
-        bool (*is_valid)(const char *text);
+static const struct text_type {
         const char *expected;
-        enum nb_code code; /* NB_NONE: that of the file */
+        int (*verify)(const char *text); /* 0, -errno */
+        const char *characters;          /* or it consists of these, */
+        size_t len_min;                  /* at least so many */
+        bool is_connection;              /* a malformed one has the file's `connection_code` */
 } text_types[] = {
-        [NB_STATE_LINE] = { is_line, "a line of text", NB_NONE },
-        [NB_STATE_WORD] = { is_word, "a word", NB_NONE },
-        [NB_STATE_NODE_NAME] = { is_node_name, "a node name", NB_NONE },
-        [NB_STATE_SERVER] = { is_server, "an https URL", NB_NONE },
-        [NB_STATE_ENDPOINT] = { is_endpoint, "HOST:PORT", NB_NONE },
-        [NB_STATE_PATH] = { is_path, "an absolute path", NB_NONE },
-        [NB_STATE_TIME] = { is_time, "a time", NB_NONE },
-        [NB_STATE_CSR_NAME] = { is_csr_name, "the name of a CSR", NB_NONE },
-        [NB_STATE_TOKEN_ID] = { is_token_id, "six characters of a-z and 0-9", NB_NONE },
-        [NB_STATE_PROVIDER] = { is_provider, "the name of a cloud", NB_NONE },
-        [NB_STATE_K3S_HASH] = { is_k3s_hash, "64 hex digits in lower case", NB_NONE },
-        [NB_STATE_TLS_SERVER_NAME] = { is_tls_server_name, "a host name", NB_HANDOFF_UNTRUSTED },
-        [NB_STATE_PROXY_URL] = { is_proxy_url, "http, https or socks5 with host and port",
-                                 NB_HANDOFF_UNTRUSTED },
+        [NB_STATE_LINE] = { "a line of text", verify_line },
+        [NB_STATE_WORD] = { "a word", .characters = LOWER UPPER DIGITS "._-" },
+        [NB_STATE_NODE_NAME] = { "a node name", verify_node_name },
+        [NB_STATE_ENDPOINT] = { "HOST:PORT", verify_endpoint },
+        [NB_STATE_PATH] = { "an absolute path", verify_path },
+        [NB_STATE_TIME] = { "a time", NULL, DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1 },
+        [NB_STATE_CSR_NAME] = { "the name of a CSR", .characters = LOWER UPPER DIGITS "-_.:" },
+        [NB_STATE_TOKEN_ID] = { "six characters of a-z and 0-9", NULL, LOWER DIGITS, 6 },
+        [NB_STATE_PROVIDER] = { "the name of a cloud", verify_provider },
+        [NB_STATE_VOLUME] = { "'config-2' or 'cidata'", verify_volume },
+        [NB_STATE_K3S_HASH] = { "64 hex digits in lower case", NULL, DIGITS "abcdef",
+                                2 * NB_K3S_HASH_SIZE },
+        [NB_STATE_TLS_SERVER_NAME] = { "a host name", nb_tls_server_name_verify,
+                                       .is_connection = true },
+        [NB_STATE_PROXY_URL] = { "http, https or socks5 with host and port", nb_proxy_url_verify,
+                                 .is_connection = true },
+        [NB_STATE_URL] = { "https://HOST[:PORT][/PREFIX]", .is_connection = true },
+        [NB_STATE_PEM] = { "PEM", NULL },
 };
+
+static bool is_accepted(const struct nb_state_field *field, const char *text) {
+        const struct text_type *type = &text_types[field->type];
+
+        if (!text[0])
+                return field->presence != NB_STATE_REQUIRED;
+        if (type->verify)
+                return type->verify(text) >= 0;
+        return !type->characters ||
+               (strlen(text) >= type->len_min && !text[strspn(text, type->characters)]);
+}
 
 /* --- Writing --- */
 
@@ -184,120 +170,105 @@ static int verify_version(const struct reader *reader, struct nb_failure *f) {
                               reader->file->name, VERSION, (long long)version);
 }
 
+/* `text` is NULL if there is none. */
 static int refuse_text(const struct reader *reader, const struct nb_state_field *field,
-                       const char *expected, const char *text, struct nb_failure *f) {
-        const char *suffix = field->presence == NB_STATE_REQUIRED ? "" : " or nothing";
-        enum nb_code code = NB_NONE;
+                       const char *text, struct nb_failure *f) {
+        const struct text_type *type = &text_types[field->type];
+        const struct nb_state_file *file = reader->file;
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        if (field->type < N_ELEMENTS(text_types))
-                code = text_types[field->type].code;
-        if (field->type == NB_STATE_URL)
-                code = NB_HANDOFF_UNTRUSTED;
-        return nb_failure_set(f, code != NB_NONE ? code : reader->file->code, 0,
-                              "%s: %s: expected %s%s, found %s", reader->file->name, field->key,
-                              expected, suffix, nb_text_quote(text, strlen(text), quoted));
+        return nb_failure_set(f, text && type->is_connection ? file->connection_code : file->code,
+                              0, "%s: %s: expected %s%s, found %s", file->name, field->key,
+                              type->expected, field->presence == NB_STATE_REQUIRED ? "" : " or ''",
+                              text ? nb_text_quote(text, strlen(text), quoted) : "nothing");
 }
 
-static int take_text(const struct reader *reader, const struct nb_state_field *field,
-                     const char *text, char *ret, struct nb_failure *f) {
-        size_t len = strlen(text);
-        bool is_accepted = text[0] ? text_types[field->type].is_valid(text)
-                                   : field->presence != NB_STATE_REQUIRED;
+static int take_pem(const struct nb_state_field *field, const char *text, size_t len, char *ret,
+                    struct nb_failure *f) {
+        char *pem = strdup(text);
 
-        if (len >= field->size || !is_accepted)
-                return refuse_text(reader, field, text_types[field->type].expected, text, f);
-        memcpy(ret, text, len + 1);
+        if (!pem)
+                return nb_failure_set_memory(f);
+        *(char **)(ret + field->offset) = pem;
+        if (field->n_offset > 0)
+                *(size_t *)(ret + field->n_offset) = len;
         return 0;
 }
 
-static int take_pem(const struct reader *reader, const struct nb_state_field *field,
-                    const char *text, char **ret, struct nb_failure *f) {
-        if (!text[0] && field->presence == NB_STATE_REQUIRED)
-                return refuse_text(reader, field, "PEM", text, f);
-        *ret = strdup(text);
-        return *ret ? 0 : nb_failure_set_memory(f);
-}
-
-static int take_pins(const struct reader *reader, const struct nb_state_field *field, char *ret,
+static int take_text(const struct reader *reader, const struct nb_state_field *field, char *ret,
                      struct nb_failure *f) {
-        uint8_t *pins = (uint8_t *)ret + field->offset;
-        char path[64], quoted[NB_TEXT_QUOTED_SIZE];
-        const char *text;
-        size_t n, len;
-        int r;
-
-        r = nb_json_array(reader->json, field->key, &n, f);
-        if (r < 0)
-                return r;
-        if (r == 0 || n > NB_SETTINGS_PINS_MAX)
-                return nb_failure_set(f, reader->file->code, 0,
-                                      "%s: %s: expected a list of at most %d hashes, found %s",
-                                      reader->file->name, field->key, NB_SETTINGS_PINS_MAX,
-                                      r == 0 ? "nothing" : "more");
-        for (size_t i = 0; i < n; i++) {
-                snprintf(path, sizeof(path), "%s[%zu]", field->key, i);
-                r = nb_json_string(reader->json, path, &text, &len, f);
-                if (r < 0)
-                        return r;
-                if (r == 0 || nb_pin_parse(text, len, pins + i * NB_PIN_SIZE) < 0)
-                        return nb_failure_set(
-                                f, reader->file->code, 0,
-                                "%s: %s: expected sha256: and 64 hex digits, found %s",
-                                reader->file->name, path,
-                                r == 0 ? "nothing" : nb_text_quote(text, len, quoted));
-        }
-        *(unsigned *)(ret + field->n_offset) = (unsigned)n;
-        return 0;
-}
-
-static int take_field(const struct reader *reader, const struct nb_state_field *field, char *ret,
-                      struct nb_failure *f) {
         char *member = ret + field->offset;
         const char *text;
         size_t len;
         int r;
 
-        if (field->type == NB_STATE_BOOL)
-                return nb_json_boolean(reader->json, field->key, (bool *)member, f);
-        if (field->type == NB_STATE_PINS)
-                return take_pins(reader, field, ret, f);
         r = nb_json_string(reader->json, field->key, &text, &len, f);
         if (r < 0)
                 return r;
-        if (r == 0 && field->presence == NB_STATE_OPTIONAL)
-                return 0;
         if (r == 0)
-                return nb_failure_set(f, reader->file->code, 0,
-                                      "%s: %s: expected a string, found nothing",
-                                      reader->file->name, field->key);
+                return field->presence == NB_STATE_OPTIONAL ? 0
+                                                            : refuse_text(reader, field, NULL, f);
+        if (!is_accepted(field, text))
+                return refuse_text(reader, field, text, f);
         if (field->type == NB_STATE_PEM)
-                return take_pem(reader, field, text, (char **)member, f);
+                return take_pem(field, text, len, ret, f);
+        if (field->type == NB_STATE_URL ? nb_url_parse(text, len, (struct nb_url *)member) < 0
+                                        : len >= field->size)
+                return refuse_text(reader, field, text, f);
         if (field->type != NB_STATE_URL)
-                return take_text(reader, field, text, member, f);
-        if (nb_url_parse(text, len, (struct nb_url *)member) < 0)
-                return refuse_text(reader, field, "https://HOST[:PORT][/PREFIX]", text, f);
+                memcpy(member, text, len + 1);
         return 0;
 }
 
-static int take_all(struct reader *reader, void *ret, struct nb_failure *f) {
-        const struct nb_state_file *file = reader->file;
+static int take_pins(const struct reader *reader, const struct nb_state_field *field, char *ret,
+                     struct nb_failure *f) {
+        uint8_t *pins = (uint8_t *)ret + field->offset;
+        const char *text;
+        bool is_valid;
+        size_t n, len;
+        char path[64];
         int r;
+
+        r = nb_json_array(reader->json, field->key, &n, f);
+        is_valid = r > 0 && n <= NB_SETTINGS_PINS_MAX;
+        for (size_t i = 0; is_valid && i < n; i++) {
+                snprintf(path, sizeof(path), "%s[%zu]", field->key, i);
+                r = nb_json_string(reader->json, path, &text, &len, f);
+                is_valid = r > 0 && nb_pin_parse(text, len, pins + i * NB_PIN_SIZE) >= 0;
+        }
+        if (r < 0)
+                return r;
+        if (!is_valid)
+                return nb_failure_set(f, reader->file->code, 0,
+                                      "%s: %s: expected a list of at most %d hashes, each sha256: "
+                                      "and 64 hex digits",
+                                      reader->file->name, field->key, NB_SETTINGS_PINS_MAX);
+        *(unsigned *)(ret + field->n_offset) = (unsigned)n;
+        return 0;
+}
+
+static int take_all(struct reader *reader, char *ret, struct nb_failure *f) {
+        const struct nb_state_file *file = reader->file;
+        int r = 0;
 
         if (!file->is_open) {
                 r = verify_version(reader, f);
                 if (r < 0)
                         return r;
                 r = nb_json_each_key(reader->json, "", verify_key, reader, f);
-                if (r < 0)
-                        return r;
         }
-        for (size_t i = 0; i < file->n_fields; i++) {
-                r = take_field(reader, &file->fields[i], ret, f);
-                if (r < 0)
-                        return r;
+        for (size_t i = 0; i < file->n_fields && r >= 0; i++) {
+                const struct nb_state_field *field = &file->fields[i];
+
+                if (field->type == NB_STATE_BOOL)
+                        r = nb_json_boolean(reader->json, field->key, (bool *)(ret + field->offset),
+                                            f);
+                else if (field->type == NB_STATE_PINS)
+                        r = take_pins(reader, field, ret, f);
+                else
+                        r = take_text(reader, field, ret, f);
         }
-        return 0;
+        return r < 0 ? r : 0;
 }
 
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
@@ -306,6 +277,7 @@ int nb_state_file_parse(const struct nb_state_file *file, const char *text, size
         struct reader reader = { file, &json };
         int r;
 
+        memset(ret, 0, file->size);
         if (len > NB_HANDOFF_MAX)
                 return nb_failure_set(f, file->code, 0, "%s: expected at most %d bytes, found %zu",
                                       file->name, NB_HANDOFF_MAX, len);
@@ -313,12 +285,11 @@ int nb_state_file_parse(const struct nb_state_file *file, const char *text, size
         if (r < 0)
                 return r;
         r = take_all(&reader, ret, f);
-        for (size_t i = 0; r < 0 && i < file->n_fields; i++)
-                if (file->fields[i].type == NB_STATE_PEM) {
-                        char **pem = (char **)((char *)ret + file->fields[i].offset);
-
-                        free(*pem);
-                        *pem = NULL;
-                }
-        return r < 0 ? r : 0;
+        if (r >= 0)
+                return 0;
+        for (size_t i = 0; i < file->n_fields; i++)
+                if (file->fields[i].type == NB_STATE_PEM)
+                        free(*(char **)((char *)ret + file->fields[i].offset));
+        memset(ret, 0, file->size);
+        return r;
 }

@@ -32,18 +32,18 @@ enum nb_state_type {
         NB_STATE_LINE, /* printable text on one line */
         NB_STATE_WORD, /* letters, digits, '.', '_' and '-' */
         NB_STATE_NODE_NAME,
-        NB_STATE_SERVER,   /* https URL */
         NB_STATE_ENDPOINT, /* HOST:PORT */
         NB_STATE_PATH,     /* absolute */
         NB_STATE_TIME,     /* RFC 3339 */
         NB_STATE_CSR_NAME,
         NB_STATE_TOKEN_ID,
         NB_STATE_PROVIDER, /* cloud */
+        NB_STATE_VOLUME,   /* label */
         NB_STATE_K3S_HASH,
-        NB_STATE_TLS_SERVER_NAME, /* NB_HANDOFF_UNTRUSTED if malformed, as the next one */
+        NB_STATE_TLS_SERVER_NAME,
         NB_STATE_PROXY_URL,
         /* other struct members */
-        NB_STATE_URL,  /* struct nb_url; NB_HANDOFF_UNTRUSTED if malformed */
+        NB_STATE_URL,  /* struct nb_url */
         NB_STATE_PEM,  /* char *, allocated */
         NB_STATE_PINS, /* uint8_t[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE] */
         NB_STATE_BOOL,
@@ -60,24 +60,22 @@ struct nb_state_field {
         enum nb_state_type type;
         enum nb_state_presence presence;
         size_t offset, size; /* of the struct member */
-        size_t n_offset;     /* NB_STATE_PINS: of the unsigned with their number */
+        size_t n_offset;     /* of the unsigned with the number of NB_STATE_PINS, or the size_t
+                                with the length of NB_STATE_PEM; 0: none */
 };
 
-#define NB_STATE_FIELD(key, type, presence, of, member) \
-        { key, type, presence, offsetof(struct of, member), sizeof(((struct of *)NULL)->member), 0 }
-
 struct nb_state_file {
-        const char *name;  /* for messages */
-        enum nb_code code; /* of a malformed file */
+        const char *name;             /* for messages */
+        enum nb_code code;            /* of a malformed file */
+        enum nb_code connection_code; /* of a malformed URL, TLS server name or proxy in it */
         const struct nb_state_field *fields;
-        size_t n_fields;
-        bool is_open; /* no version; all fields are written; unknown keys are ignored */
+        size_t n_fields, size; /* of the struct */
+        bool is_open;          /* no version; all fields are written; unknown keys are ignored */
 };
 
 /* 0, -E2BIG, -ENOMEM, -EINVAL for text that is not UTF-8. */
 int nb_state_file_format(const struct nb_state_file *file, const void *from, struct nb_buffer *ret);
 
-/* `ret` is zeroed by the caller. NB_STATE_PEM members are for the caller to free; NULL after a
- * failure. */
+/* NB_STATE_PEM members are for the caller to free. After a failure, all of `ret` is zero. */
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
                         struct nb_failure *f);

@@ -9,7 +9,7 @@ void fuzz_one(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_handoff_parse(data, len, &handoff, &f);
+        r = nb_state_file_parse(&nb_handoff_file, data, len, &handoff, &f);
         FUZZ_CHECK_FAILURE(f, r);
         FUZZ_CHECK(f.code == NB_NONE || f.code == NB_HANDOFF_MALFORMED ||
                    f.code == NB_HANDOFF_UNTRUSTED);
@@ -17,10 +17,10 @@ void fuzz_one(const char *data, size_t len) {
                 return;
         FUZZ_CHECK(handoff.certificate[0]);
         FUZZ_CHECK(fuzz_is_printable(handoff.token_source) && fuzz_is_printable(handoff.csr));
-        FUZZ_CHECK(nb_handoff_format(&handoff, &first) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_handoff_file, &handoff, &first) == 0);
         if (first.len > NB_HANDOFF_MAX)
                 return;
-        FUZZ_CHECK(nb_handoff_parse(first.data, first.len, &again, &f) == 0);
-        FUZZ_CHECK(nb_handoff_format(&again, &second) == 0);
+        FUZZ_CHECK(nb_state_file_parse(&nb_handoff_file, first.data, first.len, &again, &f) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_handoff_file, &again, &second) == 0);
         FUZZ_CHECK(strcmp(first.data, second.data) == 0);
 }

@@ -9,14 +9,14 @@ void fuzz_one(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_platform_parse(data, len, &platform, &f);
+        r = nb_state_file_parse(&nb_platform_file, data, len, &platform, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
         FUZZ_CHECK(fuzz_is_printable(platform.platform_id) &&
                    fuzz_is_printable(platform.data_source));
-        FUZZ_CHECK(nb_platform_format(&platform, &first) == 0);
-        FUZZ_CHECK(nb_platform_parse(first.data, first.len, &again, &f) == 0);
-        FUZZ_CHECK(nb_platform_format(&again, &second) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_platform_file, &platform, &first) == 0);
+        FUZZ_CHECK(nb_state_file_parse(&nb_platform_file, first.data, first.len, &again, &f) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_platform_file, &again, &second) == 0);
         FUZZ_CHECK(strcmp(first.data, second.data) == 0);
 }

@@ -9,16 +9,16 @@ void fuzz_one(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_record_parse(data, len, &record, &f);
+        r = nb_state_file_parse(&nb_record_file, data, len, &record, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
         FUZZ_CHECK(record.n_pins <= NB_SETTINGS_PINS_MAX &&
                    record.n_ca_hashes <= NB_SETTINGS_PINS_MAX);
         FUZZ_CHECK(fuzz_is_printable(record.token_source) &&
-                   fuzz_is_printable(record.certificate) && fuzz_is_printable(record.server));
-        FUZZ_CHECK(nb_record_format(&record, &first) == 0);
-        FUZZ_CHECK(nb_record_parse(first.data, first.len, &again, &f) == 0);
-        FUZZ_CHECK(nb_record_format(&again, &second) == 0);
+                   fuzz_is_printable(record.certificate) && fuzz_is_printable(record.server.host));
+        FUZZ_CHECK(nb_state_file_format(&nb_record_file, &record, &first) == 0);
+        FUZZ_CHECK(nb_state_file_parse(&nb_record_file, first.data, first.len, &again, &f) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_record_file, &again, &second) == 0);
         FUZZ_CHECK(strcmp(first.data, second.data) == 0);
 }

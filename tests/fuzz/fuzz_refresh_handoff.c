@@ -5,21 +5,21 @@
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX),
                                                    second = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX);
-        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff note = {}, again = {};
+        _cleanup_(nb_cluster_done) struct nb_cluster note = {}, again = {};
         struct nb_failure f = {};
         int r;
 
-        r = nb_refresh_handoff_parse(data, len, &note, &f);
+        r = nb_state_file_parse(&nb_refresh_file, data, len, &note, &f);
         FUZZ_CHECK_FAILURE(f, r);
         FUZZ_CHECK(f.code == NB_NONE || f.code == NB_HANDOFF_MALFORMED ||
                    f.code == NB_HANDOFF_UNTRUSTED);
         if (r < 0)
                 return;
         FUZZ_CHECK(note.ca[0]);
-        FUZZ_CHECK(nb_refresh_handoff_format(&note, &first) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_refresh_file, &note, &first) == 0);
         if (first.len > NB_HANDOFF_MAX)
                 return;
-        FUZZ_CHECK(nb_refresh_handoff_parse(first.data, first.len, &again, &f) == 0);
-        FUZZ_CHECK(nb_refresh_handoff_format(&again, &second) == 0);
+        FUZZ_CHECK(nb_state_file_parse(&nb_refresh_file, first.data, first.len, &again, &f) == 0);
+        FUZZ_CHECK(nb_state_file_format(&nb_refresh_file, &again, &second) == 0);
         FUZZ_CHECK(strcmp(first.data, second.data) == 0);
 }

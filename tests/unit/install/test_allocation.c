@@ -85,7 +85,7 @@ static int accept_and_write(const void *input) {
 static void what_is_written(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         struct nb_handoff handoff = { .certificate = leaf.pem,
-                                      .ca = ca.pem,
+                                      .cluster.ca = ca.pem,
                                       .csr = "node-csr-x",
                                       .endpoint = "10.0.0.1:6443",
                                       .token_id = "abcdef",
@@ -93,8 +93,8 @@ static void what_is_written(void **state) {
         char path[96];
 
         folder_skip_without_lookup();
-        assert_int_equal(nb_url_parse("https://10.0.0.1:6443", 21, &handoff.server), 0);
-        assert_int_equal(nb_handoff_format(&handoff, &text), 0);
+        assert_int_equal(nb_url_parse("https://10.0.0.1:6443", 21, &handoff.cluster.server), 0);
+        assert_int_equal(nb_state_file_format(&nb_handoff_file, &handoff, &text), 0);
         folder_put(&folder, "/state/joined.json", text.data);
         folder_put(&folder, "/state/pending.key", leaf.key_pem);
         (void)snprintf(path, sizeof(path), "%s/state", folder.path);

@@ -96,43 +96,43 @@ static struct note_case handoffs[] = {
         { "joined: a key twice", "", "\"csr\":\"x\"", MALFORMED,
           J "expected each key once, found one twice" },
         { "joined: no certificate", "certificate", "", MALFORMED,
-          J "certificate: expected a string, found nothing" },
+          J "certificate: expected PEM, found nothing" },
         { "joined: an empty certificate", "certificate", "\"certificate\":\"\"", MALFORMED,
           J "certificate: expected PEM, found ''" },
         { "joined: a certificate that is null", "certificate", "\"certificate\":null", MALFORMED,
-          J "certificate: expected a string, found nothing" },
-        { "joined: no CA", "ca", "", MALFORMED, J "ca: expected a string, found nothing" },
+          J "certificate: expected PEM, found nothing" },
+        { "joined: no CA", "ca", "", MALFORMED, J "ca: expected PEM or '', found nothing" },
         { "joined: a CA that is a list", "ca", "\"ca\":[\"a\"]", MALFORMED,
           J "ca: expected a string, found a list" },
         { "joined: a NUL in the CA", "ca", "\"ca\":\"a\\u0000b\"", MALFORMED,
           J "expected JSON, found at byte 43: \\u0000 in a string" },
         { "joined: no server", "server", "", MALFORMED,
-          J "server: expected a string, found nothing" },
+          J "server: expected https://HOST[:PORT][/PREFIX], found nothing" },
         { "joined: a server without TLS", "server", "\"server\":\"http://a\"", UNTRUSTED,
           J "server: expected https://HOST[:PORT][/PREFIX], found 'http://a'" },
         { "joined: a server with a line end", "server", "\"server\":\"https://a\\n  user: b\"",
           UNTRUSTED,
           J "server: expected https://HOST[:PORT][/PREFIX], found 'https://a?  user: b'" },
         { "joined: no TLS server name", "tlsServerName", "", MALFORMED,
-          J "tlsServerName: expected a string, found nothing" },
+          J "tlsServerName: expected a host name or '', found nothing" },
         { "joined: a TLS server name with a quote", "tlsServerName", "\"tlsServerName\":\"a\\\"\"",
-          UNTRUSTED, J "tlsServerName: expected a host name or nothing, found 'a\"'" },
+          UNTRUSTED, J "tlsServerName: expected a host name or '', found 'a\"'" },
         { "joined: a proxy that runs a command", "proxyURL", "\"proxyURL\":\"exec://sh\"",
           UNTRUSTED,
-          J "proxyURL: expected http, https or socks5 with host and port or nothing, found "
+          J "proxyURL: expected http, https or socks5 with host and port or '', found "
             "'exec://sh'" },
         { "joined: no CSR, where a supervisor signed", "csr", "\"csr\":\"\"", NB_NONE, "" },
         { "joined: no CA, where the system's count", "ca", "\"ca\":\"\"", NB_NONE, "" },
         { "joined: no token ID, where it was no bootstrap token", "tokenID", "\"tokenID\":\"\"",
           NB_NONE, "" },
         { "joined: a token ID of blanks", "tokenID", "\"tokenID\":\"      \"", MALFORMED,
-          J "tokenID: expected six characters of a-z and 0-9 or nothing, found '      '" },
+          J "tokenID: expected six characters of a-z and 0-9 or '', found '      '" },
         { "joined: a CSR name with a control character", "csr", "\"csr\":\"a\\u001b[0m\"",
-          MALFORMED, J "csr: expected the name of a CSR or nothing, found 'a?[0m'" },
+          MALFORMED, J "csr: expected the name of a CSR or '', found 'a?[0m'" },
         { "joined: an endpoint that is a URL", "endpoint", "\"endpoint\":\"https://a\"", MALFORMED,
           J "endpoint: expected HOST:PORT, found 'https://a'" },
         { "joined: a whole token for its ID", "tokenID", "\"tokenID\":\"abc123.x\"", MALFORMED,
-          J "tokenID: expected six characters of a-z and 0-9 or nothing, found 'abc123.x'" },
+          J "tokenID: expected six characters of a-z and 0-9 or '', found 'abc123.x'" },
         { "joined: a token source of two lines", "tokenSource", "\"tokenSource\":\"a\\nb\"",
           MALFORMED, J "tokenSource: expected a line of text, found 'a?b'" },
         { "joined: no token source", "tokenSource", "\"tokenSource\":\"\"", MALFORMED,
@@ -149,19 +149,20 @@ static void parses_handoff(void **state) {
         int r;
 
         compose(c, handoff_members, N_ELEMENTS(handoff_members), &text);
-        r = nb_handoff_parse(text.data, text.len, &handoff, &f);
+        r = nb_state_file_parse(&nb_handoff_file, text.data, text.len, &handoff, &f);
         assert_outcome(c, r, &f);
         if (r < 0) {
                 assert_null(handoff.certificate);
                 return;
         }
         assert_string_equal(handoff.certificate, "LEAF\n");
-        assert_string_equal(handoff.ca, strcmp(c->key, "ca") == 0 ? "" : "CA\n");
-        assert_string_equal(handoff.server.host, "10.0.0.10");
+        assert_string_equal(handoff.cluster.ca, strcmp(c->key, "ca") == 0 ? "" : "CA\n");
+        assert_string_equal(handoff.cluster.server.host, "10.0.0.10");
         assert_string_equal(handoff.token_id, strcmp(c->key, "tokenID") == 0 ? "" : "abc123");
-        assert_int_equal(nb_handoff_format(&handoff, &first), 0);
-        assert_int_equal(nb_handoff_parse(first.data, first.len, &again, &f), 0);
-        assert_int_equal(nb_handoff_format(&again, &second), 0);
+        assert_int_equal(nb_state_file_format(&nb_handoff_file, &handoff, &first), 0);
+        assert_int_equal(nb_state_file_parse(&nb_handoff_file, first.data, first.len, &again, &f),
+                         0);
+        assert_int_equal(nb_state_file_format(&nb_handoff_file, &again, &second), 0);
         assert_string_equal(first.data, second.data);
 }
 
@@ -179,20 +180,20 @@ static struct note_case refreshes[] = {
         { "refreshed: as it should be", "", "", NB_NONE, "" },
         { "refreshed: by a proxy", "proxyURL", "\"proxyURL\":\"http://proxy:3128\"", NB_NONE, "" },
         { "refreshed: no version", "version", "", MALFORMED, N "version: expected 1, found 0" },
-        { "refreshed: no CA", "ca", "", MALFORMED, N "ca: expected a string, found nothing" },
+        { "refreshed: no CA", "ca", "", MALFORMED, N "ca: expected PEM, found nothing" },
         { "refreshed: an empty CA, which would be the system's", "ca", "\"ca\":\"\"", MALFORMED,
           N "ca: expected PEM, found ''" },
         { "refreshed: no server", "server", "", MALFORMED,
-          N "server: expected a string, found nothing" },
+          N "server: expected https://HOST[:PORT][/PREFIX], found nothing" },
         { "refreshed: a server without TLS", "server", "\"server\":\"http://a\"", UNTRUSTED,
           N "server: expected https://HOST[:PORT][/PREFIX], found 'http://a'" },
         { "refreshed: a proxy that runs a command", "proxyURL", "\"proxyURL\":\"exec://sh\"",
           UNTRUSTED,
-          N "proxyURL: expected http, https or socks5 with host and port or nothing, found "
+          N "proxyURL: expected http, https or socks5 with host and port or '', found "
             "'exec://sh'" },
         { "refreshed: a server name with a line end", "tlsServerName",
           "\"tlsServerName\":\"a\\nb\"", UNTRUSTED,
-          N "tlsServerName: expected a host name or nothing, found 'a?b'" },
+          N "tlsServerName: expected a host name or '', found 'a?b'" },
         { "refreshed: user entries", "", "\"users\":[]", MALFORMED, N "unknown key 'users'" },
         { "refreshed: a certificate", "", "\"certificate\":\"x\"", MALFORMED,
           N "unknown key 'certificate'" },
@@ -203,12 +204,12 @@ static void parses_refresh(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192),
                                                    first = NB_BUFFER_INIT(8192),
                                                    second = NB_BUFFER_INIT(8192);
-        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff note = {}, again = {};
+        _cleanup_(nb_cluster_done) struct nb_cluster note = {}, again = {};
         struct nb_failure f = {};
         int r;
 
         compose(c, refresh_members, N_ELEMENTS(refresh_members), &text);
-        r = nb_refresh_handoff_parse(text.data, text.len, &note, &f);
+        r = nb_state_file_parse(&nb_refresh_file, text.data, text.len, &note, &f);
         assert_outcome(c, r, &f);
         if (r < 0) {
                 assert_null(note.ca);
@@ -217,9 +218,10 @@ static void parses_refresh(void **state) {
         assert_string_equal(note.ca, "CA\n");
         assert_string_equal(note.server.path, "/p");
         assert_string_equal(note.tls_server_name, "kubernetes");
-        assert_int_equal(nb_refresh_handoff_format(&note, &first), 0);
-        assert_int_equal(nb_refresh_handoff_parse(first.data, first.len, &again, &f), 0);
-        assert_int_equal(nb_refresh_handoff_format(&again, &second), 0);
+        assert_int_equal(nb_state_file_format(&nb_refresh_file, &note, &first), 0);
+        assert_int_equal(nb_state_file_parse(&nb_refresh_file, first.data, first.len, &again, &f),
+                         0);
+        assert_int_equal(nb_state_file_format(&nb_refresh_file, &again, &second), 0);
         assert_string_equal(first.data, second.data);
 }
 
@@ -249,7 +251,7 @@ static struct note_case records[] = {
         { "record: discovered by a method of a later version", "", "\"discovery\":\"guess\"",
           NB_NONE, "" },
         { "record: discovered by what is not a word", "", "\"discovery\":\"a b\"", DAMAGED,
-          R "discovery: expected a word or nothing, found 'a b'" },
+          R "discovery: expected a word or '', found 'a b'" },
         { "record: discovered by a number", "", "\"discovery\":1", DAMAGED,
           R "discovery: expected a string, found an integer" },
         { "record: refreshed since", "", "\"refreshedAt\":\"2026-02-03T04:05:06Z\"", NB_NONE, "" },
@@ -259,13 +261,14 @@ static struct note_case records[] = {
         { "record: two pins", "caCertHashes", "\"caCertHashes\":[\"" PIN "\",\"" PIN "\"]", NB_NONE,
           "" },
         { "record: no list of pins", "caCertHashes", "", DAMAGED,
-          R "caCertHashes: expected a list of at most 32 hashes, found nothing" },
+          R "caCertHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
         { "record: a pin that is none", "caFileHashes", "\"caFileHashes\":[\"" PIN "\",\"x\"]",
-          DAMAGED, R "caFileHashes[1]: expected sha256: and 64 hex digits, found 'x'" },
+          DAMAGED,
+          R "caFileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
         { "record: a pin that is an integer", "caFileHashes", "\"caFileHashes\":[1]", DAMAGED,
           R "caFileHashes[0]: expected a string, found an integer" },
         { "record: a pin that is null", "caFileHashes", "\"caFileHashes\":[null]", DAMAGED,
-          R "caFileHashes[0]: expected sha256: and 64 hex digits, found nothing" },
+          R "caFileHashes: expected a list of at most 32 hashes, each sha256: and 64 hex digits" },
         { "record: a relative path", "certificate", "\"certificate\":\"a.pem\"", DAMAGED,
           R "certificate: expected an absolute path, found 'a.pem'" },
         { "record: no time", "joinedAt", "\"joinedAt\":\"\"", DAMAGED,
@@ -274,21 +277,21 @@ static struct note_case records[] = {
           "\"joinedAt\":\"2026-01-02T15:04:05\\u001b\"", DAMAGED,
           R "joinedAt: expected a time, found '2026-01-02T15:04:05?'" },
         { "record: a server without TLS", "server", "\"server\":\"http://a\"", DAMAGED,
-          R "server: expected an https URL, found 'http://a'" },
+          R "server: expected https://HOST[:PORT][/PREFIX], found 'http://a'" },
         { "record: arguments", "", "\"kubeletArguments\":\"--v=2 --hostname-override=a\"", NB_NONE,
           "" },
         { "record: arguments of two lines", "", "\"kubeletArguments\":\"--v=2\\n\"", DAMAGED,
-          R "kubeletArguments: expected a line of text or nothing, found '--v=2?'" },
+          R "kubeletArguments: expected a line of text or '', found '--v=2?'" },
         { "record: a CA file from before", "", "\"caFileFound\":true", NB_NONE, "" },
         { "record: a CA file from some time", "", "\"caFileFound\":1", DAMAGED,
           R "caFileFound: expected a boolean, found an integer" },
         { "record: by metadata", "", "\"metadata\":\"aws\"", NB_NONE, "" },
         { "record: by the metadata of no cloud", "", "\"metadata\":\"none\"", DAMAGED,
-          R "metadata: expected the name of a cloud or nothing, found 'none'" },
+          R "metadata: expected the name of a cloud or '', found 'none'" },
         { "record: by the metadata of any cloud", "", "\"metadata\":\"auto\"", DAMAGED,
-          R "metadata: expected the name of a cloud or nothing, found 'auto'" },
+          R "metadata: expected the name of a cloud or '', found 'auto'" },
         { "record: by the metadata of a cloud of tomorrow", "", "\"metadata\":\"x\"", DAMAGED,
-          R "metadata: expected the name of a cloud or nothing, found 'x'" },
+          R "metadata: expected the name of a cloud or '', found 'x'" },
         { "record: a node name from metadata", "", "\"nodeFromMetadata\":true", NB_NONE, "" },
         { "record: a node name from somewhere", "", "\"nodeFromMetadata\":\"aws\"", DAMAGED,
           R "nodeFromMetadata: expected a boolean, found a string" },
@@ -308,7 +311,7 @@ static void parses_record(void **state) {
         int r;
 
         compose(c, record_members, N_ELEMENTS(record_members), &text);
-        r = nb_record_parse(text.data, text.len, &record, &f);
+        r = nb_state_file_parse(&nb_record_file, text.data, text.len, &record, &f);
         assert_outcome(c, r, &f);
         if (r < 0)
                 return;
@@ -323,8 +326,9 @@ static void parses_record(void **state) {
                          strstr(c->replacement, "nodeFromMetadata") != NULL);
         assert_int_equal(record.is_discard_from_metadata,
                          strstr(c->replacement, "discardFromMetadata") != NULL);
-        assert_int_equal(nb_record_format(&record, &first), 0);
-        assert_int_equal(nb_record_parse(first.data, first.len, &again, &f), 0);
+        assert_int_equal(nb_state_file_format(&nb_record_file, &record, &first), 0);
+        assert_int_equal(nb_state_file_parse(&nb_record_file, first.data, first.len, &again, &f),
+                         0);
         assert_memory_equal(&record, &again, sizeof(again));
 }
 
@@ -341,9 +345,9 @@ static void too_many_pins(void **state) {
         assert_int_equal(nb_buffer_append_string(&pins, "]"), 0);
         c.replacement = pins.data;
         compose(&c, record_members, N_ELEMENTS(record_members), &text);
-        assert_true(nb_record_parse(text.data, text.len, &record, &f) < 0);
-        assert_string_equal(f.detail,
-                            R "caFileHashes: expected a list of at most 32 hashes, found more");
+        assert_true(nb_state_file_parse(&nb_record_file, text.data, text.len, &record, &f) < 0);
+        assert_string_equal(f.detail, R "caFileHashes: expected a list of at most 32 hashes, each "
+                                        "sha256: and 64 hex digits");
 }
 
 /* The rest of struct nb_handoff lies behind it. */
@@ -358,7 +362,8 @@ static void a_member_has_a_limit(void **state) {
                 memset(source, 'a', len);
                 (void)snprintf(member, sizeof(member), "\"tokenSource\":\"%s\"", source);
                 compose(&c, handoff_members, N_ELEMENTS(handoff_members), &text);
-                assert_int_equal(nb_handoff_parse(text.data, text.len, &handoff, &f) < 0,
+                assert_int_equal(nb_state_file_parse(&nb_handoff_file, text.data, text.len,
+                                                     &handoff, &f) < 0,
                                  len > NB_TOKEN_SOURCE_MAX);
         }
 }
@@ -367,30 +372,31 @@ static void size_has_a_limit(void **state) {
         struct nb_handoff handoff = {};
         struct nb_failure f = {};
 
-        assert_true(nb_handoff_parse("{}", NB_HANDOFF_MAX + 1, &handoff, &f) < 0);
+        assert_true(nb_state_file_parse(&nb_handoff_file, "{}", NB_HANDOFF_MAX + 1, &handoff, &f) <
+                    0);
         assert_string_equal(f.detail, J "expected at most 524288 bytes, found 524289");
 }
 
 static void what_is_not_utf8_is_not_written(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(1024);
         char ca[] = "\xff";
-        struct nb_refresh_handoff handoff = { .ca = ca };
+        struct nb_cluster handoff = { .ca = ca };
 
-        assert_int_equal(nb_refresh_handoff_format(&handoff, &text), -EINVAL);
+        assert_int_equal(nb_state_file_format(&nb_refresh_file, &handoff, &text), -EINVAL);
 }
 
 static int run(const void *input) {
         _cleanup_(nb_handoff_done) struct nb_handoff handoff = {};
         struct nb_failure f = {};
 
-        return nb_handoff_parse(input, strlen(input), &handoff, &f);
+        return nb_state_file_parse(&nb_handoff_file, input, strlen(input), &handoff, &f);
 }
 
 static int run_refresh(const void *input) {
-        _cleanup_(nb_refresh_handoff_done) struct nb_refresh_handoff note = {};
+        _cleanup_(nb_cluster_done) struct nb_cluster note = {};
         struct nb_failure f = {};
 
-        return nb_refresh_handoff_parse(input, strlen(input), &note, &f);
+        return nb_state_file_parse(&nb_refresh_file, input, strlen(input), &note, &f);
 }
 
 static void memory_runs_out(void **state) {

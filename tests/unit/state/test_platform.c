@@ -49,13 +49,13 @@ static struct platform_case cases[] = {
 
 static void parses(void **state) {
         const struct platform_case *c = *state;
-        struct nb_platform platform = { .platform_id = "kept" };
+        struct nb_platform platform = { .platform_id = "earlier" };
         struct nb_failure f = { 0 };
-        int r = nb_platform_parse(c->json, strlen(c->json), &platform, &f);
+        int r = nb_state_file_parse(&nb_platform_file, c->json, strlen(c->json), &platform, &f);
 
         assert_int_equal(r >= 0, c->is_good);
         assert_int_equal(f.code, c->is_good ? NB_NONE : NB_METADATA_MALFORMED);
-        assert_string_equal(platform.platform_id, c->is_good ? c->expected.platform_id : "kept");
+        assert_string_equal(platform.platform_id, c->expected.platform_id);
         assert_string_equal(platform.data_source, c->expected.data_source);
         assert_string_equal(platform.volume, c->expected.volume);
         assert_int_equal(platform.has_guestinfo, c->expected.has_guestinfo);
@@ -65,7 +65,7 @@ static void formats_as_documented(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
         struct nb_platform platform = { "qemu", "nocloud", "cidata", false };
 
-        assert_int_equal(nb_platform_format(&platform, &text), 0);
+        assert_int_equal(nb_state_file_format(&nb_platform_file, &platform, &text), 0);
         assert_string_equal(
                 text.data,
                 "{\n  \"platformId\": \"qemu\",\n  \"dataSource\": "
@@ -81,8 +81,10 @@ static void formats_what_it_parses(void **state) {
 
                 if (!cases[i].is_good)
                         continue;
-                assert_int_equal(nb_platform_format(&cases[i].expected, &text), 0);
-                assert_int_equal(nb_platform_parse(text.data, text.len, &again, &f), 0);
+                assert_int_equal(nb_state_file_format(&nb_platform_file, &cases[i].expected, &text),
+                                 0);
+                assert_int_equal(
+                        nb_state_file_parse(&nb_platform_file, text.data, text.len, &again, &f), 0);
                 assert_memory_equal(&again, &cases[i].expected, sizeof(again));
                 nb_buffer_done(&text);
         }
