@@ -147,11 +147,11 @@ class Cluster:
         return f"system:bootstrap:{match[1]}", match[1], [*token.groups, "system:authenticated"]
 
     def secrets(self):
-        """What may stand in the Authorization header alone."""
+        """What may appear only in the Authorization header."""
         return [*(token.secret for token in self.tokens.values()), *self.bearers]
 
     def vouches_for(self, identity):
-        """Whether a machine may trust this serving certificate."""
+        """Whether a machine can trust this serving certificate."""
         leaf = identity.certs[0]
         try:
             self.ca.cert.public_key().verify(leaf.signature, leaf.tbs_certificate_bytes, pki.ec.ECDSA(leaf.signature_hash_algorithm))
@@ -213,7 +213,7 @@ class ApiServer(endpoint.Endpoint):
 
     @property
     def kinds(self):
-        """Without the questions whether the node name is taken, and how old the server is: see test_node.py and test_k3s.py."""
+        """Without the requests for the Node object and the server's version: see test_node.py and test_k3s.py."""
         return [request.kind for request in self.requests if request.kind not in ("node", "version")]
 
     def secure(self, connection):
@@ -245,7 +245,7 @@ class ApiServer(endpoint.Endpoint):
         return (action and action(request)) or self.healthy(request)
 
     def _inspect(self, request):
-        """Records what no machine may ever do with its token."""
+        """Records misuse of the token as a violation."""
         complain = self.cluster.violations.append
         where = f"{request.method} {request.path} on connection {request.connection.number}"
         header = request.headers.get("authorization")
@@ -294,7 +294,7 @@ class ApiServer(endpoint.Endpoint):
         return Reply(201, pki.compact(made))
 
     def _review(self, request, token):
-        """Every user may ask what they may do themselves. Only two rights are asked for."""
+        """A SelfSubjectAccessReview; only two rights are ever requested."""
         review = request.json()
         right = "nodeclient" if "subresource" in review["spec"]["resourceAttributes"] else "create"
         asked = {"verb": "create", "group": "certificates.k8s.io", "resource": "certificatesigningrequests",

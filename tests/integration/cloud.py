@@ -33,7 +33,7 @@ class CloudMachine(Machine):
 
 
 class CloudWorld(World):
-    """A cluster, and a machine in a cloud whose user data holds all that the machine has to know."""
+    """A cluster, and a machine in a cloud whose user data contains everything that the machine needs."""
 
     provider = metadata.Aws
     server_type = apiserver.ApiServer
@@ -71,7 +71,7 @@ class CloudWorld(World):
         return self.cloud
 
     def recognised(self, service=None):
-        """The machine is in this cloud, and nobody answers."""
+        """The machine is in this cloud, but the metadata service does not answer."""
         self.namespace.set_dmi(**(service or self.provider).dmi)
 
     def find_platform(self, user_data=None, meta_data=None, token=None, **note):
@@ -85,7 +85,7 @@ class CloudWorld(World):
         return self.closing(Packets(self.namespace))
 
     def _equinix(self):
-        """Told by the kernel command line; its name and its CA are the machine's."""
+        """Recognised by the kernel command line; the host name and the CA are set up on the machine."""
         ca, folder = pki.CA("public"), self.machine.path
         identity = ca.serving(metadata.Equinix.names)
         for name, data, target in (("hosts", f"{metadata.Equinix.address} {metadata.Equinix.names[0]}\n".encode(), "/etc/hosts"),
@@ -128,12 +128,12 @@ class CloudWorld(World):
 
 
 def knows_the_cluster(world):
-    """As part of its image: nothing but the token is missing."""
+    """As part of its image: only the token is missing."""
     world.local = {"discovery": {"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]}, "node": {"name": NODE}}
 
 
 class CloudCase(Case):
-    """Goes to the end: all three commands of the unit. `prepare` brings the machine into a cloud."""
+    """Runs the unit's command to the end. `prepare` brings the machine into a cloud."""
 
     world = CloudWorld
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CertificateSigningRequest objects of the scripted cluster, and what becomes of them.
+"""The CertificateSigningRequest objects of the scripted cluster, and how they are approved and issued.
 
 `Requests` keeps the objects with resourceVersion semantics and feeds watches. A controller is a
 callable `(cluster, name)` that runs in a thread of its own after each create; the functions below
@@ -99,7 +99,7 @@ class Requests:
                 self._record("DELETED", self.objects.pop(name))
 
     def replace(self, name, edit=lambda obj: None):
-        """Deletes the object and makes it anew under the same name: other UID, no status."""
+        """Deletes the object and creates it again with the same name, another UID and no status."""
         with self._changed:
             obj = self.objects[name]
             self._record("DELETED", obj)
@@ -186,7 +186,7 @@ def validate(spec):
 # What becomes of a request.
 
 def never(cluster, name):
-    """Nobody approves; a test may call one of the others later."""
+    """The request stays pending; a test may call another of these functions later."""
 
 
 def approve(certificate=None, *, after=0.01, issue_after=0.005, reason="AutoApproved"):
@@ -221,7 +221,7 @@ def fail(reason="SignerValidationFailure", message="subject organization is not 
 
 
 def once(first, then):
-    """One fate for the first request, another for later ones."""
+    """One outcome for the first request, another for later ones."""
     fates = iter([first])
     return lambda cluster, name: next(fates, then)(cluster, name)
 
@@ -281,7 +281,7 @@ def leaf_last(cluster, csr):
 
 
 def then(text):
-    """A good certificate with something after it."""
+    """A valid certificate with something after it."""
     return lambda cluster, csr: issued(cluster, csr) + text
 
 

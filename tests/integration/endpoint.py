@@ -168,7 +168,7 @@ class Endpoint:
         self.close()
 
     def close(self):
-        """Closes this endpoint with all its connections; the cluster lives on."""
+        """Closes this endpoint with all its connections; the cluster keeps running."""
         try:
             self._listener.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -193,7 +193,7 @@ class Endpoint:
 
     def on(self, kind, action, *, times=None, skip=0):
         """The next `times` requests of this kind (or `any`) after `skip` are answered by action(request) -> Reply;
-        an action that returns None leaves the healthy answer. Rules made later go first."""
+        an action that returns None leaves the healthy answer. Later rules take precedence."""
         self._rules.insert(0, [kind, action, times, skip])
 
     def seen(self, kind):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server can do wrong: actions for `ApiServer.on()` and for `ApiServer.on_connect`.
+"""Faults of a server: actions for `ApiServer.on()` and for `ApiServer.on_connect`.
 
 An action takes the request and returns a Reply, or None for the healthy one. Functions that take
 arguments return an action.
@@ -47,7 +47,7 @@ def garbage_before_tls(connection):
 
 
 def flaky(n, action):
-    """The first n connections are treated so."""
+    """Applies to the first n connections."""
     def on_connect(connection):
         if connection.number <= n:
             action(connection)
@@ -126,7 +126,7 @@ def with_headers(**headers):
 
 
 def in_turn(*actions):
-    """One action after the other, the last one from then on."""
+    """One action after the other; the last one repeats."""
     left = list(actions)
     return lambda request: (left.pop(0) if len(left) > 1 else left[0])(request)
 
@@ -138,7 +138,7 @@ def healthy(request):
 # Answers that stop or do not end.
 
 def stall(request):
-    """Takes the request and says nothing."""
+    """Accepts the request and does not answer."""
     request.connection.server.stopping.wait()
     raise Hangup
 
@@ -200,12 +200,12 @@ class _EndlessExtension(Reply):
 
 
 def endless_extension(request):
-    """One chunk, of which the size has an extension without an end: it is no part of any body."""
+    """One chunk whose size line has an endless extension, which is not part of the body."""
     return _EndlessExtension()
 
 
 def long_header_line(request):
-    """Above what libcurl takes, and above our limit for all of them."""
+    """Larger than libcurl accepts, and above our limit for all headers."""
     return Reply(200, b"{}", {"X-Filler": "A" * (300 << 10)})
 
 
@@ -222,7 +222,7 @@ def endless_headers(request):
 
 
 def announced(length):
-    """A Content-Length that no one can take, then nothing."""
+    """A huge Content-Length, then nothing."""
     class Announced(Reply):
         def send(self, connection):
             connection.send(self.head(connection.server.date(), **{"Content-Length": length}))
@@ -283,7 +283,7 @@ WATCH_ENDS = watch_events()
 
 @_watch
 def watch_silent(server, request):
-    """A load balancer that dropped the connection behind it: open, and nothing ever comes."""
+    """A load balancer that dropped its backend connection: open, but without data."""
     server.stopping.wait()
     raise Hangup
     yield
@@ -343,7 +343,7 @@ def watch_long_line(server, request):
 
 
 class Proxy:
-    """An HTTP proxy that knows CONNECT and counts."""
+    """An HTTP proxy that supports CONNECT and counts requests."""
 
     def __init__(self):
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -413,7 +413,7 @@ _kept = []
 
 
 def dead_endpoint():
-    """An address at which nobody listens: kept bound, so that no server of another test gets it."""
+    """An address without a listener, bound so that no other test's server gets it."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     _kept.append(sock)

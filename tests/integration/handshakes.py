@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS 1.2 servers that need no key to make a machine work: actions for `ApiServer.on_connect`.
+"""TLS 1.2 servers that cause work on the client without having a key: actions for `ApiServer.on_connect`.
 
 They write the handshake by hand, up to ServerHelloDone, and then keep silent.
 """
@@ -106,7 +106,7 @@ def flight(suite, certificates, key_exchange):
 
 
 def keep_silent(connection):
-    """Until the machine goes away: `connection.left` is set then."""
+    """Until the machine disconnects: `connection.left` is set then."""
     try:
         while connection.sock.recv(65536):
             pass
@@ -133,7 +133,7 @@ def curve_point():
 
 
 def huge_rsa(bits=65536):
-    """A signature that does not verify, by a key of which half an hour of CPU time would be needed to find that out."""
+    """An invalid signature, by a key so large that verifying it would take half an hour of CPU time."""
     def make(_):
         return records(flight(ECDHE_RSA, [costly_certificate(bits)],
                               lambda _: curve_point() + RSA_PKCS1_SHA256 + vector(b"\x5a" * (bits // 8))))
@@ -141,7 +141,7 @@ def huge_rsa(bits=65536):
 
 
 def huge_dhe(bits=65536):
-    """A group with a modulus that has no end, under a good signature of its own."""
+    """A group with a huge modulus, with a valid signature of its own."""
     def make(client_random):
         key, certificate = own_identity()
         p = number(bits)
@@ -155,7 +155,7 @@ def huge_dhe(bits=65536):
 
 
 def huge_chain(size=15 << 20):
-    """Certificates without an end."""
+    """An endless certificate chain."""
     certificates = [costly_certificate(8192)] * (size // len(costly_certificate(8192)))
 
     def make(_):
@@ -170,7 +170,7 @@ def silent_after_hello(connection):
 
 
 def drip(connection):
-    """A handshake that goes on, a byte at a time."""
+    """A handshake that arrives one byte at a time."""
     read_client_random(connection)
     for byte in records(flight(ECDHE_RSA, [own_identity()[1]], lambda _: b"")):
         if connection.server.stopping.wait(0.1):

@@ -64,7 +64,7 @@ class Journal:
 
 
 class Socket:
-    """Takes what is sent to the journal, as journald would, and keeps it: (microseconds since 1970, fields)."""
+    """Receives journal entries as journald would, and keeps them: (microseconds since 1970, fields)."""
 
     def __init__(self, folder):
         self.entries = []
@@ -86,7 +86,7 @@ class Socket:
                 self.entries.append((seconds * SECOND + usec, dict(line.split("=", 1) for line in data.decode().splitlines())))
 
     def read(self):
-        """All that was sent until now, and the end of it."""
+        """Everything that was sent so far; closes the socket."""
         self._socket.shutdown(socket.SHUT_RD)
         self._thread.join(PATIENCE)
         return self.entries
@@ -97,7 +97,7 @@ class Socket:
 
 
 class LoggingMachine(Machine):
-    """Its programs see a journal in the place of standard error, and have an /etc/hosts of their own."""
+    """Its programs have a journal as standard error, and their own /etc/hosts."""
 
     def __init__(self, path):
         super().__init__(path)

@@ -12,7 +12,7 @@ USER = pki.node_user(NODE)
 
 
 class K3sWorld(World):
-    """A k3s cluster, and a machine that has its token in full."""
+    """A k3s cluster, and a machine that has its full token."""
 
     endpoint_type = supervisor.Supervisor
     program = "k3s"
@@ -32,7 +32,7 @@ class K3sWorld(World):
         self.machine.set_credential("token", self.cluster.k10(credentials, root))
 
     def liar(self):
-        """Somebody else, who serves the CA of the cluster, which is public, and has a certificate of a CA of their own."""
+        """An attacker who serves the cluster's public CA, with a certificate of another CA."""
         cluster = supervisor.K3s(tokens=self.cluster.tokens, passwords=self.cluster.passwords)
         cluster.hostile = True
         cluster.cacerts = self.cluster.cacerts

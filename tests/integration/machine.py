@@ -121,12 +121,12 @@ class Run:
         self._wait_for(self.statuses, words, timeout)
 
     def wait_for_code(self, timeout=PATIENCE):
-        """Until it has printed a failure: its lines and its statuses arrive independently of each other."""
+        """Waits until it has printed a failure: lines and statuses arrive independently of each other."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.codes, timeout), f"no failure; statuses {self.statuses[-3:]}"
 
     def wait_for_attempts(self, n, timeout=PATIENCE):
-        """Until it has reported n times that it waits."""
+        """Waits until it has reported n times that it is waiting."""
         with self._changed:
             found = self._changed.wait_for(lambda: self.attempts >= n or not self.is_running(), timeout)
         assert found and self.attempts >= n, f"{self.attempts} attempts; lines {self.lines}, statuses {self.statuses[-3:]}"
@@ -154,7 +154,7 @@ class Run:
         return self
 
     def _close(self):
-        """Gives back the descriptors: a test may start hundreds of programs, and an ordinary user has 1024."""
+        """Closes the descriptors: a test may start hundreds of programs, and an ordinary user has 1024."""
         with self._closing:                             # who kills it in a request's thread waits for it, too
             if self._socket is None:
                 return
@@ -206,7 +206,7 @@ class Run:
 
 
 def assert_remedy(code, lines):
-    """Below the last line of a failure stands what to do, with a value in the place of each field: journalctl shows the same."""
+    """The remedy follows the last line of a failure, with a value for each field: journalctl shows the same."""
     at = max(number for number, line in enumerate(lines) if f": {code}: " in line)
     if code == "usage" and at == len(lines) - 1:
         assert "--help" in lines[at], "wrong words are told of in one line, of which the end says where help is"
@@ -262,7 +262,7 @@ class Machine:
         path.chmod(mode)
 
     def configure(self, *servers, pins=None, endpoints=None, node=NODE, timeout="80s", discovery=None, cluster=None, kubelet=None, csr=None):
-        """Writes config.yaml for these servers, pinned to the first one's CA if not told otherwise."""
+        """Writes config.yaml for these servers, pinned to the first one's CA by default."""
         self.endpoints = endpoints or [server.endpoint for server in servers]
         settings = {"discovery": {"endpoints": self.endpoints,
                                   "caCertHashes": [servers[0].cluster.ca.pin] if pins is None else pins, **(discovery or {})}}
@@ -297,7 +297,7 @@ class Machine:
         return run
 
     def current(self):
-        """The run that is under way. It may have asked a server something before `start` has taken note of it."""
+        """The current run. It may have contacted a server before `start` has recorded it."""
         end = time.monotonic() + PATIENCE
         while not (self.runs and self.runs[-1].is_running()):
             assert time.monotonic() < end, "no program runs"
@@ -315,11 +315,11 @@ class Machine:
         return [f"--root={self.root}", f"--config-directory={self.etc}", *arguments]
 
     def install(self, *arguments, **options):
-        """What install does with what it finds in the state directory; without a child."""
+        """Runs install on the contents of the state directory, without a child."""
         return self.start("install", *self.install_words("--program=", *arguments), **options).wait()
 
     def install_left(self, **options):
-        """What install does with what is in the state directory, where its child has left it there."""
+        """Runs install on the contents of the state directory, as its child left them."""
         left, program = self.path / "left", self.path / "programs" / "leave"
         self.state.rename(left)
         self.state.mkdir(mode=0o700)
@@ -427,7 +427,7 @@ class Machine:
     # At the end of each test.
 
     def check_secret(self):
-        """The token's secret is nowhere but in the credential, and private keys only where they belong."""
+        """The token's secret is only in the credential, and private keys are only where they belong."""
         for run in self.runs:
             for text in (run.stderr, run.stdout, *run.statuses):
                 assert not any(secret in text for secret in [*self.secrets, "PRIVATE KEY"]), "a secret was printed"
@@ -481,7 +481,7 @@ class World:
         return server
 
     def stranger(self, **options):
-        """A cluster that has nothing to do with ours; a machine must never trust it."""
+        """An unrelated cluster; a machine must never trust it."""
         cluster = apiserver.Cluster(**options)
         cluster.hostile = True
         return cluster
@@ -507,7 +507,7 @@ class World:
 
 
 class Case:
-    """A row of a table: how the world is bad, and what is then reported.
+    """A row of a table: a fault, and what is then reported.
 
     `prepare(world)` makes it bad and may return a dict of arguments for `Machine.configure`. Failures that are retried get a
     short `timeout:` in the settings; those that are final get none, and so must end by themselves.

@@ -102,7 +102,7 @@ class Service(endpoint.Endpoint):
 
 
 class Session(Service):
-    """A cloud that wants a token of the session, which one PUT gives."""
+    """A cloud that requires a session token, which a PUT request returns."""
 
     session_path = None
     lifetime_header = token_header = None
@@ -117,7 +117,7 @@ class Session(Service):
         return "session" if request.path == self.session_path else super().kind_of(request)
 
     def expire(self):
-        """No session of before counts any more."""
+        """Invalidates all earlier sessions."""
         self.sessions.clear()
 
     def refuse(self, request):
@@ -157,7 +157,7 @@ class Aws(Session):
 
 
 class Alibaba(Session):
-    """In the mode that hardens: without a session, 403."""
+    """In the hardened mode: 403 without a session."""
     provider, title = "alibaba", "Alibaba Cloud"
     address = "100.100.100.200"
     dmi = {"sys_vendor": "Alibaba Cloud", "product_name": "Alibaba Cloud ECS"}
@@ -370,7 +370,7 @@ class CloudStack(Service):
 
 
 class Equinix(Service):
-    """The one with a name and TLS, whose certificate the system's CAs vouch for."""
+    """The one with a host name and TLS, verified by the system's CAs."""
     provider, title = "equinix", "Equinix Metal"
     address, port = "192.80.8.124", 443
     names = ("metadata.packet.net",)

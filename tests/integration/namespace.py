@@ -114,7 +114,7 @@ def within(network, function):
 
 
 class Namespace:
-    """Ends with the test, and with whoever runs it: then nobody holds the other end of the pipe."""
+    """Ends with the test and with its runner: then the other end of the pipe is closed."""
 
     def __init__(self):
         if os.geteuid() != 0:
@@ -131,7 +131,7 @@ class Namespace:
         subprocess.run(["nsenter", f"--net={self.path}/ns/net", "--", "ip", *arguments], check=True)
 
     def reach(self, address):
-        """What is sent to `address` arrives: at a listener, or it is refused."""
+        """Packets to `address` arrive: at a listener, or they are refused."""
         self.ip("addr", "replace", f"{address}/{128 if ':' in address else 32}", "dev", "lo", *(["nodad"] if ":" in address else []))
 
     def write(self, path, data, mode=0o644):
@@ -149,7 +149,7 @@ class Namespace:
         self.write("/run/cmdline", text + "\n")
 
     def bind(self, source, target):
-        """Shows a file of this side in the place of one that is there."""
+        """Mounts a file of the tester over an existing one."""
         subprocess.run([*self.enter, "mount", "--bind", source, target], check=True)
 
     def close(self):
@@ -159,7 +159,7 @@ class Namespace:
 
 
 class Packets:
-    """Who was contacted from now on: (address, port), port None for what has none. Of TCP only the first packet counts: the
+    """Contacts from now on: (address, port), port None for protocols without ports. Only the first packet of a TCP connection counts: the
     server of an earlier connection may still be closing it."""
 
     def __init__(self, namespace):

@@ -27,7 +27,7 @@ AGENT_GROUPS = {"k3s:agent", "rke2:agent", "system:nodes", "system:bootstrappers
 
 
 def hash_ca(cacerts, root=None):
-    """What a token carries: for one certificate over the bytes; `root` for several, that the first one chains to."""
+    """The hash in a token: of the bytes of a single certificate, or of `root`, to which the first one chains."""
     return hashlib.sha256(cacerts if root is None else pki.der(root)).hexdigest()
 
 
@@ -59,11 +59,11 @@ class K3s(apiserver.Cluster):
         return user, None, [f"{self.program}:{group}", "system:authenticated"]
 
     def secrets(self):
-        """What must stand nowhere but in the header that it belongs to."""
+        """What may appear only in its own header."""
         return [*super().secrets(), *self.passwords.values()]
 
     def check_node_password(self, node, password):
-        """Remembers the first one as k3s does, by its hash."""
+        """Stores the hash of the first one, as k3s does."""
         salt, known = self.node_passwords.setdefault(node, (salt := os.urandom(8), self._hash(password, salt)))
         return self._hash(password, salt) == known
 
@@ -72,7 +72,7 @@ class K3s(apiserver.Cluster):
         return hashlib.scrypt(password.encode(), salt=salt, n=1 << 4, r=8, p=1)
 
     def issue(self, csr, node):
-        """The public key of the request and nothing else of it."""
+        """Uses only the public key of the request."""
         return self.certificate(pki.cert_pem(self.signer.client(csr.public_key(), pki.node_user(node))))
 
 

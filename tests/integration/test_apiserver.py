@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripted server itself, seen by a client of the Python standard library: what it does is what a kube-apiserver does."""
+"""The scripted server itself, tested with a client of the Python standard library: it behaves like kube-apiserver."""
 
 import base64
 import http.client
@@ -191,7 +191,7 @@ def test_violations_are_recorded(server, cluster, token):
 
 
 def test_program(tmp_path):
-    """The program that demonstrations use writes what a machine needs, and ends when it is told to."""
+    """The demonstration program writes what a machine needs, and ends on request."""
     child = subprocess.Popen([sys.executable, "-B", apiserver.__file__, "--directory", tmp_path, "--approve", "0"], stdout=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + 30

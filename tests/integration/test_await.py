@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wait: what becomes of a request, what certificate comes, and how the way to it can break."""
+"""The stage await: outcomes of a request, certificates, and broken connections."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def issue(certificate):
 
 
 def dropped(world, run):
-    """The key is not met again."""
+    """The key is not used again."""
     assert not (world.machine.state / "pending.key").exists()
 
 
@@ -51,7 +51,7 @@ def vanish(then):
 
 
 def replaced_by_ours(cluster, name):
-    """Somebody deletes the CSR and creates it again: same contents, another UID, approved."""
+    """The CSR is deleted and created again: same contents, another UID, approved."""
     cluster.stopping.wait(LEEWAY)
     cluster.csrs.replace(name)
     csrs.approve(after=0.1)(cluster, name)
@@ -79,7 +79,7 @@ def no_control(run):
 
 
 def stalls_when_asked_again(world):
-    """The watch is refused, and no answer comes to the poll."""
+    """The watch is refused, and the poll gets no answer."""
     world.cluster.controller = csrs.never
     world.server.on("watch", faults.forbidden)
     world.server.on("get", faults.stall)
@@ -98,7 +98,7 @@ CUT_SHORT = [
 
 @pytest.mark.parametrize("case", CUT_SHORT)
 def test_deadline_in_the_middle_of(played, case):
-    """What was waited for is the last word, not that there was no time left to ask once more."""
+    """The failure names what the join was waiting for, not the interrupted last request."""
     played(case)
 
 
@@ -137,7 +137,7 @@ CERTIFICATES = [
 # How the watch can break.
 
 def watching(action, *, after=LEEWAY, **rule):
-    """The watch is answered so, and the request is approved a moment later."""
+    """The watch gets this answer, and the request is approved a moment later."""
     def prepare(world):
         world.cluster.controller = csrs.approve(after=after)
         world.server.on("watch", action, **rule)
@@ -194,7 +194,7 @@ def test_watch(played, case):
 
 
 def later(world, action):
-    """Does something once the machine watches."""
+    """Runs an action once the machine watches."""
     def run():
         world.cluster.csrs.wait_for()
         time.sleep(LEEWAY)
@@ -286,7 +286,7 @@ def test_server_restarts(world):
 
 
 def test_status_while_waiting(world):
-    """STATUS= says what is waited for and what a person would type."""
+    """STATUS= names what the join waits for and the command to fix it."""
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
     run.wait_for_status("kubectl certificate approve")

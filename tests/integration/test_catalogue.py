@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of failures.def is in all the places where people and machines look for it, and nothing else is there."""
+"""Each row of failures.def is in the catalogue, the manual pages and `explain`, and nothing else is."""
 
 import configparser
 import os
@@ -26,7 +26,7 @@ def section(page, title):
 
 
 def catalog():
-    """code -> texts, of the journal's catalog; a MESSAGE_ID that is no row's stands for itself."""
+    """code -> texts, of the journal's catalog; an unknown MESSAGE_ID is its own code."""
     codes = {row["message-id"]: code for code, row in FAILURES.items()}
     found = {}
     for entry in re.split(r"^-- ", (BUILD / "src/base/node-bootstrap.catalog").read_text(encoding="ascii"), flags=re.M)[1:]:
@@ -56,7 +56,7 @@ def explained():
 
 
 def asserted():
-    """The words in quotation marks in all tests that do not take them out of the table itself."""
+    """The quoted words in all tests that do not read the table itself."""
     here = {pathlib.Path(__file__).name, "test_explain.py", "test_timeline.py"}
     paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("*.py") if path.name not in here]
     return {word for path in paths for word in re.findall(r"\"([a-z][a-z-]*)\"", path.read_text(encoding="utf-8"))}
@@ -85,7 +85,7 @@ def test_fields_in_the_texts_are_fields():
 
 
 def test_exit_statuses():
-    """Each in the manual page, and each what the unit and systemd take for a failure; only what is stopped on request is none."""
+    """Each is in the manual page, and the unit and systemd treat each as a failure, except a stop on request."""
     listed = re.findall(r"^\.It (\d+)$", section("node-bootstrap.8", "EXIT STATUS"), re.M)
     failures = {row["exit"] for code, row in FAILURES.items() if code not in EVENTS}
     stopped = FAILURES["stopped"]["exit"]
@@ -102,5 +102,5 @@ def test_exit_statuses():
 
 
 def test_every_row_is_brought_about():
-    """By a test of the programs, which names its code."""
+    """Each code is named by a test of the programs."""
     assert [code for code in FAILURES if code not in asserted()] == []

@@ -290,7 +290,7 @@ def test_token_that_others_can_read(place, mode, folder_mode, is_exposed):
 
 
 def test_unreadable_credential_store(place):
-    """A root without any capability, in front of a folder that is closed to its owner."""
+    """Root without capabilities cannot read a folder of mode 0."""
     place.settings()
     (place.path / ETC_STORE).mkdir()
     (place.path / ETC_STORE).chmod(0)
@@ -313,7 +313,7 @@ def test_pin_does_not_match_discovery_file(place):
 
 @pytest.mark.parametrize("is_token", [True, False])
 def test_credential_is_a_link(place, is_token):
-    """systemd follows it, as configuration managers and /run/secrets want it."""
+    """systemd follows the link, which configuration managers and /run/secrets need."""
     place.put("run/secrets/it", TOKEN if is_token else HEADER + to_yaml(BASIS))
     if is_token:
         place.settings()
@@ -327,7 +327,7 @@ def test_credential_is_a_link(place, is_token):
 
 
 def test_credential_is_a_dangling_link(place):
-    """It is passed over, for a weaker place."""
+    """It is skipped in favour of a weaker place."""
     place.settings()
     place.token(store=RUN_STORE)
     (place.path / ETC_STORE).mkdir()
@@ -428,7 +428,7 @@ def test_metadata_not_queried_with_an_encrypted_token(place):
 
 
 def test_values_from_metadata(place):
-    """Token and settings of a NoCloud volume; what the machine has itself is stronger."""
+    """Token and settings of a NoCloud volume; the machine's own take precedence."""
     place.settings({"node": {"name": "local"}, "timeout": "5m"})
     place.platform(HEADER + to_yaml({**BASIS, "node": {"name": "cloud", "allowExisting": True}, "bootstrap": {"token": TOKEN}}), volume="cidata")
     found = place.good()
@@ -501,7 +501,7 @@ def test_platform_excuses_nothing_with_provider_none(place):
 
 
 def test_metadata_service_does_not_answer(place):
-    """In a network without a way to it."""
+    """In a network without a route to it."""
     place.settings({**BASIS, "timeout": "1s", "metadata": {"provider": "hetzner"}})
     done = subprocess.run(place.argv(), env=place.environment(), check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     found = sections(done.stdout)
@@ -512,7 +512,7 @@ def test_metadata_service_does_not_answer(place):
 
 
 def test_limit_of_check_on_metadata(place):
-    """The failure says that it is no setting."""
+    """The failure says that it is not a setting."""
     place.settings({**BASIS, "metadata": {"provider": "hetzner"}})
     environment = place.environment(LD_PRELOAD=find_faketime(), FAKETIME="+0 x10", ASAN_OPTIONS="verify_asan_link_order=0")
     done = subprocess.run(place.argv(), env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check in a cloud: it asks where `join` would ask, and nobody else."""
+"""node-bootstrap check in a cloud: it contacts the servers that `join` would contact, and no others."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check asks what a join would ask, up to the request, which it does not make."""
+"""node-bootstrap check makes the requests of a join, except the CSR."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def texts(found, name):
 
 
 def fails(world, name, code, *words, **options):
-    """The steps before are good, this one is not, and those after it on the network were not tried."""
+    """The earlier steps pass, this one fails, and later network steps are not tried."""
     found = report(world, **options)
     step = step_of(found, name)
     assert found["failure"] == code and step["failure"]["code"] == code, json.dumps(found, indent=1)
@@ -237,7 +237,7 @@ def test_token_not_for_authentication(world):
 
 
 def test_proxy_drops_the_credential(world):
-    """A load balancer that ends TLS loses a client certificate: the API server answers as to anybody."""
+    """A load balancer that terminates TLS drops the client certificate: the API server treats the client as anonymous."""
     world.server.on("review", faults.forbidden_to("system:anonymous"))
     fails(world, "identity", "token-rejected")
 
@@ -261,14 +261,14 @@ def test_node_name_is_taken(world):
 
 
 def again(world, code, name, *words):
-    """What becomes of a request is no matter of the steps before; check says it in both its forms, with the catalogue's remedy."""
+    """check reports the state of an earlier request in text and JSON, with the catalogue's remedy."""
     found = fails(world, "request", code, *words)
     assert world.csrs() == [name] and name in step_of(found, "request")["failure"]["detail"]
     return found
 
 
 def leave_request(world):
-    """As a join leaves it that was killed while it waited."""
+    """As left by a join that was killed while it waited."""
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
     [name] = world.cluster.csrs.wait_for(1)
@@ -374,7 +374,7 @@ WITH_SYSTEMD = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system
 
 
 def systemd_says(world, **properties):
-    """What is put before the program."""
+    """A prefix of the command line."""
     path = world.machine.path / "systemctl"
     lines = "\n".join(f"{name}={value}" for name, value in properties.items())
     path.write_text(f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] || exit 1\ncat <<'END'\n{lines}\nEND\n")
@@ -426,7 +426,7 @@ def without_token(world, **validity):
 
 
 def test_token_removed_after_the_join(world):
-    """Whoever joined the machine; without a token no server is asked."""
+    """Whichever program joined the machine; without a token no server is contacted."""
     found = without_token(world)
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
     assert "discovery" not in states(found) and world.server.connections == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check says what keeps kubelet from starting, and so does setup; systemctl is a script that says what it would say."""
+"""node-bootstrap check and setup report what keeps kubelet from starting; systemctl is a script that prints its output."""
 
 import json
 import socket
@@ -125,7 +125,7 @@ def test_configuration_from_the_cluster(place):
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):
-    """The settings and their file outrank the unit, arguments the configuration; containerd's is kubelet's default."""
+    """Settings override the unit, and arguments override the configuration; containerd's socket is kubelet's default."""
     place.write_config()
     place.bad("'/run/containerd/containerd.sock': No such file or directory", "kubelet.criSocket")
     (place.path / "kubelet.env").write_text(f"KUBELET_EXTRA_ARGS=\"--v=2 --container-runtime-endpoint=unix://{place.path}/other.sock\"\n")
@@ -178,7 +178,7 @@ def test_node_name(place):
 
 
 def test_setup_prints_why_kubelet_cannot_start(place):
-    """It exits with the status of what it did: the join does not need kubelet."""
+    """Its exit status is that of the join, which does not need kubelet."""
     place.binary.unlink()
     argv = place.argv(find_program("node-bootstrap"), "setup", "--no-start", "10.0.0.1:6443", "--token", TOKEN,
                       "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check --user-data: what a machine would make of a file, on one that has nothing to do with it."""
+"""node-bootstrap check --user-data: how another machine would use a file."""
 
 import base64
 import gzip
@@ -72,7 +72,7 @@ def test_standard_input(encode):
 
 
 def test_signal_while_reading_standard_input():
-    """Ctrl-C, and what a manager of services sends, end it."""
+    """SIGINT and SIGTERM end it."""
     with subprocess.Popen([find_program("node-bootstrap"), "check", "--user-data=-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         mask = pathlib.Path(f"/proc/{run.pid}/status")
         end = time.monotonic() + 30
@@ -93,7 +93,7 @@ def test_json(tmp_path):
 
 
 class Given:
-    """As much of a world as the cases of metadata need for their data."""
+    """The part of a world that the metadata cases need for their data."""
 
     def __init__(self):
         self.given = None
@@ -132,7 +132,7 @@ def test_nothing_for_node_bootstrap(tmp_path, data, code, word):
 
 
 def test_settings_of_an_image(tmp_path):
-    """As part of an image there may be more."""
+    """An image may contain more."""
     path = write(tmp_path, HEADER + to_yaml({"bootstrap": {"token": TOKEN}}))
     bad("settings-incomplete", check(path), "--config-directory=DIR", section="Join")
     (tmp_path / "etc").mkdir()

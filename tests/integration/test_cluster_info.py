@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery, as far as it is about what cluster-info says: signatures, pins, and the kubeconfig in it."""
+"""Discovery: the contents of cluster-info, that is signatures, pins, and the kubeconfig in it."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ KEY = "jws-kubeconfig-" + TOKEN_ID
 
 
 def sign(world, make):
-    """Puts make(text) where our signature is."""
+    """Replaces our signature by make(text)."""
     def edit(info):
         value = make(info["data"]["kubeconfig"])
         info["data"][KEY] = value
@@ -94,7 +94,7 @@ SIGNATURES = [
 
 
 def kubeconfig(**options):
-    """A cluster-info that is signed in order, with this kubeconfig."""
+    """A correctly signed cluster-info with this kubeconfig."""
     def prepare(world):
         ca = options.get("ca_pem", world.cluster.ca.pem)
         rest = {key: value for key, value in options.items() if key not in ("ca_pem", "server")}
@@ -172,7 +172,7 @@ def pinned(make):
 
 
 def leaf_that_is_pinned(world):
-    """A pin that names a certificate which is no CA."""
+    """A pin of a certificate that is not a CA."""
     leaf = world.cluster.ca.serving()
     world.cluster.bundle.append(leaf.chain)
     return {"pins": [pki.pin(leaf.certs[0])]}
@@ -231,7 +231,7 @@ def rotated(world):
 
 
 def intermediate(world):
-    """The pin names the root; the CA that signs stands in the bundle below it."""
+    """The pin is that of the root; the signing CA is an intermediate in the bundle."""
     root = pki.CA("root")
     world.ours = world.cluster.ca = world.cluster.signer = pki.CA("kubernetes", parent=root)
     world.root = root

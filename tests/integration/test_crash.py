@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crashes and full disks at every step of the file system work: strace kills the program at, or fails, the n-th call.
+"""Crashes and full disks at every file system call: strace kills the program at the n-th call, or makes it fail.
 
 After each of them a reader must find the old state or the new one, and the next start must finish the join. With -s a table of the points at which each command was killed is printed.
 """
@@ -55,7 +55,7 @@ def join(machine, strace, inject=None):
 
 
 def points(machine):
-    """Every (call, number) at which to strike, but for the opens of shared libraries; strace counts for each process."""
+    """Every (call, number) to inject a fault into, without the opens of shared libraries; strace counts for each process."""
     numbers, found = collections.Counter(), {}
     for line in (machine.path / "trace").read_text().splitlines():
         step = re.match(r"(?:(\d+) +)?(\w+)\(", line)
@@ -130,7 +130,7 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])
 def test_installer_meets_an_error(machine, cluster, strace, error):
-    """A full or failing disk: reported with the path, the key and the note stay, and a later start finishes."""
+    """A full or failing disk is reported with the path; key and handoff stay, and a later start finishes."""
     machine.put_handoff(cluster.ca, SERVER)
     files = save(machine)
     install(machine, strace).joined()
@@ -147,12 +147,12 @@ def test_installer_meets_an_error(machine, cluster, strace, error):
 
 
 def contents(machine):
-    """What is below the root but for what kubelet does not read."""
+    """All files below the root that kubelet reads."""
     return {name: entry[3] for name, entry in snapshot(machine.root).items()}
 
 
 def test_previous_is_kept_at_every_error(world, strace):
-    """An old join that still does is put back whole, and no key of the new one stays."""
+    """A previous join that is still valid is restored completely, and no key of the new one stays."""
     machine = world.machine
     other_cluster(world)
     machine.put_handoff(world.cluster.ca, SERVER)
@@ -179,7 +179,7 @@ def test_previous_is_kept_at_every_error(world, strace):
 
 
 def test_file_system_that_cannot_exchange(world, strace):
-    """Replaced without a way back, as before; all the same it is either whole or not there."""
+    """Replaced without a rollback; even so it is either complete or absent."""
     other_cluster(world)
     world.machine.put_handoff(world.cluster.ca, SERVER)
     install(world.machine, strace, "renameat2:error=EINVAL:when=1+").joined()
@@ -188,7 +188,7 @@ def test_file_system_that_cannot_exchange(world, strace):
 
 
 def test_join_is_killed(world, strace):
-    """Wherever it is: one request in the end."""
+    """Wherever the crash is, the cluster sees one request."""
     machine = world.machine
     files = save(machine)
     world.cluster.controller = csrs.never

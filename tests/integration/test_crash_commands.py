@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""setup, reset and the removal of the token, killed at each step of their file system work: run again, they end as if nothing had been.
+"""setup, reset and the removal of the token, killed at each file system call: a second run completes them.
 
 With -s a table of the points at which each command was struck is printed.
 """
@@ -24,7 +24,7 @@ def traced(machine, strace, argv, inject=None):  # noqa: F811
 
 
 def each_point(machine, strace, command, argv, prepare):  # noqa: F811
-    """Strikes at every call of every kind, the first one included; yields the outcome as the caller has to judge it."""
+    """Injects a fault into every call of every kind; yields each outcome for the caller to verify."""
     prepare()
     run = traced(machine, strace, argv)
     assert run.exit == 0, run.stderr
@@ -41,7 +41,7 @@ def each_point(machine, strace, command, argv, prepare):  # noqa: F811
 
 
 def test_reset(world, strace):  # noqa: F811
-    """The kubeconfig goes first; the record, by which the rest is known, last."""
+    """The kubeconfig is removed first; the record, which lists the rest, last."""
     machine = world.machine
     machine.unit().joined()
     machine.put_state("pending.key", "x")
@@ -91,7 +91,7 @@ def test_setup(machine, strace):  # noqa: F811
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the folders of the machine are root's")
 def test_discard(machine, strace):  # noqa: F811
-    """As long as there is something to remove, the mark is there."""
+    """The mark stays until everything is removed."""
     kubelet, store = pathlib.Path("/var/lib/kubelet"), pathlib.Path("/etc/credstore")
     if not all(os.access(folder, os.W_OK) and not any(folder.iterdir()) for folder in (kubelet, store) if folder.is_dir()) or not (kubelet.is_dir() and store.is_dir()):
         pytest.skip("there are no folders that are this test's own")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What systemd takes out of a credential store and delivers with mode 0400 is judged by its mode in the store."""
+"""A credential that systemd delivers with mode 0400 must also have a safe mode in the credential store."""
 
 import subprocess
 

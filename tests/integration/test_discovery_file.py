@@ -26,7 +26,7 @@ def credential(world):
 
 
 def stronger(world):
-    """The path names another cluster, which must not be asked anything."""
+    """The path names another cluster, which must not be contacted."""
     credential(world)
     other = world.other = world.endpoint(world.stranger())
     return {"discovery": {"file": world.give("cluster.conf", apiserver.kubeconfig(other.url, other.cluster.ca.pem), 0o644)}}
@@ -90,7 +90,7 @@ def asked_at_the_new_one(world, run):
 
 
 def chained(world):
-    """The CA is rotated: the new one is signed by the old one, too, and signs what the API server shows."""
+    """The CA is rotated: the new one is also signed by the old one, and signs the API server's certificate."""
     world.old = world.cluster.ca
     world.new = pki.CA("kubernetes", parent=world.old)
     world.cluster.bundle = [world.new.pem, world.old.pem]
@@ -113,7 +113,7 @@ def whole_bundle(world):
 
 
 def rotated_without_a_link(world):
-    """cluster-info has only another CA: anybody with the key of the old one could publish that."""
+    """cluster-info has only another CA: anyone with the key of the old one could publish that."""
     world.cluster.bundle = [pki.CA().pem]
     return file()(world)
 
@@ -224,7 +224,7 @@ WAY = [
 # Documents and settings that are refused.
 
 def user(content):
-    """A document with a credential, whose value is said nowhere."""
+    """A document with a credential, whose value is never printed."""
     def prepare(world):
         world.machine.secrets.append(SECRET_VALUE)
         return file(tail=f"kind: Config\nusers:\n- name: admin\n  user: {content}\n")(world)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery by an https URL: a web server that is not of the cluster, and is never given anything."""
+"""Discovery by an https URL: a web server outside of the cluster, which never receives a secret."""
 
 import json
 
@@ -18,7 +18,7 @@ SYSTEM = object()
 
 
 def url(*actions, ca=None, pins=(), text=None, prepare=lambda world: None, **rule):
-    """discovery.file names a web server of another CA, which says the document, after these actions."""
+    """discovery.file names a web server of another CA, which serves the document after these actions."""
     def make(world):
         world.web = world.endpoint(world.stranger())
         prepare(world)
@@ -254,7 +254,7 @@ def test_settings(played, case):
 
 @pytest.mark.parametrize("pins, code", [((), None), (("ours",), "handoff-untrusted")], ids=["without a hash", "with a hash"])
 def test_ca_that_join_hands_over(tmp_path, pins, code):
-    """Only `join` saw the TLS of the URL: without a hash its word counts, with one it does not."""
+    """Only `join` saw the TLS of the URL: `install` trusts its result only if there is no hash."""
     world = World(tmp_path)
     try:
         world.configure(**url(pins=pins)(world))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the manual pages and the README say is what the programs do: examples run, and lists are complete."""
+"""The manual pages and the README match the programs: examples run, and lists are complete."""
 
 import os
 import pathlib
@@ -28,7 +28,7 @@ def test_every_example_says_what_it_is():
 
 
 def test_every_example_has_a_run():
-    """Settings and setup: test_documented_ways.py; `shell` in the pages: each by itself, tests/e2e. Whoever adds one of these adds its run there."""
+    """Settings and setup: test_documented_ways.py; `shell` in the pages: tests/e2e. A new example needs a test there."""
     found = Counter((example.kind, example.where.split(":")[0].removesuffix(".in")) for example in documentation.examples()
                     if example.kind.startswith("shell") and example.kind != "shell-setup")
     assert {key: n for key, n in found.items() if key[0] != "shell" or key[1] == "README.md"} == {
@@ -91,7 +91,7 @@ def provider_entries():
 
 
 def test_providers_are_listed():
-    """In the list of names, and each with an entry that says how it is recognised."""
+    """Each is in the list of names, and has an entry that says how it is recognised."""
     named = re.search(r"^or one of\n\.Li ([a-z0-9 ,]+) \.$", page("node-bootstrap.yaml.5"), re.M)[1].split(" , ")
     assert set(provider_entries()) == set(providers()) == set(named)
 
@@ -172,7 +172,7 @@ def help_of(*verb):
 
 
 def test_verbs_and_options_are_listed():
-    """SYNOPSIS, the lists, --help of each verb and what the verbs take agree."""
+    """SYNOPSIS, the lists, each command's --help and its options agree."""
     text = page("node-bootstrap.8")
     verbs = set(re.findall(r"^  ([a-z]+) ", help_of(), re.M))
     assert verbs == set(re.findall(r"^\.It Cm (\w+)", text, re.M)) == set(re.findall(r"^\.Cm (\w+)", text.split(".Sh DESCRIPTION")[0], re.M))
@@ -184,7 +184,7 @@ def test_verbs_and_options_are_listed():
 
 
 def test_installer_has_no_network_library():
-    """SECURITY.md: what talks to the network does not run as root."""
+    """SECURITY.md: no program that uses the network runs as root."""
     told = subprocess.run(["readelf", "--dynamic", find_program("install")], check=True, text=True, stdout=subprocess.PIPE).stdout
     needed = set(re.findall(r"NEEDED.*\[lib([a-z-]+)", told)) - {"asan", "ubsan"}
     assert needed <= {"c", "gnutls", "json-c", "systemd", "yaml-", "yaml"}, needed

@@ -39,7 +39,7 @@ def at(world, text):
 
 
 def in_place(text, key, found):
-    """What a key names is at another place here; the document stays as it is but for that."""
+    """Replaces the paths and addresses in the document; the rest stays unchanged."""
     changed, count = re.subn(rf"(^ *{key}: ).*", rf"\g<1>{found}", text, flags=re.M)
     assert count == 1, f"{key} is not in the example once"
     return changed
@@ -105,7 +105,7 @@ def configured(world, text):
 
 
 def anew(world, text):
-    """Joined; then the certificate does not count any more, and the Node is still there, and Ready."""
+    """Joined; then the certificate becomes invalid while the Node still exists and is Ready."""
     yield at(world, text)
     [name] = world.csrs()
     world.cluster.nodes[NODE] = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
@@ -223,7 +223,7 @@ SETUPS = [
 
 @pytest.fixture
 def desk(tmp_path):
-    """A folder with what the examples name, and programs of these names in front of the real ones, so that all is written into an image."""
+    """A folder with the files that the examples name, and wrappers that make the programs write into an image."""
     ca = pki.CA()
     given = {"token": TOKEN, "line": f"kubeadm join 10.0.0.10:6443 --token {TOKEN} --discovery-token-ca-cert-hash {ca.pin} \n", "k3s-token": f"K10{64 * 'a'}::{TOKEN}",
              "cluster-info.yaml": apiserver.kubeconfig("https://10.0.0.10:6443", ca.pem),

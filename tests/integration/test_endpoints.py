@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery, as far as it is about connections: answers that are none, TLS, several endpoints, `server:` elsewhere, clocks."""
+"""Discovery: connections, that is invalid answers, TLS, several endpoints, another `server:`, clocks."""
 
 import itertools
 import os
@@ -103,14 +103,14 @@ ANSWERS = [
 
 
 def identity(make):
-    """The serving certificate is another; the unverified discovery goes well and the verified connection must not."""
+    """The serving certificate is another one: unverified discovery succeeds, and the verified connection must fail."""
     def prepare(world):
         world.server.identity = make(world.cluster.ca)
     return prepare
 
 
 def expired_ca(world):
-    """The certificate of the API server itself is in time."""
+    """The certificate of the API server itself is valid."""
     world.cluster.ca = world.cluster.signer = pki.CA(start=-400 * pki.DAY, end=-pki.DAY)
     world.cluster.bundle = [world.cluster.ca.pem]
     world.server.identity = world.cluster.ca.serving()
@@ -174,7 +174,7 @@ def same_length(world):
 
 
 def alternating(world):
-    """Never twice the same: each fetch gets another kubeconfig, properly signed."""
+    """Each fetch gets another correctly signed kubeconfig."""
     elsewhere(world)
     numbers = iter(range(10 ** 6))
     text = world.cluster.kubeconfig_text
@@ -241,7 +241,7 @@ def bad(action=None, **attributes):
 
 
 def liar(same_token):
-    """Another cluster answers at one of the endpoints, in the second case one that knows our token."""
+    """Another cluster answers at one of the endpoints; in the second case it knows our token."""
     def make(world):
         tokens = dict(world.cluster.tokens) if same_token else {}
         world.liar = world.endpoint(world.stranger(tokens=tokens))
@@ -250,7 +250,7 @@ def liar(same_token):
 
 
 def stalls_at_the_second_copy(world):
-    """`server:` is elsewhere, and one endpoint answers the first time only: the other one goes on meanwhile."""
+    """`server:` is another address, and one endpoint answers only once: the other one continues."""
     elsewhere(world)
     server = world.endpoint()
     server.on("cluster-info", faults.stall, skip=1)
@@ -319,7 +319,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def name_server(world):
-    """One that takes questions and does not answer."""
+    """One that receives queries and does not answer."""
     server = world.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     try:
         server.bind((f"127.{os.getpid() % 250 + 2}.{next(numbers)}.53", 53))
@@ -346,7 +346,7 @@ def start_join_with(world, servers, options="", **more):
 
 
 def test_one_silent_name_server_of_two(world):
-    """The C library turns to the second one after 5 s: so long at least a join has to be patient."""
+    """The C library tries the second one after 5 s, so a join must wait at least that long."""
     servers = name_server(world), name_server(world)
     threading.Thread(target=answer_names, args=[servers[1]], daemon=True).start()
     world.machine.configure(world.server, endpoints=[world.server.endpoint.replace("127.0.0.1", "kubernetes")])
@@ -373,7 +373,7 @@ def test_proxy_of_the_environment(world, name):
 
 
 def test_what_a_proxy_says_of_itself(world):
-    """Its Retry-After is not the server's: that one is asked again soon."""
+    """Its Retry-After does not apply to the server, which is contacted again soon."""
     proxy = world.closing(faults.Proxy())
     proxy.answer = b"HTTP/1.1 200 Connection established\r\nRetry-After: 600\r\n\r\n"
     world.server.on("cluster-info", faults.UNAVAILABLE, times=1)
@@ -392,7 +392,7 @@ def test_dead_proxy(world):
 
 
 def test_proxy_of_cluster_info(world):
-    """Not covered by any pin, so the endpoint is asked once more; from there on everything goes through it."""
+    """No pin covers it, so cluster-info is fetched again; all later requests use this server."""
     proxy = world.closing(faults.Proxy())
     world.cluster.kubeconfig = lambda url: apiserver.kubeconfig(url, world.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
     world.machine.join().joined()
@@ -401,7 +401,7 @@ def test_proxy_of_cluster_info(world):
 
 
 def test_server_name_of_cluster_info(world):
-    """The certificate is looked at under that name: also for a server whose address it does not hold."""
+    """The certificate is verified for that name, even if it does not contain the server's address."""
     other = world.endpoint(identity=world.cluster.ca.serving(["api.example.org"]))
     world.cluster.kubeconfig = apiserver.kubeconfig(other.url, world.cluster.ca.pem, extra_cluster="    tls-server-name: api.example.org\n")
     world.machine.join().joined()
@@ -415,7 +415,7 @@ def use_server_name(world, *names):
 
 
 def test_server_name_for_the_configured_endpoint(world):
-    """No pin covers the name: the endpoint is asked again under its own."""
+    """No pin covers the name, so cluster-info is fetched again under the endpoint's own name."""
     use_server_name(world, "metrics.example.org", "127.0.0.1")
     world.machine.join().joined()
     assert world.server.kinds == ["cluster-info", "cluster-info", "create", "watch"]
@@ -431,7 +431,7 @@ def test_server_name_of_another_certificate_of_the_cluster(world):
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "SSL_CERT_DIR"])
 def test_environment_adds_no_trust(world, name):
-    """Only the proven CA counts, whatever the environment names."""
+    """Only the proven CA is trusted, whatever the environment names."""
     stranger = pki.CA()
     world.server.identity = stranger.serving()
     path = world.machine.path / "ca.pem"
@@ -442,7 +442,7 @@ def test_environment_adds_no_trust(world, name):
 
 
 def test_attempt_cut_short_by_the_deadline(world):
-    """What ended an attempt before is the last word, not that there was no time left for another one."""
+    """The failure is that of the last complete attempt, not of the interrupted one."""
     seen = []
 
     def stall_later(connection):
@@ -461,7 +461,7 @@ def test_attempt_cut_short_by_the_deadline(world):
 
 @pytest.mark.parametrize("clock", ["-1d", "-3y", "+20y"])
 def test_wrong_clock(world, clock):
-    """The clock of the machine is wrong: not blamed on the certificate, and waited out."""
+    """The machine's clock is wrong: the certificate is not blamed, and the join waits."""
     world.machine.configure(world.server, timeout="6s")
     run = world.machine.join(faketime=clock).failed("clock-wrong", 69, "clock")
     assert "tls-untrusted" not in run.codes and world.csrs() == []
@@ -469,20 +469,20 @@ def test_wrong_clock(world, clock):
 
 @pytest.mark.parametrize("clock", ["-5m", "+5m"])
 def test_another_ca_and_a_clock_that_is_off(world, clock):
-    """The certificate is in time by either clock, and of another CA: what a stranger's Date says does not turn that into something to be waited out."""
+    """The certificate is valid by either clock but from another CA: an unverified Date header does not turn that into a wait for the clock."""
     world.server.identity = pki.CA("other").serving(start=-pki.DAY)
     world.machine.configure(world.server, timeout="6s")
     assert "clock-wrong" not in world.machine.join(faketime=clock).failed(*UNTRUSTED, "issued by 'CN=other'").codes
 
 
 def test_wrong_date_of_the_server(world):
-    """A Date that is far off, from a server whose certificate is good, changes nothing."""
+    """A wrong Date header from a verified server changes nothing."""
     world.server.clock_offset = -400 * pki.DAY
     world.machine.join().joined()
 
 
 def test_clock_of_the_server_wrong_and_certificate_bad(world):
-    """An expired certificate is one, if the clocks agree."""
+    """If the clocks agree, an expired certificate is reported as expired."""
     world.server.identity = world.cluster.ca.serving(start=-2 * pki.DAY, end=-pki.DAY)
     world.machine.configure(world.server, timeout="6s")
     assert "clock-wrong" not in world.machine.join().failed(*EXPIRED).codes
@@ -499,7 +499,7 @@ def test_comes_up_later(world):
 
 
 def test_reason_is_told_once(world):
-    """A warning when the reason is new, not at each attempt; the status says what is waited for."""
+    """Warns when the reason changes, not at each attempt; the status says what the join waits for."""
     world.server.on("cluster-info", faults.UNAVAILABLE)
     world.machine.configure(world.server, timeout="60s")
     run = world.machine.join(faketime="+0 x10").failed("server-error", 69)
@@ -508,14 +508,14 @@ def test_reason_is_told_once(world):
 
 
 def test_retry_after(world):
-    """Retry-After is obeyed up to a ceiling: an hour is not."""
+    """Retry-After is obeyed up to a limit; an hour exceeds it."""
     world.server.on("cluster-info", faults.error(429, "TooManyRequests", "later", Retry_After="3600"), times=1)
     world.machine.configure(world.server, timeout="600s")
     world.machine.join(faketime="+0 x30").joined()
 
 
 def test_confirm_takes_half_a_minute(world):
-    """A verified server that refuses may be behind: asked again for 30 s, and given up then, although there is no deadline."""
+    """A verified server that refuses may not be up to date: the join retries for 30 s, then fails, even without a deadline."""
     world.server.on("create", faults.unauthorized)
     world.machine.configure(world.server, timeout=None)
     run = world.machine.join(faketime="+0 x10").failed("token-rejected", 77)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is worth a MESSAGE_ID without being a failure: the entry that the journal gets of it, with the fields that the catalogue shows.
+"""Events (rows that are not failures): each journal entry has the fields that the catalogue shows.
 
 When and why each of them comes about is tested beside what it belongs to; there, its words are on a terminal.
 """

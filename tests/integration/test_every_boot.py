@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with usable credentials starts kubelet at every boot, whatever is wrong with the rest; `status` works as well."""
+"""A machine with usable credentials starts kubelet at every boot, whatever else is wrong; `status` works as well."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def credential_folder(machine):
 
 
 def foreign_credentials(machine):
-    """As if the network side could have written them."""
+    """As if the network side had written them."""
     machine.set_credential("config", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n")
     os.chown(machine.credentials, 65534, 65534)
 
@@ -170,7 +170,7 @@ def test_kubelet_starts(world, kind, spoil, code):
 @pytest.mark.parametrize("text", ["discovry: {}\n", "x: ["], ids=["misspelt", "malformed"])
 @pytest.mark.parametrize("kind", ["nothing", "expired", "for an administrator", "key of another"])
 def test_without_usable_credentials_it_fails(world, kind, text):
-    """What is ignored beside good credentials counts where there are none."""
+    """What is ignored beside usable credentials is a failure without them."""
     machine = world.machine
     if kind == "expired":
         before(start=-pki.DAY, end=-pki.HOUR)(machine, world.cluster.ca)
@@ -212,7 +212,7 @@ STATUS_TROUBLE = [row for row in TROUBLE if row[0] in ("misspelt key", "misspelt
 @pytest.mark.parametrize("spoil, code", [row[1:] for row in STATUS_TROUBLE], ids=[row[0] for row in STATUS_TROUBLE])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_status(world, spoil, code, form):
-    """It says what is wrong, and what it knows all the same."""
+    """It reports what is wrong, and everything that it knows."""
     machine = world.machine
     make_joined(world, "joined by us")
     # status knows no --root: the files are where the settings say.

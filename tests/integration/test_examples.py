@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/examples: what is said twice is the same, and tokens are kept from others. The end-to-end tests boot with them."""
+"""packaging/examples: repeated values match, and tokens are not exposed. The end-to-end tests boot with them."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_vmware(tmp_path):
 
 @pytest.mark.parametrize("script, program", [("nspawn.sh", "systemd-nspawn"), ("qemu.sh", "qemu-system-x86_64")])
 def test_command_lines_hold_no_token(tmp_path, script, program):
-    """They name files that exist, and pass on other arguments."""
+    """They name existing files, and pass on other arguments."""
     words = words_of(tmp_path, script, program)
     for name, file in (("node-bootstrap.token", "token"), ("node-bootstrap.config", "config.yaml")):
         assert [w for w in words if name in w and w.endswith(file)], words

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `install --inspect` leaves for `join`: copies of what only root may read, and when."""
+"""What install passes to `join`: files that only root can read, and when."""
 
 import os
 
@@ -95,7 +95,7 @@ K3S_CLIENTS = [
 
 @pytest.mark.parametrize("make, is_given", [row[1:] for row in K3S_CLIENTS], ids=[row[0] for row in K3S_CLIENTS])
 def test_client_certificate_for_a_supervisor(machine, cluster, make, is_given):
-    """k3s takes it where the token is gone; only one that it could take is handed over."""
+    """k3s accepts it without the token; only a valid one is handed over."""
     make(machine, cluster.ca)
     settings(machine, discovery={"endpoints": ["192.0.2.10:6443"]}, cluster={"type": "k3s"})
     machine.set_credential("token", K10)
@@ -152,7 +152,7 @@ def test_node_password_that_is_none(machine, put, found):
 
 
 def test_copy_that_cannot_be_made_on_a_machine_that_has_joined(machine, cluster):
-    """The certificate does; nobody is asked about it then."""
+    """The certificate is usable, so no server is contacted."""
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
     long = give(machine, "x" * 200, pki.CA().pem.decode())
     give(machine, "config.yaml", HEADER + to_yaml({"node": {"name": NODE, "verifyAccess": True}, "discovery": {"file": "https://192.0.2.10/x", "urlCAFile": str(long)}}))

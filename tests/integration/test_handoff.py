@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installer takes the network side for hostile: everything that a compromised `join` could leave behind.
+"""The installer treats the network side as hostile: everything that a compromised `join` could leave behind.
 
 Whatever is left, nothing may be written below the root that the settings do not cover, no link is followed, nothing
 outside of the state directory is read or removed, and the installer ends.
@@ -218,7 +218,7 @@ def test_bad_handoff_beside_an_old_join(machine, cluster, row):
 
 
 def test_files_that_change_under_the_reader(machine, cluster):
-    """Two handoffs that are swapped all the time, a good one and one for another node: one of them is seen, whole, or none."""
+    """A valid handoff and one for another node are swapped continuously: install sees one of them completely, or none."""
     good, bad = machine.path / "good", machine.path / "bad"
     for folder, node in ((good, NODE), (bad, "node-2")):
         machine.put_handoff(cluster.ca, SERVER, node=node)
@@ -271,7 +271,7 @@ def discovered(machine, way, ca, **discovery):
 
 
 class Way:
-    """A handoff of a join that discovered in this way; the failure that it is, or None where it is good."""
+    """A handoff of a join with this method; its failure, or None if it is valid."""
 
     def __init__(self, name, way, expected, has_ca=True, pins=None, ca=None, **changes):
         self.name, self.way, self.expected, self.has_ca, self.pins, self.ca, self.changes = name, way, expected, has_ca, pins, ca, changes
@@ -314,7 +314,7 @@ WAYS = [
 
 @pytest.mark.parametrize("row", WAYS, ids=lambda row: row.name)
 def test_ways_of_discovery(machine, cluster, row):
-    """The root side goes by the same settings, and trusts what they name, nothing more."""
+    """The root side uses the same settings, and trusts only what they name."""
     pins = {"own": [cluster.ca.pin], "other": [OTHER_CA.pin]}.get(row.pins)
     discovered(machine, row.way, cluster.ca if row.has_ca else None, **({"caCertHashes": pins} if pins else {}))
     ca = cluster.ca.pem if row.ca is None else row.ca and row.ca.pem
@@ -332,7 +332,7 @@ def test_ways_of_discovery(machine, cluster, row):
 
 
 def test_neither_pins_nor_leave_to_do_without(machine, cluster, server):
-    """`join` would not have begun; a note from elsewhere is not installed."""
+    """`join` would not have started; a handoff from elsewhere is not installed."""
     machine.configure(server, pins=[])
     machine.put_handoff(cluster.ca, SERVER)
     run = machine.install()
@@ -340,7 +340,7 @@ def test_neither_pins_nor_leave_to_do_without(machine, cluster, server):
 
 
 def test_token_of_k3s_that_is_gone(machine, cluster):
-    """Without its hash nothing says which CA it was; it is for `join` to ask again."""
+    """Without its hash the CA is unknown; `join` must ask again."""
     discovered(machine, K3S, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
     (machine.credentials / "node-bootstrap.token").unlink()
@@ -356,7 +356,7 @@ def test_document_that_is_gone(machine, cluster):
 
 
 def test_document_changed_meanwhile(machine, cluster):
-    """What was asked for before does not fit what is configured now."""
+    """The earlier request does not match the current settings."""
     discovered(machine, DOCUMENT, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
     discovered(machine, DOCUMENT, OTHER_CA)
@@ -372,7 +372,7 @@ def test_another_ca_beside_the_pinned_one(machine, cluster, order):
 
 
 def test_whole_bundle_only_by_the_settings(machine, cluster, server):
-    """trustWholeBundle counts where root reads it."""
+    """trustWholeBundle applies only in settings that root reads."""
     machine.configure(server, discovery={"trustWholeBundle": True})
     machine.put_handoff(cluster.ca, SERVER, ca=(cluster.ca.pem + OTHER_CA.pem).decode())
     machine.install().joined()
@@ -434,7 +434,7 @@ def test_installer_makes_no_connection_and_needs_no_token(machine, cluster, serv
 
 
 def test_old_kubeconfig_with_an_exec_plugin(machine, cluster):
-    """Set aside as a whole; nothing of it goes into the new one."""
+    """Renamed as a whole; nothing from it gets into the new one."""
     machine.put("etc/kubernetes/kubelet.conf", node_kubeconfig(SERVER).replace("  user:\n", "  user:\n    exec: {command: /bin/evil}\n"))
     machine.put_handoff(cluster.ca, SERVER)
     machine.install().joined()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that have proven nothing, and make a machine work: the deadline, SIGTERM and the other endpoints do not wait for them."""
+"""Unverified servers that cause work: the deadline, SIGTERM and the other endpoints do not wait for them."""
 
 import glob
 import signal
@@ -22,7 +22,7 @@ OUTCOMES = [(code, int(FAILURES[code]["exit"])) for code in ("endpoint-costly", 
 
 
 def processes(run):
-    """All that a run has started, by their session."""
+    """All processes of a run, by their session."""
     found = []
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -53,7 +53,7 @@ def elsewhere(world):
 
 
 def attack_second_copy(action):
-    """The attacker replays the real cluster-info, which everybody can read."""
+    """The attacker replays the real cluster-info, which anyone can read."""
     def prepare(world):
         elsewhere(world)
         attack(action, 2)(world)
@@ -61,14 +61,14 @@ def attack_second_copy(action):
 
 
 def attack_server(action):
-    """Whoever is at the address that cluster-info names."""
+    """The server at the address that cluster-info names."""
     def prepare(world):
         elsewhere(world).on_connect = action
     return prepare
 
 
 def beside(prepare_bad):
-    """Two endpoints; the good one is late, so that the other is in the middle of it by then."""
+    """Two endpoints; the good one answers late, when the other one is in the middle of its handshake."""
     def prepare(world):
         good = world.endpoint()
         good.on("cluster-info", faults.slow(0.5), times=1)
@@ -78,7 +78,7 @@ def beside(prepare_bad):
 
 
 class Waits(Case):
-    """Ends at the deadline, with a failure that is waited for, and leaves no process."""
+    """Ends at the deadline with a failure of class wait, and leaves no process."""
 
     def verify(self, world, run):
         assert (run.code, run.exit) in OUTCOMES, run.stderr

@@ -23,7 +23,7 @@ CHECKED = ["cluster-info", "create", "watch"]
 # Two tokens.
 
 def two_tokens(world):
-    """One signs and may do nothing else, the other may ask and signs nothing."""
+    """One token only signs; the other one only authenticates."""
     world.machine.secrets.append(OTHER_SECRET)
     world.cluster.tokens = {TOKEN_ID: apiserver.Token(SECRET, may=()), OTHER_ID: apiserver.Token(OTHER_SECRET, signs=False)}
     world.machine.set_credential("tls-bootstrap-token", OTHER)
@@ -59,7 +59,7 @@ def other_is_powerless(world):
 
 
 def first_is_gone(world):
-    """The other one signs as well: it is not for discovery, all the same."""
+    """The other one signs as well, but is not used for discovery."""
     del world.cluster.tokens[TOKEN_ID]
     world.cluster.tokens[OTHER_ID].signs = True
 
@@ -100,7 +100,7 @@ def keep(world, text):
 
 
 class Client:
-    """A client certificate that the cluster takes."""
+    """A client certificate that the cluster accepts."""
 
     def __init__(self, world, *, kind="ec", to_pem=pki.key_pem, signer=None, **options):
         key = pki.new_key(kind)
@@ -181,7 +181,7 @@ def credential(user, **options):
 
 
 def authenticated(world, run):
-    """The account asked, by a header or by a certificate, and never the two together."""
+    """The request is authenticated by a header or by a certificate, never by both."""
     asked_as(ACCOUNT)(world, run)
     for request in world.server.requests:
         if request.kind != "cluster-info":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this machine joined already: the verdicts of `install --inspect`, and what `join` and `install` make of them."""
+"""Whether this machine has joined: the states that install finds, and what `join` and `install` do."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
 
 
 class Row:
-    """make(machine, ca) puts files there; the verdict, and whether the certificate would still do."""
+    """make(machine, ca) creates files; the expected state, and whether the certificate is still usable."""
 
     def __init__(self, name, make, verdict, fallback=False, words=(), pins=None):
         self.name, self.make, self.verdict, self.fallback, self.words, self.pins = name, make, verdict, fallback, words, pins
@@ -37,7 +37,7 @@ def before(ca=None, *, kubeconfig=None, embedded=False, pem=None, **options):
 
 
 def record(make, *, pins, ca_file=None):
-    """Beside that, the record of an own join that had these pins; ca_file replaces the CA file."""
+    """Also the record of our own join with these pins; ca_file replaces the CA file."""
     def both(machine, own):
         make(machine, own)
         machine.put(Machine.RECORD, json.dumps({
@@ -64,7 +64,7 @@ def dangling(machine, ca):
 
 
 def plain_file(machine, ca, **options):
-    """kubelet-client-current.pem is a file: kubelet loads it all the same."""
+    """kubelet-client-current.pem is a file: kubelet loads it anyway."""
     before(**options)(machine, ca)
     path = machine.target(Machine.CURRENT)
     path.unlink()
@@ -85,7 +85,7 @@ def kubeconfig_alone(machine, ca):
 
 
 def separate_files(machine, ca):
-    """Certificate and key in files of their own, as kubelet's older layout and other installers have it."""
+    """Certificate and key in separate files, as in kubelet's older layout and with other installers."""
     identity = ca.node(NODE)
     machine.put(Machine.PKI + "/kubelet-client.crt", identity.chain)
     machine.put(Machine.PKI + "/kubelet-client.key", pki.key_pem(identity.key))
@@ -172,7 +172,7 @@ def test_other_cluster(machine, cluster, way, configured, anchor, verdict):
 @pytest.mark.parametrize("lose", [lambda machine: (machine.path / "cluster.conf").unlink(), lambda machine: (machine.path / "cluster.conf").write_text("{["),
                                   lambda machine: machine.set_credential("token", "not a token")], ids=["no document", "broken document", "broken token"])
 def test_what_is_gone_by_now_is_no_matter(machine, cluster, lose):
-    """A healthy node needs nothing of what it joined with."""
+    """A healthy node does not need its bootstrap credentials."""
     joined_by(machine, cluster.ca, "file", cluster.ca.pin)
     test_handoff.discovered(machine, test_handoff.DOCUMENT, cluster.ca)
     lose(machine)
@@ -180,7 +180,7 @@ def test_what_is_gone_by_now_is_no_matter(machine, cluster, lose):
 
 
 def test_name_in_capitals(machine, server):
-    """Lowered as kubelet does, and said."""
+    """Converted to lower case as by kubelet, with a message."""
     machine.configure(server, node=NODE.upper())
     run = machine.inspect().joined()
     assert run.note["node"] == NODE and f"node.name in the settings has upper case letters; the node name is '{NODE}'" in run.stderr
@@ -247,7 +247,7 @@ def test_moves_to_another_cluster(world):
     lambda world: setattr(world.cluster, "controller", csrs.deny()),
 ], ids=["unreachable", "refused", "denied"])
 def test_previous_is_kept(world, spoil):
-    """Joining anew fails, and the old certificate still does: a warning, exit 0, nothing changed."""
+    """Joining again fails, and the old certificate is still valid: a warning, exit 0, nothing changed."""
     other_cluster(world)
     spoil(world)
     world.machine.configure(world.server, timeout="2s")
@@ -260,7 +260,7 @@ def test_previous_is_kept(world, spoil):
 @pytest.mark.parametrize("path", ["etc/kubernetes/pki/.ca.crt.tmp", f"{Machine.PKI}/kubelet-client-updated.pem", f"{Machine.PKI}/.node-bootstrap.json.tmp",
                                   "var/lib/kubelet/node-bootstrap.env"])
 def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
-    """The new certificate is good, but cannot be installed: the node that is up stays up, at every start."""
+    """The new certificate is valid but cannot be installed: the running node keeps running, at every start."""
     other_cluster(world)
     world.machine.put(f"{path}/in the way", "")
     files = {name: entry[3] for name, entry in snapshot(world.machine.root).items()}
@@ -271,7 +271,7 @@ def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
 
 
 def test_finishes_without_the_network(world):
-    """What could not be written is the failure of --inspect, so that `join` does not throw away what is good; then it is written."""
+    """A write error fails before `join`, so that `join` does not discard a valid result; a later start writes it."""
     machine = world.machine
     machine.put(Machine.PKI, "not a folder")
     machine.unit().failed("target-unwritable", 73)
@@ -295,7 +295,7 @@ def test_note_from_an_endpoint_that_is_no_longer_meant(world):
 
 
 def test_expired_and_join_fails(world):
-    """Nothing to fall back on: the failure counts."""
+    """There is no usable certificate, so the failure stands."""
     before(start=-pki.DAY, end=-pki.HOUR)(world.machine, world.cluster.ca)
     files = snapshot(world.machine.root)
     world.server.on_connect = faults.reset
@@ -305,7 +305,7 @@ def test_expired_and_join_fails(world):
 
 
 def test_clock_behind_on_a_joined_machine(world):
-    """At boot the clock is a day behind: the node comes up all the same."""
+    """At boot the clock is a day behind: the node starts anyway."""
     before()(world.machine, world.cluster.ca)
     assert world.machine.inspect(faketime="-1d").note["verdict"] == "not-yet-valid"
     world.machine.unit(faketime="-1d").joined()

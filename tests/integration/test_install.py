@@ -227,7 +227,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("contents", [row[1] for row in FOREIGN], ids=[row[0] for row in FOREIGN])
 def test_not_a_kubeconfig(machine, ca, contents):
-    """Only ever replaces a `kind: Config`."""
+    """Replaces only a `kind: Config`."""
     path = machine.put(Machine.KUBECONFIG, contents, 0o644)
     before = snapshot(machine.root)
     machine.put_handoff(ca, SERVER)
@@ -253,7 +253,7 @@ def folder(machine, path):
 @pytest.mark.parametrize("make", [link_out, fifo, folder], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("path", [Machine.KUBECONFIG, Machine.CA_FILE, Machine.RECORD, "var/lib/kubelet/node-bootstrap.env", FLAGS])
 def test_no_file_in_its_place(machine, ca, path, make):
-    """A link, a FIFO or a folder in the place of a file is replaced or refused, never followed or waited for."""
+    """A link, a FIFO or a folder in place of a file is replaced or refused, never followed or waited for."""
     machine.target(path).parent.mkdir(parents=True)
     make(machine, path)
     outside = machine.path / "outside"
@@ -363,7 +363,7 @@ def test_failure_leaves_no_key_behind(machine, ca):
 
 
 def test_whole_unit(world):
-    """Inspect, join, install; then again, without a connection and without a change."""
+    """A join; then a second start without a connection and without a change."""
     world.machine.unit().joined()
     certificates, text = world.machine.installed_identity()
     assert pki.subject(certificates[0]) == (["system:nodes"], [pki.node_user(NODE)])

@@ -126,14 +126,14 @@ def other_ca(world):
 
 
 def root_of_another(world):
-    """A chain of one's own, and the real root in the same bundle, which does not make it good."""
+    """The attacker's chain with the real root in the same bundle, which does not make it valid."""
     root = with_intermediate(world)
     own = pki.CA("own root")
     world.cluster.cacerts = own.pem + root.pem
 
 
 def is_one_with_others(world):
-    """For one certificate the hash is over the bytes: the same one with another beside is another bundle."""
+    """The hash of a single certificate covers its bytes: with another certificate beside it, it is another bundle."""
     world.cluster.cacerts += pki.CA("stranger").pem
 
 
@@ -142,7 +142,7 @@ def tls_of_another(world):
 
 
 def tls_of_a_stranger_in_the_bundle(world):
-    """Only what chains to the root that the hash names may verify TLS; k3s itself would take it."""
+    """Only certificates that chain to the hashed root may verify TLS; k3s itself would accept it."""
     root = with_intermediate(world)
     stranger = pki.CA("stranger")
     world.cluster.cacerts += stranger.pem
@@ -263,7 +263,7 @@ def shows(action):
 
 
 def not_requested(world, run):
-    """Nothing was sent that the supervisor remembers."""
+    """Nothing was sent that changes state on the supervisor."""
     assert world.server.seen("client-kubelet") == [] and world.cluster.node_passwords == {}
 
 
@@ -322,7 +322,7 @@ def k3s(tmp_path):
 
 
 def test_hash_and_file_exclude_each_other(k3s):
-    """A file of another cluster would have its way, whatever the hash in the token says."""
+    """A file of another cluster would override the hash in the token."""
     with_file(k3s)
     k3s.machine.join().failed("settings-invalid", 78, "credential 'node-bootstrap.token'", "cluster-info.yaml")
     nothing_asked(k3s, None)
@@ -355,7 +355,7 @@ def test_certificate_that_is_no_ca_among_bytes_that_are_vouched_for(k3s):
 
 @pytest.mark.parametrize("comment", ["# Société\n".encode("latin1"), b"# \x01\n"], ids=["Latin-1", "control character"])
 def test_text_that_cannot_be_handed_over(k3s, comment):
-    """Said before the supervisor has bound the node password."""
+    """Reported before the supervisor has bound the node password."""
     k3s.cluster.cacerts = comment + k3s.cluster.ca.pem
     k3s.give()
     k3s.configure(k3s.server, timeout="8s")

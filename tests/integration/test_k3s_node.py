@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""k3s and RKE2: the wire, the node password, RKE2's two ports, the CSR API, and joining again."""
+"""k3s and RKE2: requests, the node password, RKE2's two ports, the CSR API, and joining again."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def world(tmp_path):
 # The wire.
 
 def test_wire(world):
-    """Nothing but the request for the bytes before the proof; then one request with everything."""
+    """Before verification only /cacerts is requested; then one request with everything."""
     join(world).joined()
     first, second, version, request = world.server.requests
     for ask in (first, second):
@@ -122,7 +122,7 @@ def test_damaged_password(world, text):
 
 @pytest.mark.parametrize("text", ["two words", "a\r\nX-Evil: 1"])
 def test_damaged_copy_of_the_password(world, text):
-    """join looks at it again: what follows a line break would be a header of its own."""
+    """join validates it again: a line break would add a header."""
     world.machine.inspect().joined()
     [copy] = world.machine.run.glob("given-*rancher*")
     copy.write_text(text)
@@ -241,7 +241,7 @@ class Rejoin:
 
 
 def test_certificate_goes_first(world):
-    """The token may be gone by then."""
+    """The token may have been removed by then."""
     rejoin = Rejoin(world)
     world.cluster.nodes.add(NODE)
     world.cluster.tokens[TOKEN_ID].valid = False
@@ -258,7 +258,7 @@ def test_deleted_node_falls_back_to_the_token(world):
 
 
 def test_certificate_is_not_shown_again(world):
-    """Refused once, the token alone is tried further."""
+    """After one rejection, only the token is used."""
     rejoin = Rejoin(world)
     world.server.on("client-kubelet", faults.UNAVAILABLE, times=1, skip=1)
     world.configure(timeout="60s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts and ends: SIGTERM, SIGKILL at each stage, deadlines, and what `status` says afterwards."""
+"""Start and end: SIGTERM, SIGKILL at each stage, deadlines, and what `status` prints afterwards."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def waits_for_server(world):
 
 
 def waits_for_approval(world):
-    """And nobody says why: with a fast clock the question may or may not be answered in time."""
+    """The cause is not asserted: with a fast clock the API server may or may not answer in time."""
     world.cluster.controller = csrs.never
     world.server.on("review", faults.forbidden)
     return "csr-pending"
@@ -56,7 +56,7 @@ def waits_for_poll(world):
 @pytest.mark.parametrize("prepare", [waits_for_connection, waits_for_answer, waits_for_signature, waits_for_server, waits_for_approval, waits_for_poll],
                          ids=lambda prepare: prepare.__name__)
 def test_stopped(world, prepare, number):
-    """Ends at once and in order, is not taken for joined, and the next start goes on with the same key."""
+    """Ends at once, does not count as joined, and the next start continues with the same key."""
     line = prepare(world)
     run = world.machine.start_join()
     if line:
@@ -94,7 +94,7 @@ def kill_now(world):
 
 
 def kill_after(world):
-    """The server does what was asked, and the machine does not live to hear of it."""
+    """The server completes the request, and the machine dies before the answer."""
     def action(request):
         reply = request.connection.server.healthy(request)
         kill_now(world)(request)
@@ -120,7 +120,7 @@ def test_killed(world, kind, action):
 
 
 def test_killed_again_and_again(world):
-    """At every request in turn, until one start goes through."""
+    """Killed at each request in turn, until one start completes."""
     world.cluster.controller = csrs.never
     for kind in ("cluster-info", "create", "watch", "create", "watch"):
         world.server.on(kind, kill_after(world), times=1)
@@ -151,7 +151,7 @@ def test_killed_before_the_installer(world):
 
 
 def test_later_start_with_an_expired_certificate(world):
-    """The request of a start long ago was issued meanwhile, and has expired: a new one is made without being told."""
+    """The certificate of an old request was issued meanwhile and has expired: a new request is created automatically."""
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
     name, = world.cluster.csrs.wait_for()
@@ -186,7 +186,7 @@ def test_deadline(played, case):
 
 
 def test_no_deadline(world):
-    """infinity, the default: still waiting after what are more than ten minutes to the machine."""
+    """infinity, the default: still waiting after more than ten minutes of machine time."""
     world.cluster.controller = csrs.never
     world.machine.configure(world.server, timeout=None)
     run = world.machine.start_join(faketime="+0 x100")
@@ -198,7 +198,7 @@ def test_no_deadline(world):
 
 
 def test_refusals_hours_apart(world):
-    """A refusal that a race caused is waited out each time, however long ago the last one was."""
+    """A rejection caused by a race is retried each time, however long ago the last one was."""
     world.cluster.controller = csrs.never
     world.server.on("watch", faults.error(405, "MethodNotAllowed", "no"))
     world.machine.configure(world.server, timeout=None)
@@ -251,7 +251,7 @@ for case in FLOODS:
 
 @pytest.mark.parametrize("case", FLOODS)
 def test_polite(played, case):
-    """A server that answers badly is asked seldom: a fleet that waits must not take it down."""
+    """A failing server is contacted rarely: a waiting fleet must not overload it."""
     played(case)
 
 
@@ -303,7 +303,7 @@ def test_status_tells_whether_the_certificate_is_valid(world):
 
 
 def test_status_check_with_a_damaged_record(world):
-    """The certificate says whose it is."""
+    """The certificate names its node."""
     world.machine.unit().joined()
     world.machine.put(Machine.RECORD, "{")
     run = status(world.machine, "--check")
@@ -338,7 +338,7 @@ def test_status_of_a_fresh_machine(machine):
 
 
 def test_status_of_a_machine_that_kubeadm_joined(machine, cluster):
-    """No record of ours, so nothing that it could tell."""
+    """Without our record there is nothing to show."""
     machine.put_joined_before(cluster.ca.node(NODE), "https://192.0.2.10:6443", ca=cluster.ca)
     machine.put(Machine.KUBECONFIG, node_kubeconfig("https://192.0.2.10:6443", paths=[str(machine.target(Machine.CURRENT))] * 2))
     run = status(machine)
@@ -346,7 +346,7 @@ def test_status_of_a_machine_that_kubeadm_joined(machine, cluster):
 
 
 def test_status_with_an_escape_sequence_in_the_record(world):
-    """Whoever could write the record cannot write to the terminal of the person who asks."""
+    """Control characters in the record do not reach the terminal."""
     world.machine.unit().joined()
     path = world.machine.target(Machine.RECORD)
     path.write_text(path.read_text().replace(world.server.url, "https://\\u001b[2J.example.org"))
@@ -366,7 +366,7 @@ def put_text(text):
     (Machine.CURRENT, put_link, "installed-unreadable"), (Machine.CURRENT, os.mkdir, "installed-malformed"), (Machine.CURRENT, put_text("x"), "installed-malformed"),
 ], ids=["certificate is not there", "certificate is a folder", "certificate is none"])
 def test_status_of_what_cannot_be_read(world, path, make, code):
-    """Nothing here speaks of the network side, or of a machine that was broken into."""
+    """The text mentions neither the network side nor an attack."""
     world.machine.unit().joined()
     target = world.machine.target(path)
     target.unlink()
@@ -376,7 +376,7 @@ def test_status_of_what_cannot_be_read(world, path, make, code):
 
 
 def test_second_endpoint_in_the_record(world):
-    """The endpoint that proved good is told, not the first one."""
+    """The verified endpoint is shown, not the first one."""
     world.machine.configure(world.server, endpoints=[faults.dead_endpoint(), world.server.endpoint])
     world.machine.join().joined()
     assert world.machine.handoff()["endpoint"] == world.server.endpoint

@@ -113,7 +113,7 @@ def not_followed(world, run):
 
 
 def expires_once(world):
-    """The session has expired before the first GET."""
+    """The session expires before the first GET."""
     cloud = world.enter_cloud()
 
     def expire(request):

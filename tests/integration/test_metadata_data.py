@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What user data may hold, in which forms, what of it counts beside what is on the machine, and what it may not say."""
+"""User data: forms, permitted settings, and precedence of the machine's own settings."""
 
 import base64
 import email
@@ -52,7 +52,7 @@ def part(subtype, text, encode=None):
 
 
 def mime(*parts):
-    """A message of a script and of these parts; each is called with the world."""
+    """A MIME message of a script and these parts; each is called with the world."""
     def make(world):
         message = email.mime.multipart.MIMEMultipart()
         message.attach(part("text/x-shellscript", SCRIPT))

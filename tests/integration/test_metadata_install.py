@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the installer makes of metadata, which it knows by the word of `join` alone: no more than root has left open."""
+"""The installer and metadata, which it knows only from `join`: it accepts only what root's settings leave open."""
 
 import json
 
@@ -18,7 +18,7 @@ OTHER = pki.CA("other")
 
 @pytest.fixture
 def fresh(world):
-    """Nothing on the machine but the name of its cloud: it is not recognised, and need not be."""
+    """The machine has only the name of its cloud in its settings: recognition is not needed."""
     machine = world.machine
     (machine.credentials / "node-bootstrap.token").unlink()
     settings(machine)
@@ -30,7 +30,7 @@ def settings(machine, **sections):
 
 
 def said(machine, ca, **sections):
-    """What metadata says of the cluster, as `join` hands it over."""
+    """The cluster in metadata, as `join` hands it over."""
     sections = {"discovery": {"endpoints": machine.endpoints, "caCertHashes": [ca.pin]}, "node": {"name": NODE}, **sections}
     machine.put_state(NOTE, HEADER + to_yaml({name: section for name, section in sections.items() if section is not None}))
 
@@ -65,7 +65,7 @@ def test_all_by_metadata(fresh, cluster):
 
 
 def test_finished_after_a_crash(fresh, cluster):
-    """`install` has been killed before it began: the next start does it, without asking anybody."""
+    """`install` was killed before it started: the next start installs, without a connection."""
     said(fresh, cluster.ca)
     handed_over(fresh, cluster.ca)
     assert fresh.inspect().joined().note["verdict"] == "usable"
@@ -73,7 +73,7 @@ def test_finished_after_a_crash(fresh, cluster):
 
 
 def test_token_alone_by_metadata(fresh, cluster):
-    """The image knows the cluster: there is a cloud in the record, and no name from there."""
+    """The image names the cluster: the record has the cloud, but no node name from it."""
     settings(fresh, discovery={"endpoints": fresh.endpoints, "caCertHashes": [cluster.ca.pin]}, node={"name": NODE})
     handed_over(fresh, cluster.ca)
     fresh.install().joined()
@@ -81,7 +81,7 @@ def test_token_alone_by_metadata(fresh, cluster):
 
 
 def test_name_holds_at_the_next_start(fresh, cluster):
-    """Whatever the host is called; and only while the settings on the machine have none."""
+    """Whatever the host name is, and only if the machine's settings have no node name."""
     joined_by_metadata(fresh, cluster.ca)
     assert fresh.inspect().joined().note == {**fresh.inspect().note, "verdict": "usable", "node": NODE}
     settings(fresh, node={"name": "another"})
@@ -91,7 +91,7 @@ def test_name_holds_at_the_next_start(fresh, cluster):
 
 
 def test_host_name_is_not_of_metadata(fresh, cluster):
-    """Without a name from there the host's counts, at each start."""
+    """Without a node name from metadata, the host name is used at each start."""
     host = fresh.inspect().joined().note["node"]
     said(fresh, cluster.ca, node=None)
     handed_over(fresh, cluster.ca, node=host)
@@ -153,7 +153,7 @@ def test_nothing_counts_where_metadata_is_not_wanted(fresh, cluster, sections):
 
 
 def test_cloud_of_a_join_with_a_token(machine, cluster):
-    """Its record is not by the word of `join`."""
+    """The record does not depend on `join`."""
     handed_over(machine, cluster.ca, metadata="gce")
     machine.install().joined()
     assert "metadata" not in record(machine)
@@ -169,7 +169,7 @@ def test_member_that_is_none(fresh, cluster, name, value):
 # Beside a certificate that still does.
 
 def keeps(machine, ca, *words, **sections):
-    """With node.verifyAccess `join` says that the certificate does not count any more: it may be so."""
+    """With node.verifyAccess `join` reports that the certificate was rejected, which may be true."""
     settings(machine, node={"verifyAccess": True})
     before = snapshot(machine.root)
     said(machine, ca, **sections)
@@ -203,7 +203,7 @@ def test_mark(fresh, cluster):
 
 
 def test_mark_by_the_machine(fresh, cluster):
-    """Then what metadata says of it is nothing to remember."""
+    """Then the record does not mention metadata."""
     settings(fresh, token={"discard": True})
     joined_by_metadata(fresh, cluster.ca, token={"discard": True})
     assert fresh.read(MARK) == "aws\n" and "discardFromMetadata" not in record(fresh)
@@ -223,7 +223,7 @@ def test_no_mark_of_a_join_that_failed(fresh, cluster):
 
 
 def test_mark_at_each_start(machine):
-    """What plaintext there is, the installer cannot see."""
+    """The installer cannot see where the plaintext is."""
     machine.unit().joined()
     assert MARK not in machine.target_names()
     machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
@@ -234,7 +234,7 @@ def test_mark_at_each_start(machine):
 
 
 def test_mark_is_of_one_start(machine):
-    """What one start has left undone is not done at another one that says otherwise."""
+    """An unfinished discard is not continued by a start with other settings."""
     machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
     machine.unit().joined()
     assert MARK in machine.target_names()
@@ -246,7 +246,7 @@ def test_mark_is_of_one_start(machine):
 
 
 def test_no_mark_where_joining_anew_failed(machine, cluster):
-    """The certificate from before stays, and so does the token that the next attempt needs."""
+    """The previous certificate stays, and so does the token, which the next attempt needs."""
     machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
     machine.unit().joined()
     machine.configure(pins=[OTHER.pin])
@@ -264,7 +264,7 @@ def test_no_mark_before_the_certificate_is_valid(machine):
 
 
 def test_no_mark_where_the_api_server_was_to_be_asked(machine, cluster):
-    """What it said, `install` does not know; what `join` left, it does."""
+    """`install` does not know the exit status of `join`, but reads its files."""
     machine.write_settings(HEADER + to_yaml({"token": {"discard": True}, "node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
     machine.put_handoff(cluster.ca, SERVER)
     machine.install().joined()
@@ -293,7 +293,7 @@ def test_reset_takes_the_mark(fresh, cluster):
 # Afterwards.
 
 def test_refresh(world, cluster, fresh):
-    """Settings that name no cluster are no hindrance: a refresh goes by what the node has."""
+    """Settings without a cluster are accepted: a refresh uses what the node has."""
     said(fresh, cluster.ca)
     fresh.put_handoff(cluster.ca, world.server.url, metadata="aws")
     fresh.install().joined()

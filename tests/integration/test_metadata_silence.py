@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where metadata does not apply, no packet is sent for it; and what the installer takes of it, and when."""
+"""Where metadata does not apply, no packet is sent for it; and what the installer accepts from it."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody in the middle, for each way to join and for the questions after it: nothing secret reaches them.
+"""A man in the middle, for each join method and the requests after it: nothing secret reaches the attacker.
 
 The servers keep all that they decrypt. Whoever is in the middle ends TLS with a certificate of their own, and answers with what the
 real cluster says, or with what they can make without the token.
@@ -58,7 +58,7 @@ def step_in(server, evil, after):
 # What must not be seen.
 
 def forms(secret):
-    """As it is, in hexadecimal, and within something that is encoded in base64."""
+    """Plain, in hexadecimal, and inside of base64."""
     secret = secret if isinstance(secret, bytes) else secret.encode()
     found = {secret, secret.hex().encode()}
     for shift, skipped in enumerate((0, 2, 3)):
@@ -67,7 +67,7 @@ def forms(secret):
 
 
 def secrets_of(world):
-    """All that this machine has and nobody else may learn."""
+    """All secrets of this machine."""
     found = {SECRET, TOKEN, documented.BEARER, documented.OTHER.split(".")[1], *world.machine.secrets, *world.cluster.secrets()}
     password = world.machine.root / "etc/rancher/node/password"
     if password.exists():
@@ -119,7 +119,7 @@ def by_user_data(world, text):
 
 
 def write_way(world, way, text):
-    """All that the machine knows when it starts, with little patience."""
+    """The initial configuration of the machine, with a short timeout."""
     steps = way(world, text)
     world.machine.write_settings(next(steps))
     (world.machine.etc / "config.yaml").chmod(0o600)
@@ -147,7 +147,7 @@ def find_ways():
 
 
 class Attack:
-    """A way to join with somebody in the middle from the first connection on, or after some."""
+    """A join method with a man in the middle from the first connection on, or later."""
 
     def __init__(self, way, person, after):
         self.name = f"{way}, {person.__name__}" + (f" after {after}" if after else "")
@@ -187,7 +187,7 @@ def test_nothing_secret_is_sent(played, case):
 
 @pytest.mark.parametrize("way", find_ways())
 def test_what_the_cluster_gets_would_be_found(tmp_path, way):
-    """That the search finds something: the same join without anybody in the middle."""
+    """The search works: it finds the secrets in the same join without an attacker."""
     world_type, steps, text = find_ways()[way]
     world = world_type(tmp_path)
     try:

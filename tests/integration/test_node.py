@@ -102,7 +102,7 @@ def test_certificate_of_this_very_node(world):
 
 
 def test_expired_certificate_of_this_node(world):
-    """It does not prove that the Node is this machine's: kubelet without a certificate is not Ready for long."""
+    """This does not prove that the Node is this machine's: kubelet without a certificate is not Ready for long."""
     there()(world)
     world.configure(timeout="8s")
     world.machine.put_joined_before(world.cluster.ca.node(NODE, start=-pki.DAY, end=-pki.HOUR), world.server.url, ca=world.cluster.ca)

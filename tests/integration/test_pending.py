@@ -22,7 +22,7 @@ def world(world):
 
 
 def told(run):
-    """The codes of what was written, in order."""
+    """The codes of all messages, in order."""
     return [found[1] for line in run.lines if (found := re.search(r": (csr-pending[a-z-]*): ", line))]
 
 
@@ -82,7 +82,7 @@ def test_no_machine(world):
     faults.answer('{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false,"evaluationError":"webhook down"}}'),
 ], ids=["403", "404", "500", "a web page", "no answer", "an evaluation error"])
 def test_reason_is_not_known(world, answer):
-    """That is no failure, and nothing is guessed."""
+    """This is not a failure, and no cause is guessed."""
     world.server.on("review", answer)
     run = join(world, "20s").failed("csr-pending", 75, "the API server does not say")
     assert set(told(run)) == {"csr-pending"} and len(world.server.seen("review")) == 1
@@ -95,7 +95,7 @@ def test_reason_by_polling(world):
 
 
 def test_approval_while_the_server_thinks(world):
-    """What is asked for holds nothing up: the watch sees the approval."""
+    """The query does not delay the join: the watch sees the approval."""
     world.server.on("review", faults.stall)
     run = world.machine.start_join()
     name = world.cluster.csrs.wait_for()[0]
@@ -123,7 +123,7 @@ def test_told_again_at_growing_distances(world):
 
 
 def test_new_wait_after_the_request_was_replaced(world):
-    """What was found out of one request is not said of another, and is asked again."""
+    """The cause that was found for one request is not reported for another one."""
     run = world.machine.start_join(faketime=FASTER)
     name = world.cluster.csrs.wait_for()[0]
     run.wait_for_line("csr-pending-unapproved")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the network side may leave in its state directory under our names: it blocks no join, no refresh and no reset."""
+"""Whatever the network side leaves in its state directory blocks no join, refresh or reset."""
 
 import os
 import socket
@@ -25,7 +25,7 @@ def tree(path, outside):
 
 
 def deep(path, outside):
-    """Below what is removed level by level."""
+    """Deeper than the recursive removal goes."""
     path.mkdir()
     descriptor = os.open(path, os.O_RDONLY)
     for _ in range(40):
@@ -78,7 +78,7 @@ def outside(tmp_path):
 
 
 def verify_gone(machine, make):
-    """What cannot be removed has another name."""
+    """What cannot be removed is renamed."""
     left = [path.name for path in machine.state.iterdir()]
     assert not set(left) & set(NAMES), left
     assert make in (deep, many) or left == []

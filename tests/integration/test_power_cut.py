@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A power cut at any moment: every state that it can leave (see disk.py) is looked at."""
+"""A power cut at any moment: every state that it can leave (see disk.py) is verified."""
 
 import json
 import re

@@ -50,7 +50,7 @@ def assert_unprivileged(owners):
 
 
 class Watch:
-    """Looks at the client of each connection before the server says a word: it waits for that."""
+    """Inspects the client of each connection before the server answers."""
 
     def __init__(self, server, net="/proc/self/net"):
         self.owners, self.net = [], net
@@ -123,7 +123,7 @@ def trace(tmp_path, calls, *argv, env):
 
 
 def test_other_commands_open_no_network_socket(world, tmp_path):
-    """`join` shows that the trace would have one."""
+    """The trace of `join` has sockets, so the trace works."""
     world.configure()
     machine = world.machine
     machine.unit().joined()

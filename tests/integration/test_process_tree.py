@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""install and its child: who they are, what they may do, how each ends the other. What the child may reach in its sandbox is in tests/e2e."""
+"""install and its child: identity, privileges, and how each ends the other. tests/e2e covers the sandbox."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ CAP_DAC_OVERRIDE = 1 << 1
 
 @pytest.fixture
 def folder():
-    """One that every user can read: those of pytest are the tester's alone."""
+    """One that every user can read: pytest's are private to the tester."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="node-bootstrap-"))
     path.chmod(0o755)
     yield path
@@ -78,7 +78,7 @@ def test_never_as_root(machine, folder):
 
 
 def test_environment(machine, folder):
-    """What systemd has set is passed on, but for its notification socket; no descriptor but the one for status texts."""
+    """The environment is passed on except for the notification socket, and no descriptor except the one for status texts."""
     run = start(machine, program(folder, f"env >{folder}/env; ls /proc/self/fd >{folder}/fds; exit 1\n"))
     run.wait()
     said = dict(line.split("=", 1) for line in (folder / "env").read_text().splitlines())
@@ -113,7 +113,7 @@ def test_child_that_somebody_else_stops(machine, folder):
 
 
 def test_child_that_fails_in_spite_of_a_stop(machine, folder):
-    """Somebody has sent SIGINT to install alone: that the child fails later must not become exit status 143."""
+    """SIGINT was sent to install alone: a later failure of the child must not become exit status 143."""
     run = start(machine, program(folder, f"trap '' INT; while [ ! -e {folder}/go ]; do sleep 0.01; done; exit 69\n"))
     child_of(run)
     run.signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def test_stop_before_the_child_blocks_signals(machine, folder, inherited):
 
 
 def test_status_texts(machine, folder):
-    """One datagram, one line; what else a hostile child writes there is not passed to systemd."""
+    """One line per datagram; anything else that a hostile child writes is not passed to systemd."""
     run = start(machine, program(folder, "exec python3 -c 'import socket\n"
                                          "s = socket.socket(fileno=3)\n"
                                          "for text in (b\"one\", b\"two\\nMAINPID=1\", b\"x\" * 5000): s.send(text)'\n"))

@@ -49,7 +49,7 @@ class Terminal:
 
     @property
     def drawn(self):
-        """Each line that was drawn in place, in order."""
+        """Each line that was rewritten in place, in order."""
         return [found[1] for found in re.finditer(r"\r\x1b\[K([^\r\n\x1b]+)(?=\r\x1b|$)", self.text)]
 
     def screen(self):
@@ -110,7 +110,7 @@ def test_the_line_on_a_terminal(waiting):
 
 
 def test_the_line_is_removed_at_the_end(waiting):
-    """Also on Ctrl-C, which ends a join in order."""
+    """Also on Ctrl-C, which ends a join cleanly."""
     terminal = waiting()
     wait_until(lambda: any(WAITS.match(line) for line in terminal.drawn))
     terminal.type(b"\x03")

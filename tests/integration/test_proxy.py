@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proxies out of the environment, by which exceptions they are passed by, and where libcurl and Go do not agree."""
+"""Proxies from the environment, their exceptions, and where libcurl and Go differ."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PINNED = 2      # connections of a join by token: the unverified one, and the ve
 
 
 class Refusing(faults.Proxy):
-    """Lets nobody through."""
+    """Refuses every connection."""
 
     def _serve(self, client):
         with client:
@@ -22,7 +22,7 @@ class Refusing(faults.Proxy):
 
 
 class Asking(faults.Proxy):
-    """Keeps the whole of what it is asked."""
+    """Records every request completely."""
 
     heads = ()
 
@@ -102,7 +102,7 @@ def test_exception_for_a_name(ways, exception, is_used):
 
 
 def test_user_and_password(by_token):
-    """In the environment they may stand, as for Go; they are printed nowhere."""
+    """Credentials are allowed in the environment, as for Go; they are never printed."""
     proxy = by_token.closing(Asking())
     by_token.machine.secrets.append("hunter2hunter2")
     by_token.machine.unit(environment={"HTTPS_PROXY": proxy.url.replace("//", "//user:hunter2hunter2@")}).joined()
@@ -141,7 +141,7 @@ UNUSABLE = [
 
 @pytest.mark.parametrize("proxy", [row[1] for row in UNUSABLE], ids=[row[0] for row in UNUSABLE])
 def test_password_of_a_proxy_without_a_way_to_it_is_not_printed(by_token, proxy):
-    """libcurl's own words quote the URL, or what it takes for a host."""
+    """libcurl's messages quote the URL, or what it parses as the host."""
     by_token.machine.secrets.append("hunter2")
     by_token.configure(discovery={"endpoints": [by_token.server.endpoint], "caCertHashes": [by_token.cluster.ca.pin]}, timeout="5s")
     by_token.machine.unit(environment={"HTTPS_PROXY": proxy}).failed("proxy-unusable", 69, "https_proxy")
@@ -154,7 +154,7 @@ def test_password_of_a_proxy_without_a_way_to_it_is_not_printed(by_token, proxy)
 # The other ways in.
 
 def test_url_discovery(ways):
-    """Web server and API server, each by the proxy."""
+    """Web server and API server, both through the proxy."""
     proxy = ways.closing(faults.Proxy())
     web = ways.endpoint(ways.stranger())
     web.on("any", faults.answer(ways.document()))
@@ -164,7 +164,7 @@ def test_url_discovery(ways):
 
 
 def test_proxy_url_is_stronger(ways):
-    """As in clientcmd: what the document says holds for its cluster, whatever stands in the environment."""
+    """As in clientcmd: the document's proxy applies to its cluster, whatever the environment says."""
     proxy = ways.closing(faults.Proxy())
     text = apiserver.kubeconfig(ways.server.url, ways.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
     ways.configure(discovery={"file": ways.give("cluster.conf", text)})

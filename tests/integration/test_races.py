@@ -197,7 +197,7 @@ def test_side_by_side(world, strace, names):
 
 
 def test_two_setups(tmp_path, strace):
-    """The settings of the one and the token of the other never stay beside each other."""
+    """The settings of one and the token of the other never remain together."""
     for number, delays in enumerate(TWO_SETUPS):
         root = tmp_path / str(number)
         root.mkdir()

@@ -41,7 +41,7 @@ def refresh(machine):
 
 
 def contents(machine):
-    """What kubelet would see, but for the record."""
+    """What kubelet would see, without the record."""
     return {name: os.readlink(machine.target(name)) if machine.target(name).is_symlink() else machine.target(name).read_bytes()
             for name in machine.target_names()}
 
@@ -284,7 +284,7 @@ def note(machine, cas, **changes):
 
 
 def left(world, **changes):
-    """A note that would be taken, but for the changes."""
+    """A handoff that would be accepted, with these changes."""
     return json.dumps(note(world.machine, [world.cluster.ca.pem, pki.CA("new").pem], **changes))
 
 
@@ -367,7 +367,7 @@ def test_file_that_cannot_be_written(world, cluster):
 
 
 def test_ca_file_that_is_emptied_after_the_installer(world):
-    """Without any CA those of the system would count."""
+    """Without any CA, those of the system would be trusted."""
     machine = join(world)
     inspect(machine).joined()
     [copy] = [path for path in machine.run.iterdir() if path.name.endswith("ca.crt")]
@@ -381,7 +381,7 @@ def test_ca_file_that_is_emptied_after_the_installer(world):
 # At every step of the file system work of the root side.
 
 def changed_cluster(world):
-    """A note for another CA bundle and another server; (what there is before, what there is to be)."""
+    """A handoff for another CA bundle and another server; (files before, files after)."""
     machine = join(world)
     machine.write_settings(HEADER + to_yaml({"refresh": {"restartKubelet": True}}), "config.yaml.d/10.yaml")
     before = contents(machine)
@@ -432,7 +432,7 @@ def test_installer_is_killed(world, strace):  # noqa: F811
 
 
 def test_installer_meets_an_error(world, strace):  # noqa: F811
-    """All or nothing, but for what the last sync of a folder did not confirm."""
+    """All or nothing, except for what the last directory sync did not confirm."""
     machine, world.strace = world.machine, strace
     files, before, after = changed_cluster(world)
     strikes = [(name, number) for name, number in points(machine) if name in ("renameat2", "fsync", "fchmod")]

@@ -93,7 +93,7 @@ def test_handoff(world):
 # A CSR that exists already.
 
 def put(key=None, change=lambda obj: None, **options):
-    """A pending key from before, and an object under the name that belongs to it."""
+    """An earlier pending key, and a CSR with its name."""
     def prepare(world):
         own = pki.new_key()
         world.machine.put_state("pending.key", pki.key_pem(own))
@@ -238,7 +238,7 @@ def test_answer(played, case):
 
 
 def test_denied_before(world):
-    """A denied request of the same name, from a start before: told apart, and not met again at the next start."""
+    """A denied request of the same name from an earlier start: recognised, and not used again by the next start."""
     denied_before(put())(world)
     world.machine.join().failed("csr-denied", 77, "KubectlDeny")
     assert not (world.machine.state / "pending.key").exists()
@@ -259,7 +259,7 @@ def test_other_node_name_is_another_request(world):
 @pytest.mark.parametrize("contents", [b"", b"-----BEGIN EC PRIVATE KEY-----\nMHcC\n", pki.key_pem(pki.new_key("rsa")), b"A" * 100000],
                          ids=["empty", "cut short", "RSA", "huge"])
 def test_pending_key_that_is_damaged(world, contents):
-    """As an unclean end may leave it: a new one is made, and that is said."""
+    """As left by a crash: a new one is created, with a message."""
     world.machine.put_state("pending.key", contents)
     run = world.machine.join().joined()
     assert "creating a new key" in run.stderr

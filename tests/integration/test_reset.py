@@ -236,7 +236,7 @@ def test_record_that_names_a_file_elsewhere(joined):
 
 
 def test_goes_on_where_it_ended(joined):
-    """One file cannot be removed; the kubeconfig is gone by then, and the record, by which the next try goes, is not."""
+    """One file cannot be removed: the kubeconfig is already removed, and the record stays for the next attempt."""
     joined.target(ENV).unlink()
     joined.target(ENV).mkdir()
     run = joined.install("--reset")

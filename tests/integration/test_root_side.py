@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the root side writes and what it checks first: flags of each file, sync of each file by its own name, no other process beside it."""
+"""How the root side writes: flags and sync of each file, and no other process in the control group."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ from test_install import SERVER
 
 
 def traced(machine, strace, *argv, words=()):  # noqa: F811
-    """The lines of all that `argv` did with files; descriptors with their paths."""
+    """The trace of all file system calls of `argv`; descriptors with their paths."""
     path = machine.path / "trace"
     run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, **ENVIRONMENT})
     machine.runs.append(run)
@@ -69,7 +69,7 @@ def test_each_file_is_made_exclusively_and_without_following_links(machine, clus
 
 @pytest.mark.parametrize("words", [["install"], ["platform"]], ids=lambda words: words[0])
 def test_umask(machine, strace, cluster, words):  # noqa: F811
-    """Set by the program, before it makes any file, whatever it inherits."""
+    """Set by the program before it creates any file."""
     machine.put_handoff(cluster.ca, SERVER)
     rest = ["--program=", f"--root={machine.root}", f"--config-directory={machine.etc}"] if words[0] == "install" else []
     lines = traced(machine, strace, "/bin/sh", "-c", 'umask 0; exec "$@"', "sh", find_program(words[0]), *words[1:], *rest)
@@ -123,7 +123,7 @@ def test_other_process_in_the_group(machine, group):
 
 
 def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
-    """The service must not become active with it, since nothing would end it then. What was there before the join does no harm."""
+    """The service must not become active with it, since nothing would end it. Processes from before the join are accepted."""
     machine.configure(endpoints=["192.0.2.10:6443"], pins=[cluster.ca.pin],
                       kubelet={"kubeconfig": f"{machine.root}/kubelet.conf", "caFile": f"{machine.root}/ca.crt", "certificateDirectory": f"{machine.root}/pki"})
     machine.put_handoff(cluster.ca, SERVER)
@@ -151,6 +151,6 @@ def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
 
 
 def test_group_below(machine, group):
-    """Also with nobody in it: a process could hide there, and come back."""
+    """Even if empty: a process could hide there and return."""
     (group / "below").mkdir()
     run_in(machine, group).failed("not-alone", 76, "groups below")

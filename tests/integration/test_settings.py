@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: each error names file, line, key and what was expected; a stronger document wins."""
+"""Settings: each error names file, line, key and what was expected; the document of higher precedence wins."""
 
 import os
 import platform
@@ -106,7 +106,7 @@ def table(rows):
 
 
 def both(machine, code, *words):
-    """join and install read the settings alike, contact nothing and write nothing."""
+    """join and install read the settings in the same way, without contacting or writing anything."""
     for run in (machine.join(), machine.inspect()):
         run.failed(code, 78, *words)
     assert list(machine.state.iterdir()) == [] and machine.target_names() == {}
@@ -207,7 +207,7 @@ def test_empty_name_is_the_host_name(world):
 
 
 def test_lists_are_replaced_not_joined(world):
-    """A stronger document replaces the whole list."""
+    """A document of higher precedence replaces the whole list."""
     world.machine.write_settings(HEADER + f"discovery:\n  endpoints: [\"{world.server.endpoint}\"]\n  caCertHashes: [\"{PIN}\"]\n", "config.yaml.d/1.yaml")
     world.machine.join().failed("ca-pin-mismatch", 76)
 

@@ -511,7 +511,7 @@ def test_join_configuration_and_command_line(image, tmp_path):
 
 
 def test_nothing_is_written_outside_of_the_image(image, tmp_path):
-    """Until it is written, everything stays in the memory of the process."""
+    """Before it is written, everything stays in the memory of the process."""
     strace = shutil.which("strace") or pytest.skip("strace is not installed")
     trace = tmp_path / "trace"
     argv = [strace, "--follow-forks", "--decode-fds=path", f"--output={trace}", "--trace=open,openat,openat2,mkdir,mkdirat,mknod,mknodat",

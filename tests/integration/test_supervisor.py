@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripted supervisor itself, seen by a client of the Python standard library: what it does is what one of k3s does."""
+"""The scripted supervisor itself, tested with a client of the Python standard library: it behaves like that of k3s."""
 
 import base64
 import hashlib

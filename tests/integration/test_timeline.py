@@ -253,7 +253,7 @@ def test_a_reused_connection_is_shown_once(logging_world, journal):
 @pytest.mark.parametrize("word", ["a\ufffeb", "a\uffffb", "a<script>b", "a\u0085b", "\u202eabc", "ü" * 40],
                          ids=["no character", "another one", "markup", "a C1 control", "text turned around", "cut within a character"])
 def test_odd_words(machine, journal, word):
-    """Text in a journal from elsewhere breaks no picture, and no terminal obeys it."""
+    """Foreign text in a journal neither breaks the layout nor controls the terminal."""
     journal.entry(0, "stage-done", STAGE=word, DURATION_USEC=1000)
     journal.entry(1, "token-rejected", STAGE=word, ERROR=word, PRIORITY=3, MESSAGE=word * 50)
     picture = journal.status(machine, "--plot")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token: how it must be written, who may read it, and that nothing of what is refused is ever repeated."""
+"""The token: its format, who may read it, and that rejected input is never printed."""
 
 import base64
 import os
@@ -41,7 +41,7 @@ def everything(run):
 
 
 def unquoted(run, data):
-    """No eight bytes in a row of what was refused stand in the output."""
+    """No eight consecutive bytes of rejected input appear in the output."""
     words = data.decode("latin-1").strip()
     shown = everything(run).encode("latin-1", "replace").decode("latin-1")
     for i in range(min(len(words) - 7, 500)):
@@ -83,7 +83,7 @@ def test_missing(world):
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o444, 0o602, 0o666], ids=lambda mode: f"{mode:04o}")
 def test_exposed(world, mode):
-    """Readable or writable by all: everybody on this machine may know it."""
+    """Readable or writable by all: every user of the machine may know it."""
     world.machine.set_credential("token", TOKEN, mode)
     world.machine.join().failed("token-exposed", 78, "node-bootstrap.token")
     untouched(world)
@@ -113,7 +113,7 @@ def test_not_from_the_environment_or_the_command_line(world):
 
 
 def test_nowhere_during_the_join(world):
-    """Not in the command line, the environment or the open files of the running program, nor in what it says."""
+    """Not in the command line, environment, open files or output of the running program."""
     found = []
 
     def look(request):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who holds a valid token, or a certificate of the cluster, and wants to be taken for the API server; and what is told while waiting."""
+"""An attacker with a valid token or a certificate of the cluster who impersonates the API server; and the status while waiting."""
 
 import fcntl
 import glob
@@ -128,7 +128,7 @@ def test_a_new_cluster_that_is_down_does_not_keep_a_node_down(world):
 
 
 def test_netrc_is_ignored(world):
-    """The endpoint would look into what is sent with cluster-info: see World.check()."""
+    """The endpoint inspects what is sent with cluster-info: see World.check()."""
     (world.machine.path / ".netrc").write_text("machine 127.0.0.1 login somebody password hunter2hunter2\n")
     world.machine.join(environment={"HOME": str(world.machine.path)}).joined()
     assert all(b"Basic" not in connection.received for connection in world.server.connections)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node.verifyAccess: whether the certificate that a machine has still counts, and what follows."""
+"""node.verifyAccess: whether the cluster still accepts the machine's certificate, and what follows."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def joined(world):
 
 
 def not_taken(request):
-    """The certificate; the token is."""
+    """The certificate is rejected, and the token is valid."""
     return apiserver.unauthorized() if request.user == USER else None
 
 
@@ -34,7 +34,7 @@ def asked(world):
 
 
 def stays(world, *words):
-    """Nothing changes, kubelet can start, and whatever was copied for the question is gone."""
+    """Nothing changes, kubelet can start, and no copy for the query remains."""
     before = snapshot(world.machine.root)
     run = world.machine.inspect().joined()
     assert run.note["verifyAccess"]
@@ -61,7 +61,7 @@ def test_counts(joined, answer):
 
 @pytest.mark.parametrize("embedded", [False, True], ids=["files", "embedded"])
 def test_embedded(world, embedded):
-    """Wherever the kubeconfig has its certificate, as one of kubeadm or of another tool may."""
+    """Wherever the kubeconfig has its certificate, as kubeadm and other tools write it."""
     world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca, embedded=embedded)
     verify(world.machine)
     stays(world)
@@ -129,7 +129,7 @@ def test_broken_token_is_no_matter(joined):
 
 
 def other_ca(world):
-    """Rebuilt with a CA of its own: nothing that such a server says counts."""
+    """Rebuilt with its own CA: answers of such a server are ignored."""
     world.server.identity = pki.CA("other").serving()
 
 
@@ -147,13 +147,13 @@ def always_busy(world):
 
 @pytest.mark.parametrize("make", [other_ca, web_page, server_is_down, always_busy], ids=lambda make: make.__name__)
 def test_cannot_be_told(joined, make):
-    """A node has to come up without its API server."""
+    """A node must start without its API server."""
     make(joined)
     stays(joined, "cannot be told")
 
 
 def test_kubeconfig_that_says_too_much(joined):
-    """One that runs a program is not asked with; kubelet may."""
+    """A kubeconfig with an exec plugin is not used for the query; kubelet may use it."""
     identity = joined.cluster.ca.node(NODE)
     text = node_kubeconfig(joined.server.url, identity) + "    exec: {command: /bin/true}\n"
     joined.machine.put(Machine.KUBECONFIG, text)
@@ -187,7 +187,7 @@ BAD = [
 
 @pytest.mark.parametrize("changes, code", [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_handoff_beside_a_usable_certificate(joined, changes, code):
-    """Nothing of it is taken, and kubelet starts with what there is."""
+    """Nothing of it is used, and kubelet starts with the existing files."""
     joined.machine.put_handoff(joined.cluster.ca, joined.server.url, **changes)
     before = snapshot(joined.machine.root)
     run = joined.machine.install().joined()
@@ -196,7 +196,7 @@ def test_bad_handoff_beside_a_usable_certificate(joined, changes, code):
 
 
 def test_old_handoff_is_not_taken(joined):
-    """Left by a crash; the certificate that is there counts, so it stays."""
+    """Left by a crash; the existing certificate is valid, so it stays."""
     joined.machine.put_handoff(joined.cluster.ca, joined.server.url)
     before = snapshot(joined.machine.root)
     joined.machine.unit().joined()
@@ -204,7 +204,7 @@ def test_old_handoff_is_not_taken(joined):
 
 
 def test_clock_that_is_behind(world):
-    """Nothing is asked: TLS could only fail."""
+    """No request is made: TLS could only fail."""
     world.machine.put_joined_before(world.cluster.ca.node(NODE, start=pki.DAY, end=2 * pki.DAY), world.server.url, ca=world.cluster.ca)
     verify(world.machine)
     run = world.machine.inspect().joined()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First an attacker answers, later the real server: whatever a peer says that has proven nothing, the join waits, says why, and then joins.
+"""First an attacker answers, later the real server: after any answer of an unverified peer the join waits, says why, and then joins.
 
 The attackers are the rows of the tables that describe such answers elsewhere, so that a new row is played here as well, and every
 behaviour of faults.py. Each plays until an ordinary confirmation would have been over.
@@ -76,7 +76,7 @@ class Play:
         return {"pins": [real.ca.pin]}
 
     def real(self, world):
-        """A cluster as this one is before anybody has changed it."""
+        """An unchanged copy of this cluster."""
         real = world.new_cluster()
         real.ca, real.signer, real.bundle = world.cluster.ca, world.cluster.signer, [world.cluster.ca.pem]
         return real
@@ -101,12 +101,12 @@ class K3sPlay(Play):
         return real
 
     def code(self, world, run):
-        """The attacker's bytes may fit the token of the row only."""
+        """The attacker's answer may match only the row's token."""
         is_other = self.row.code not in run.codes and world.cluster.k10(TOKEN) != world.k10
         return "ca-hash-mismatch" if is_other else self.row.code
 
     def start(self, world, real):
-        """Where the row has made a token for what the attacker serves, the machine has that of the real cluster all the same."""
+        """Even if the row has created a token for the attacker's answer, the machine has that of the real cluster."""
         world.k10 = real.k10(TOKEN)
         world.machine.set_credential("token", real.k10(TOKEN))
         world.machine.inspect().joined()
@@ -114,7 +114,7 @@ class K3sPlay(Play):
 
 
 class UrlPlay(Play):
-    """The attacker is in the place of the web server that has the document."""
+    """The attacker replaces the web server that has the document."""
 
     def pins(self, real):
         return {}
@@ -151,7 +151,7 @@ class CloudPlay(Play):
 
 
 def plays(play, rows, *left_out):
-    """Of a table what fails and is no evidence; `left_out` names rows that are no answer of anybody, or not of a peer that can change."""
+    """The rows of a table that fail without evidence; `left_out` names rows that are not answers, or not of a peer that can change."""
     names = {row.name for row in rows}
     assert names >= set(left_out), f"no such row: {set(left_out) - names}"
     return [play(row) for row in rows if row.code and row.code not in EVIDENCE and row.name not in left_out]
@@ -236,7 +236,7 @@ def fault(name, kind):
 
 
 class AnyCode:
-    """Which code it is, is another test's matter."""
+    """Another test asserts the code."""
 
     def attempts(self, n_endpoints):
         return 2 if self.name in CONNECTIONS | {"old_tls", "announced", "cut", "drip", "hang_up_instead", "stall", "stall_after_headers"} else ATTEMPTS
@@ -277,7 +277,7 @@ def test_evidence_is_final(played, case):
 
 
 class EquinixPlay(CloudPlay):
-    """Metadata over TLS, from a stranger at first."""
+    """Metadata over TLS, at first from an untrusted server."""
 
     def recover(self, world, real):
         world.cloud.context = world.context

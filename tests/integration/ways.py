@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join methods other than token and endpoints with the scripted cluster, and cases that run all commands of the unit."""
+"""Join methods other than token and endpoints, and cases that run the unit's command."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from machine import HEADER, NODE, Machine, to_yaml
 
 
 class World(machines.World):
-    """Settings by section; there are no endpoints but those that a test sets."""
+    """Settings by section; the only endpoints are those that a test sets."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -32,7 +32,7 @@ class World(machines.World):
         return str(path)
 
     def document(self, server=None, ca=None, **options):
-        """cluster-info as a file has it."""
+        """cluster-info in the form of a file."""
         return apiserver.kubeconfig(server or self.server.url, ca if ca is not None else self.cluster.ca.pem, **options)
 
     def kubeconfig(self):
@@ -50,7 +50,7 @@ class World(machines.World):
 
 
 class Case(machines.Case):
-    """All three commands of the unit, and what is installed then."""
+    """Runs the unit's command; returns what is installed."""
 
     world = World
 
