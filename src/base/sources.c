@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -28,57 +29,7 @@ void nb_sources_init(struct nb_sources *ret_sources, const char *config_director
         *ret_sources = (struct nb_sources){
                 .config_directory = config_directory,
                 .credentials_directory = getenv("CREDENTIALS_DIRECTORY"),
-                .runtime_fd = -1,
         };
-}
-
-int nb_given_name(const char *path, char ret_name[static NAME_MAX + 1]) {
-        char *p = stpcpy(ret_name, NB_GIVEN_PREFIX);
-
-        if (strlen(path) > NB_GIVEN_PATH_MAX)
-                return -ENAMETOOLONG;
-        for (path += strspn(path, "/"); *path; path++) {
-                unsigned char c = (unsigned char)*path;
-
-                if (p - ret_name > NAME_MAX - 5)
-                        return -ENAMETOOLONG;
-                if (c == '/')
-                        *p++ = '-';
-                else if (isalnum(c) || strchr("_.:", c))
-                        *p++ = (char)c;
-                else
-                        p += sprintf(p, "\\x%02x", c);
-        }
-        *p = '\0';
-        return 0;
-}
-
-static bool is_given(const char *name) {
-        return !strncmp(name, NB_GIVEN_PREFIX, strlen(NB_GIVEN_PREFIX)) ||
-               !strcmp(name, NB_GIVEN_TEMPORARY);
-}
-
-int nb_sources_forget_given(int runtime_fd) {
-        struct dirent *entry;
-        DIR *folder;
-        int fd, r = 0;
-
-        fd = openat(runtime_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        folder = fdopendir(fd);
-        if (!folder) {
-                r = -errno;
-                (void)close(fd);
-                return r;
-        }
-        while ((errno = 0, entry = readdir(folder)))
-                if (is_given(entry->d_name) && unlinkat(runtime_fd, entry->d_name, 0) < 0)
-                        r = -errno;
-        if (errno != 0)
-                r = -errno;
-        (void)closedir(folder);
-        return r;
 }
 
 /* --- What is kept in memory --- */
@@ -86,27 +37,22 @@ int nb_sources_forget_given(int runtime_fd) {
 enum kept_kind { KEPT_FILE, KEPT_FOLDER, KEPT_CREDENTIAL };
 
 struct nb_kept {
-        enum kept_kind kind;
-        bool is_put; /* by nb_sources_put*(), not read */
-        char *name;
-        int r; /* of the reading */
-        struct nb_secret data;
-        struct stat st;
         struct nb_kept *next;
+        enum kept_kind kind;
+        bool is_put; /* by nb_sources_put*() or another process, not read here */
+        int r;       /* of the reading */
+        mode_t mode;
+        struct nb_secret data;
+        char name[];
 };
-
-static void kept_free(struct nb_kept *kept) {
-        nb_secret_done(&kept->data);
-        free(kept->name);
-        free(kept);
-}
 
 void nb_sources_done(struct nb_sources *sources) {
         while (sources->kept) {
                 struct nb_kept *kept = sources->kept;
 
                 sources->kept = kept->next;
-                kept_free(kept);
+                nb_secret_done(&kept->data);
+                free(kept);
         }
         sources->is_keeping = false;
 }
@@ -126,7 +72,6 @@ static int copy_secret(const struct nb_secret *data, struct nb_secret *ret) {
 
         if (r < 0)
                 return r;
-        ret->data[data->len] = '\0';
         return data->len > 0 ? nb_secret_append(ret, data->data, data->len) : 0;
 }
 
@@ -137,41 +82,42 @@ static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *r
         if (kept->data.len > max)
                 return -EFBIG;
         if (ret_stat)
-                *ret_stat = kept->st;
+                *ret_stat = (struct stat){ .st_mode = kept->mode };
         return copy_secret(&kept->data, ret);
 }
 
-/* Returns `r`, the result of the reading, or -ENOMEM. `data` and `st` may be NULL. */
-static int keep(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
-                const struct nb_secret *data, const struct stat *st) {
-        struct nb_kept *kept;
+/* `r` is the result of the reading; without one, `data` is NULL. 0 or -ENOMEM. */
+static int add_kept(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
+                    const struct nb_secret *data, mode_t mode) {
+        size_t name_size = strlen(name) + 1;
+        struct nb_kept *kept = calloc(1, sizeof(*kept) + name_size);
 
-        if (!sources->is_keeping || r == -ENOMEM)
-                return r;
-        kept = calloc(1, sizeof(*kept));
         if (!kept)
                 return -ENOMEM;
-        kept->kind = kind;
-        kept->name = strdup(name);
-        kept->r = r;
-        if (!kept->name || (r >= 0 && data && copy_secret(data, &kept->data) < 0)) {
-                kept_free(kept);
+        if (data && copy_secret(data, &kept->data) < 0) {
+                free(kept);
                 return -ENOMEM;
         }
-        if (r >= 0 && st)
-                kept->st = *st;
+        kept->kind = kind;
+        kept->r = r;
+        kept->mode = mode;
+        memcpy(kept->name, name, name_size);
         kept->next = sources->kept;
         sources->kept = kept;
-        return r;
+        return 0;
 }
 
-static int put(struct nb_sources *sources, enum kept_kind kind, const char *name, mode_t mode,
-               const struct nb_secret *value) {
-        const struct stat st = { .st_mode = S_IFREG | mode };
+/* Returns `r`, the result of the reading, or -ENOMEM. */
+static int keep(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
+                const struct nb_secret *data, mode_t mode) {
+        if (!sources->is_keeping || r == -ENOMEM)
+                return r;
+        return add_kept(sources, kind, name, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
+}
 
-        sources->is_keeping = true;
-        if (keep(sources, kind, name, value || kind == KEPT_FOLDER ? 0 : -ENOENT, value, &st) ==
-            -ENOMEM)
+static int put(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
+               const struct nb_secret *data, mode_t mode) {
+        if (add_kept(sources, kind, name, r, data, mode) < 0)
                 return -ENOMEM;
         sources->kept->is_put = true;
         return 0;
@@ -179,46 +125,114 @@ static int put(struct nb_sources *sources, enum kept_kind kind, const char *name
 
 int nb_sources_put(struct nb_sources *sources, const char *credential,
                    const struct nb_secret *value) {
-        return put(sources, KEPT_CREDENTIAL, credential, 0400, value);
+        return put(sources, KEPT_CREDENTIAL, credential, value ? 0 : -ENOENT, value, 0400);
 }
 
 int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mode,
                         const struct nb_secret *value) {
-        return put(sources, KEPT_FILE, path, mode, value);
+        return put(sources, KEPT_FILE, path, value ? 0 : -ENOENT, value, mode);
 }
 
 int nb_sources_put_folder(struct nb_sources *sources, const char *path) {
-        return put(sources, KEPT_FOLDER, path, 0, NULL);
+        return put(sources, KEPT_FOLDER, path, 0, NULL, 0);
+}
+
+/* --- What is passed to another process --- */
+
+#define PASSED_MAX 256 /* entries */
+
+/* Followed by the name with its NUL, and by the data. */
+struct passed {
+        uint32_t kind, mode, name_size, len;
+        int32_t r;
+};
+
+int nb_sources_pass(const struct nb_sources *sources, int *ret_fd) {
+        _cleanup_(nb_closep) int fd = memfd_create("sources", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        size_t total = 0;
+
+        if (fd < 0)
+                return -errno;
+        for (struct nb_kept *kept = sources->kept; kept; kept = kept->next) {
+                struct passed head = { kept->kind, kept->mode, (uint32_t)strlen(kept->name) + 1,
+                                       (uint32_t)kept->data.len, kept->r };
+                const struct iovec parts[] = { { &head, sizeof(head) },
+                                               { kept->name, head.name_size },
+                                               { kept->data.data, head.len } };
+                size_t size = sizeof(head) + head.name_size + head.len;
+
+                if (find_kept(sources, kept->kind, kept->name) != kept)
+                        continue;
+                total += size;
+                if (total > NB_SOURCES_MAX)
+                        return -E2BIG;
+                if (writev(fd, parts, N_ELEMENTS(parts)) != (ssize_t)size)
+                        return -EIO;
+        }
+        if (lseek(fd, 0, SEEK_SET) < 0 ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+/* The size of the entry; -EBADMSG. */
+static ssize_t receive_entry(struct nb_sources *sources, char *at, size_t len) {
+        struct passed head;
+        char *name;
+
+        if (len < sizeof(head))
+                return -EBADMSG;
+        memcpy(&head, at, sizeof(head));
+        name = at + sizeof(head);
+        len -= sizeof(head);
+        if (head.kind > KEPT_CREDENTIAL || head.r > 0 || head.name_size == 0 ||
+            head.name_size > len || head.len > len - head.name_size || name[head.name_size - 1])
+                return -EBADMSG;
+        if (put(sources, head.kind, name, head.r,
+                &(struct nb_secret){ .data = name + head.name_size, .len = head.len },
+                head.mode) < 0)
+                return -ENOMEM;
+        return (ssize_t)(sizeof(head) + head.name_size + head.len);
+}
+
+int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        _cleanup_(nb_closep) int fd = NB_SOURCES_FD;
+        unsigned n_left = PASSED_MAX;
+        ssize_t r;
+
+        if (!getenv(NB_SOURCES_VARIABLE)) {
+                (void)TAKE_FD(fd);
+                return 0;
+        }
+        (void)unsetenv(NB_SOURCES_VARIABLE);
+        r = nb_file_read_open(fd, NB_SOURCES_MAX, &text, NULL);
+        for (size_t at = 0; r >= 0 && at < text.len; at += (size_t)r)
+                r = n_left-- > 0 ? receive_entry(sources, text.data + at, text.len - at) : -E2BIG;
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, (int)r,
+                                      "what install has passed on cannot be read: %m");
+        return 0;
 }
 
 /* --- Files --- */
 
-static int read_path(const struct nb_sources *sources, const char *path, size_t max,
-                     struct nb_secret *ret, struct stat *ret_stat) {
-        _cleanup_(nb_closep) int fd = -1;
-        char name[NAME_MAX + 1];
-
-        if (sources->runtime_fd >= 0 && nb_given_name(path, name) >= 0)
-                fd = openat(sources->runtime_fd, name,
-                            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
-        /* Links are followed: configuration managers create them. */
-        if (fd < 0)
-                fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        return fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
-}
-
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat) {
         const struct nb_kept *kept = find_kept(sources, KEPT_FILE, path);
+        _cleanup_(nb_closep) int fd = -1;
         struct stat st = { 0 };
         int r;
 
         if (kept)
                 return read_kept(kept, max, ret, ret_stat);
-        r = read_path(sources, path, max, ret, &st);
+        /* Links are followed: configuration managers create them. */
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, &st);
         if (r >= 0 && ret_stat)
                 *ret_stat = st;
-        return keep(sources, KEPT_FILE, path, r, ret, &st);
+        return keep(sources, KEPT_FILE, path, r, ret, st.st_mode);
 }
 
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
@@ -332,7 +346,7 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
         int r;
 
         r = kept ? kept->r
-                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, NULL);
+                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, 0);
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
         if (r == -ENOMEM)
@@ -428,7 +442,7 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
                    : read_stored(sources, name, max, ret, ret_stat);
         if (r >= 0 && folder)
                 ret_stat->st_mode |= find_mode(name, ret);
-        return keep(sources, KEPT_CREDENTIAL, name, r, ret, ret_stat);
+        return keep(sources, KEPT_CREDENTIAL, name, r, ret, ret_stat->st_mode);
 }
 
 static int each_credential(struct nb_sources *sources, nb_config_each each, void *userdata,

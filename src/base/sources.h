@@ -22,17 +22,17 @@
 #define NB_CREDENTIAL_KUBECONFIG "node-bootstrap.kubeconfig"
 #define NB_CREDENTIAL_CLUSTER_INFO "node-bootstrap.cluster-info"
 #define NB_NODE_PASSWORD_FILE "/etc/rancher/node/password" /* of k3s and RKE2 */
-#define NB_GIVEN_PREFIX "given-"        /* of the copies in the runtime directory */
-#define NB_GIVEN_TEMPORARY ".given.tmp" /* of an unfinished one */
-#define NB_GIVEN_PATH_MAX 200           /* bytes of a path that can be copied */
+
+/* What install passes to its child is on this descriptor, if the variable is set. */
+#define NB_SOURCES_FD 4
+#define NB_SOURCES_VARIABLE "NODE_BOOTSTRAP_SOURCES"
+#define NB_SOURCES_MAX (7 * 1024 * 1024) /* bytes; less than LimitFSIZE= of the units */
 
 struct nb_sources {
         const char *config_directory;      /* NULL: read no configuration files */
         const char *credentials_directory; /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
         const char *const *stores; /* credential stores to read instead, in order of precedence,
                                       up to a NULL; NULL: none */
-        int runtime_fd;  /* folder of the copies that the installer made; -1: none. Never set on the
-                            root side: the network side can replace those copies. */
         bool is_keeping; /* keep in memory what is read, for reads after privileges are dropped */
         struct nb_kept *kept;
 };
@@ -40,7 +40,7 @@ struct nb_sources {
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
 
-/* Wipes what was kept in memory. */
+/* Wipes what was kept in memory, and keeps nothing from then on. */
 void nb_sources_done(struct nb_sources *sources);
 
 /* `origin` names the document for people: a path, or "credential 'node-bootstrap.config'". */
@@ -78,9 +78,6 @@ int nb_sources_read_stored(const char *folder, const char *name, size_t max, str
 /*
  * Reads a file that settings name; links are followed. 0; -EBADF if it is not a regular file;
  * -EFBIG above `max`; -errno. ret_stat may be NULL.
- *
- * The network side cannot read files that only root may read. So the installer copies them to the
- * runtime directory first (install/give.h); such a copy is preferred where `runtime_fd` is set.
  */
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat);
@@ -100,12 +97,15 @@ int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mod
                         const struct nb_secret *value);
 int nb_sources_put_folder(struct nb_sources *sources, const char *path);
 
-/* Removes all copies. The network side does so as soon as it has read them. */
-int nb_sources_forget_given(int runtime_fd);
+/*
+ * Passes what is in memory to the network side, which cannot read files that only root may read: as
+ * a sealed memory file, which has no name. -E2BIG above NB_SOURCES_MAX; -errno.
+ */
+int nb_sources_pass(const struct nb_sources *sources, int *ret_fd);
 
-/* The name of the copy of a path: NB_GIVEN_PREFIX, and the path as systemd-escape(1) escapes it.
- * -ENAMETOOLONG. */
-int nb_given_name(const char *path, char ret_name[static NAME_MAX + 1]);
+/* Takes it over, and closes NB_SOURCES_FD. Does nothing if this process has no parent that passes
+ * anything. NB_INTERNAL. */
+int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f);
 
 /* Opens the folder in an environment variable that systemd sets, such as $STATE_DIRECTORY. NB_USAGE
  * if it is not set. */

@@ -112,19 +112,6 @@ static bool has_access_list(const char *path) {
         return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-/* Only the folders: join gets copies of files that only root can read. */
-static int check_folder(const char *path, mode_t wanted, struct nb_failure *f) {
-        struct stat st;
-
-        if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || (st.st_mode & wanted) == wanted ||
-            has_access_list(path))
-                return 0;
-        return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EACCES,
-                              "'%s' has mode %04o: node-bootstrap.service, which runs as a user of "
-                              "its own, cannot list it; expected mode 0755",
-                              path, st.st_mode & 07777);
-}
-
 static int check_file(const struct nb_check *check, const char *path, enum nb_code code,
                       struct nb_failure *f) {
         const char *service = check->service.data;
@@ -172,11 +159,7 @@ static int check_access(const struct nb_check *check, struct nb_failure *f) {
         /* The service reads no other folder. */
         if (strcmp(check->sources.config_directory, NB_CONFIG_DIRECTORY) != 0)
                 return 0;
-        r = check_folder(NB_CONFIG_DIRECTORY, S_IXOTH, f);
-        if (r >= 0)
-                r = check_folder(NB_CONFIG_DIRECTORY "/config.yaml.d", S_IROTH, f);
-        if (r >= 0)
-                r = check_drop_ins(check, NB_CONFIG_DIRECTORY "/config.yaml.d", f);
+        r = check_drop_ins(check, NB_CONFIG_DIRECTORY "/config.yaml.d", f);
         for (size_t i = 0; i < N_ELEMENTS(files) && r >= 0; i++)
                 if (files[i].path[0] == '/')
                         r = check_file(check, files[i].path, files[i].code, f);

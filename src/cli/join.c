@@ -30,27 +30,15 @@ struct given {
         struct nb_sources sources;
         struct nb_load load;
         struct nb_access access; /* of a machine that has joined */
-        int runtime_fd;          /* while the installer's copies are in use; -1 afterwards */
         uint64_t started_ms;     /* of the join */
         bool is_fallback;        /* kubelet has a certificate that still does */
 };
 
 #define GIVEN_INIT \
-        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT, .runtime_fd = -1 }
-
-/* As soon as nothing is to be read any more. */
-static void forget_copies(struct given *given) {
-        if (given->runtime_fd < 0)
-                return;
-        given->sources.runtime_fd = -1;
-        if (nb_sources_forget_given(given->runtime_fd) < 0)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "what the installer left in the runtime directory cannot be removed");
-        (void)close(TAKE_FD(given->runtime_fd));
-}
+        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT }
 
 static void given_done(struct given *given) {
-        forget_copies(given);
+        nb_sources_done(&given->sources);
         nb_load_done(&given->load);
         nb_access_done(&given->access);
 }
@@ -159,22 +147,20 @@ static int join_cluster(const struct given *given, const char *node_name, bool i
         return run_stages(given, node_name, is_name_own, f);
 }
 
-/* The installer's copies first. They are kept for metadata, which some of them are of, and beneath
- * which the documents count once more. */
+/* What the installer has passed on is kept for metadata, beneath which the documents count once
+ * more. */
 static int load(const char *config_directory, struct given *given, bool is_joined,
                 struct nb_failure *f) {
         int r;
 
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &given->runtime_fd, f);
-        if (r < 0)
-                return r;
         nb_sources_init(&given->sources, config_directory);
-        given->sources.runtime_fd = given->runtime_fd;
-        r = nb_load_local(&given->load, &given->sources, f);
+        r = nb_sources_receive(&given->sources, f);
+        if (r >= 0)
+                r = nb_load_local(&given->load, &given->sources, f);
         if (r >= 0 && is_joined)
                 r = nb_access_load(&given->sources, &given->load.settings, &given->access, f);
         if (r < 0 || !given->load.is_metadata_wanted)
-                forget_copies(given);
+                nb_sources_done(&given->sources);
         return r;
 }
 
@@ -219,7 +205,7 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
                         nb_metadata_add_limit(deadline_ms, deadline_ms - given->started_ms,
                                               "timeout", f);
         }
-        forget_copies(given);
+        nb_sources_done(&given->sources);
         if (load->is_metadata_read)
                 nb_metadata_report(&load->metadata);
         return r;
@@ -263,7 +249,7 @@ static int join_unless_access(const char *config_directory, const struct nb_insp
         struct nb_failure why = { 0 };
         int r, loaded;
 
-        /* Run both even if one fails: the first removes copies of secrets, the second a handoff
+        /* Run both even if one fails: the first wipes secrets, the second a handoff
          * that the installer would accept. */
         loaded = load(config_directory, &given, true, &why);
         r = forget_handoff(&state_fd, &why);

@@ -11,8 +11,7 @@
  *      nb_load_metadata()    if there is a cloud: reads its metadata, and merges all of it again,
  *                            with metadata weakest
  *
- * Files are read through `sources`; the installer's copies are used as long as its `runtime_fd`
- * names them, from the first step to the last.
+ * Files are read through `sources`, from the first step to the last.
  */
 
 #include <stdbool.h>

@@ -55,17 +55,17 @@ static int read_present(struct nb_sources *sources, const struct nb_settings *se
         return r < 0 ? r : read_ca(sources, settings->ca_file, ret_present, f);
 }
 
-/* Settings and the node's own files, all of them the installer's copies. */
+/* Settings and the node's own files, as the installer has passed them on. */
 static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
                 struct nb_cluster *ret_present, struct nb_failure *f) {
         int r;
 
-        r = nb_load_settings(sources, NULL, ret_settings, f);
+        r = nb_sources_receive(sources, f);
+        if (r >= 0)
+                r = nb_load_settings(sources, NULL, ret_settings, f);
         if (r >= 0)
                 r = read_present(sources, ret_settings, ret_present, f);
-        if (nb_sources_forget_given(sources->runtime_fd) < 0)
-                nb_log(LOG_WARNING, NB_NONE,
-                       "what the installer left in the runtime directory cannot be removed");
+        nb_sources_done(sources);
         return r;
 }
 
@@ -106,13 +106,11 @@ static int ask(const struct nb_settings *settings, const struct nb_cluster *pres
 
 static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 };
-        _cleanup_(nb_closep) int runtime_fd = -1, state_fd = -1;
+        _cleanup_(nb_closep) int state_fd = -1;
         struct nb_settings settings;
         int r;
 
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &runtime_fd, f);
-        if (r >= 0)
-                r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
         if (r < 0)
                 return r;
         r = nb_file_clear(state_fd, NB_REFRESH_FILE);
@@ -121,7 +119,6 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
                                       "'" NB_REFRESH_FILE "' in the state directory: %m");
-        sources->runtime_fd = runtime_fd;
         r = load(sources, &settings, &present, f);
         return r < 0 ? r : ask(&settings, &present, state_fd, f);
 }

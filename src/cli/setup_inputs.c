@@ -95,7 +95,7 @@ static bool is_hidden(const char *path) {
  * see. */
 static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         char *hidden = userdata;
-        struct nb_sources here = { .runtime_fd = -1 };
+        struct nb_sources here = { 0 };
 
         if (!hidden[0] && is_hidden(path))
                 snprintf(hidden, NB_SETTINGS_PATH_MAX, "%s", path);

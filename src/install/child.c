@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/sources.h"
 #include "base/text.h"
 #include "install/child.h"
 #include "install/confine.h"
@@ -43,13 +44,18 @@ static int change_user(const struct nb_child *child) {
         return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
-static int pass_channel(int channel) {
-        if (dup3(channel, NB_STATUS_FD, 0) < 0 &&
-            (errno != EINVAL || fcntl(NB_STATUS_FD, F_SETFD, 0) < 0))
+#define FIRST_FREE_FD 5
+_Static_assert(NB_STATUS_FD == 3 && NB_SOURCES_FD == 4, "FIRST_FREE_FD is above them");
+
+static int pass_descriptors(int channel, int sources_fd) {
+        channel = fcntl(channel, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+        sources_fd = fcntl(sources_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+        if (dup2(channel, NB_STATUS_FD) < 0 || dup2(sources_fd, NB_SOURCES_FD) < 0)
                 return -errno;
         /* Best effort: every descriptor of ours has the flag anyway. */
-        (void)close_range(NB_STATUS_FD + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
-        if (unsetenv("NOTIFY_SOCKET") < 0 || setenv(NB_STATUS_VARIABLE, "1", 1) < 0)
+        (void)close_range(FIRST_FREE_FD, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+        if (unsetenv("NOTIFY_SOCKET") < 0 || setenv(NB_STATUS_VARIABLE, "1", 1) < 0 ||
+            setenv(NB_SOURCES_VARIABLE, "1", 1) < 0)
                 return -errno;
         return 0;
 }
@@ -65,9 +71,9 @@ static int execute(const struct nb_child *child, int channel, const sigset_t *si
         r = change_user(child);
         if (r < 0)
                 return fail(r, "change of user", f);
-        r = pass_channel(channel);
+        r = pass_descriptors(channel, child->sources_fd);
         if (r < 0)
-                return fail(r, "status channel", f);
+                return fail(r, "descriptors", f);
         if (sigprocmask(SIG_SETMASK, signals, NULL) < 0)
                 return fail(errno, "sigprocmask", f);
         memcpy(&words, &child->argv, sizeof(words));

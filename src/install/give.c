@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "install/acl.h"
 #include "install/give.h"
 #include "state/handoff.h"
 #include "state/platform.h"
@@ -22,226 +20,45 @@
 #define PASSWORD_BYTES 16 /* k3s takes as many, and writes them in hex */
 
 struct giving {
-        const struct nb_context *context;
-        int folder_fd;
-        uid_t reader;         /* the folder's owner: `join` */
-        bool is_installed;    /* the kubeconfig that is being read is kubelet's own */
-        struct nb_failure *f; /* of a copy that the parser of a kubeconfig has asked for */
+        int root_fd;
+        struct nb_sources *sources;
 };
 
-static int write_all(int fd, const char *data, size_t len) {
-        while (len > 0) {
-                ssize_t n = write(fd, data, len);
+/* Reads a file of this machine as installed, below --root, and keeps it. */
+static int read_target(void *userdata, const char *path, struct nb_secret *ret) {
+        struct giving *giving = userdata;
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r;
 
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return -errno;
-                data += n;
-                len -= (size_t)n;
-        }
+        r = nb_path_read(giving->root_fd, path, NAMED_FILE_MAX, &text);
+        if (r < 0)
+                return r;
+        r = nb_sources_put_file(giving->sources, path, 0600, &text);
+        if (r < 0)
+                return r;
+        *ret = TAKE(text);
         return 0;
 }
 
-static int write_copy(const struct giving *giving, const char *data, size_t len) {
-        _cleanup_(nb_closep) int fd = -1;
-        int r;
+static int give_target(struct giving *giving, const char *path, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+        int r = read_target(giving, path, &ignored);
 
-        if (unlinkat(giving->folder_fd, NB_GIVEN_TEMPORARY, 0) < 0 && errno != ENOENT)
-                return -errno;
-        fd = openat(giving->folder_fd, NB_GIVEN_TEMPORARY,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        r = write_all(fd, data, len);
-        /* By hand the reader is the process itself. */
-        if (r >= 0 && giving->reader != geteuid())
-                r = nb_acl_let_read(fd, giving->reader);
-        return r;
+        return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
 }
 
-/* No fsync(): the folder does not outlive the machine's next boot. */
-static int copy(const struct giving *giving, const char *path, const char *data, size_t len) {
-        char name[NAME_MAX + 1];
-        int r;
-
-        r = nb_given_name(path, name);
-        if (r < 0)
-                return r;
-        r = write_copy(giving, data, len);
-        if (r >= 0 && renameat(giving->folder_fd, NB_GIVEN_TEMPORARY, giving->folder_fd, name) < 0)
-                r = -errno;
-        if (r < 0)
-                (void)unlinkat(giving->folder_fd, NB_GIVEN_TEMPORARY, 0);
-        return r;
-}
-
-struct original {
-        const char *path;
-        const char *data;
-        size_t len;
-        bool is_public; /* everybody can read it, `join` too, as long as there is no copy */
-};
-
-static int give(const struct giving *giving, const struct original *original,
-                struct nb_failure *f) {
-        const char *path = original->path;
-        int r = copy(giving, path, original->data, original->len);
-
-        if (r >= 0 || ((r == -EOPNOTSUPP || r == -ENAMETOOLONG) && original->is_public))
-                return 0;
-        errno = -r;
-        if (r == -EOPNOTSUPP)
-                return nb_failure_set(
-                        f, NB_COPY_UNWRITABLE, -r,
-                        "'%s' cannot be handed to the network side, since the file system of the "
-                        "runtime "
-                        "directory has no access control lists; give it as a credential",
-                        path);
-        if (r == -ENAMETOOLONG)
-                return nb_failure_set(f, NB_COPY_UNWRITABLE, -r,
-                                      "'%s' cannot be handed to the network side, since its path "
-                                      "is longer than %d bytes; give it "
-                                      "as a credential, or by a shorter path",
-                                      path, NB_GIVEN_PATH_MAX);
-        return nb_failure_set(f, NB_COPY_UNWRITABLE, -r,
-                              "a copy of '%s' for the network side cannot be made: %m", path);
-}
-
-/* 0 also where it cannot be read; ret_text may be NULL, and is empty then. */
-static int give_file(const struct giving *giving, const char *path, struct nb_secret *ret_text,
-                     struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct stat st;
-        int r;
-
-        if (path[0] != '/')
-                return 0;
-        r = nb_sources_read(giving->context->sources, path, NAMED_FILE_MAX, &text, &st);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0)
-                return 0;
-        r = give(giving, &(struct original){ path, text.data, text.len, st.st_mode & 0004 }, f);
-        if (r < 0 || !ret_text)
-                return r;
-        *ret_text = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
-        return 0;
-}
-
-/* Of this machine, as installed: below --root. ret_text as above. */
-static int give_target(const struct giving *giving, const char *path, struct nb_secret *ret_text,
-                       struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r;
-
-        r = nb_path_read(giving->context->root_fd, path, NAMED_FILE_MAX, &text);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0)
-                return 0;
-        r = give(giving, &(struct original){ path, text.data, text.len, false }, f);
-        if (r < 0 || !ret_text)
-                return r;
-        *ret_text = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
-        return 0;
-}
-
-static int give_document(void *userdata, const struct nb_config_document *document,
-                         struct nb_failure *f) {
-        if (!document->path)
-                return 0;
-        return give(userdata,
-                    &(struct original){ document->path, document->data, document->len,
-                                        document->is_exposed },
-                    f);
-}
-
-/* What a kubeconfig refers to. */
-static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
-        const struct giving *giving = userdata;
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r;
-
-        r = giving->is_installed ? give_target(giving, path, &text, giving->f)
-                                 : give_file(giving, path, &text, giving->f);
-        if (r < 0)
-                return r;
-        if (!text.data)
-                return -ENOENT;
-        *ret = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
-        return 0;
-}
-
-/* That it does not do is for `join` to say; only a copy that could not be made is a failure here.
- */
-static int give_named(struct giving *giving, const char *origin, const char *folder,
-                      const struct nb_secret *text, const struct nb_kubeconfig_policy *policy,
-                      struct nb_failure *f) {
-        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        const struct nb_kubeconfig_input input = {
-                .origin = origin,
-                .text = text->data,
-                .len = text->len,
-                .read = read_named,
-                .userdata = giving,
-                .folder = folder,
-        };
-        struct nb_failure ignored = { 0 }, why = { 0 };
-        int r;
-
-        giving->f = &why;
-        r = nb_kubeconfig_parse(policy, &input, &cluster, &identity, &ignored);
-        giving->f = NULL;
-        if (why.code == NB_NONE)
-                return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
-        *f = why;
-        return why.errnum > 0 ? -why.errnum : -EPROTO;
-}
-
-static int give_kubeconfig(struct giving *giving, const char *path,
-                           const struct nb_kubeconfig_policy *policy, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char folder[NB_SETTINGS_PATH_MAX];
-        const char *name;
-        int r;
-
-        r = give_file(giving, path, &text, f);
-        if (r < 0 || !text.data || nb_path_split(path, folder, sizeof(folder), &name) < 0)
-                return r;
-        return give_named(giving, path, folder, &text, policy, f);
-}
-
-/* The credential itself is delivered to `join` by systemd. */
-static int give_credential(struct giving *giving, const char *name,
-                           const struct nb_kubeconfig_policy *policy, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_failure ignored = { 0 };
-        int r;
-
-        r = nb_sources_credential(giving->context->sources, name, NB_KUBECONFIG_MAX, &text,
-                                  &ignored);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return r < 0 ? 0 : give_named(giving, name, NULL, &text, policy, f);
-}
-
-/* What node-bootstrap-platform.service has found on this machine itself: as good as metadata, so
- * that it is for those who want that. */
-static int give_platform(const struct giving *giving, struct nb_failure *f) {
+/* What node-bootstrap-platform.service has found on this machine. */
+static int give_platform(struct nb_sources *sources, struct nb_failure *f) {
         static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
                                              NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
-        int r = 0;
 
-        if (!giving->context->is_metadata_wanted)
-                return 0;
-        for (size_t i = 0; i < N_ELEMENTS(paths) && r >= 0; i++)
-                r = give_file(giving, paths[i], NULL, f);
-        return r;
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+
+                if (nb_sources_read(sources, paths[i], NAMED_FILE_MAX, &ignored, NULL) == -ENOMEM)
+                        return nb_failure_set_memory(f);
+        }
+        return 0;
 }
 
 static int refuse_password(int errnum, const char *found, struct nb_failure *f) {
@@ -312,99 +129,83 @@ static int make_password(const struct nb_context *context, struct nb_failure *f)
                                       : "");
 }
 
-static int give_password(const struct giving *giving, bool is_joined, struct nb_failure *f) {
-        int r;
-
-        if (giving->context->bootstrap.issuer != NB_ISSUER_SUPERVISOR)
-                return 0;
-        r = is_joined ? 0 : make_password(giving->context, f);
-        return r < 0 ? r : give_target(giving, NB_NODE_PASSWORD_FILE, NULL, f);
-}
-
-/* The server, and what else than our own layout it may name. */
-static int give_own_kubeconfig(struct giving *giving, struct nb_failure *f) {
+/* With the files that it names, which may be others than of our own layout. */
+static int give_kubeconfig(struct giving *giving, const char *path, struct nb_failure *f) {
+        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *path = giving->context->settings.kubeconfig, *name;
         char folder[NB_SETTINGS_PATH_MAX];
+        struct nb_failure ignored = { 0 };
+        const char *name;
         int r;
 
-        r = give_target(giving, path, &text, f);
-        if (r < 0 || !text.data || nb_path_split(path, folder, sizeof(folder), &name) < 0)
-                return r;
-        giving->is_installed = true;
-        r = give_named(giving, path, folder, &text, &nb_kubeconfig_bootstrap, f);
-        giving->is_installed = false;
-        return r;
+        r = read_target(giving, path, &text);
+        if (r >= 0 && nb_path_split(path, folder, sizeof(folder), &name) >= 0)
+                r = nb_kubeconfig_parse(&nb_kubeconfig_bootstrap,
+                                        &(struct nb_kubeconfig_input){
+                                                .origin = path,
+                                                .text = text.data,
+                                                .len = text.len,
+                                                .read = read_target,
+                                                .userdata = giving,
+                                                .folder = folder,
+                                        },
+                                        &cluster, &identity, &ignored);
+        return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
 }
 
-static int give_client(struct giving *giving, struct nb_failure *f) {
-        const struct nb_settings *settings = &giving->context->settings;
-        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+static int give_client(struct giving *giving, const struct nb_settings *settings,
+                       const char *certificate, struct nb_failure *f) {
         int r;
 
-        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
-        r = give_target(giving, path, NULL, f);
-        if (r >= 0)
-                r = give_target(giving, settings->ca_file, NULL, f);
-        return r < 0 ? r : give_own_kubeconfig(giving, f);
-}
-
-static void giving_done(struct giving *giving) {
-        nb_closep(&giving->folder_fd);
-}
-
-/* The configuration files are for every reader. */
-static int giving_init(struct giving *giving, const struct nb_context *context,
-                       struct nb_failure *f) {
-        struct stat st;
-        int r;
-
-        giving->context = context;
-        r = nb_sources_folder("RUNTIME_DIRECTORY", &giving->folder_fd, f);
+        r = give_target(giving, certificate, f);
         if (r < 0)
                 return r;
-        if (fstat(giving->folder_fd, &st) < 0)
-                return nb_failure_set(f, NB_INTERNAL, errno,
-                                      "the runtime directory cannot be looked at: %m");
-        giving->reader = st.st_uid;
-        return nb_sources_config(context->sources, give_document, giving, f);
-}
-
-int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(giving_done) struct giving giving = { .folder_fd = -1 };
-        int r;
-
-        r = giving_init(&giving, context, f);
-        if (r >= 0)
-                r = give_target(&giving, context->settings.kubeconfig, NULL, f);
-        return r < 0 ? r : give_target(&giving, context->settings.ca_file, NULL, f);
+        r = give_target(giving, settings->ca_file, f);
+        return r < 0 ? r : give_kubeconfig(giving, settings->kubeconfig, f);
 }
 
 int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed,
             struct nb_failure *f) {
-        _cleanup_(giving_done) struct giving giving = { .folder_fd = -1 };
         const struct nb_settings *settings = &context->settings;
+        struct giving giving = { context->root_fd, context->sources };
+        char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        int r = 0;
+
+        if (context->is_metadata_wanted)
+                r = give_platform(context->sources, f);
+        if (r >= 0 && context->bootstrap.issuer == NB_ISSUER_SUPERVISOR) {
+                r = is_joined ? 0 : make_password(context, f);
+                if (r >= 0)
+                        r = give_target(&giving, NB_NODE_PASSWORD_FILE, f);
+        }
+        if (r < 0)
+                return r;
+        snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,
+                 settings->certificate_directory);
+        if (is_client_needed)
+                return give_client(&giving, settings, certificate, f);
+        /* nb_context_load() may have read it. */
+        r = nb_sources_put_file(context->sources, certificate, 0, NULL);
+        return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+static int ignore_document(_unused_ void *userdata,
+                           _unused_ const struct nb_config_document *document,
+                           _unused_ struct nb_failure *f) {
+        return 0;
+}
+
+int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) {
+        struct giving giving = { context->root_fd, context->sources };
         int r;
 
-        r = giving_init(&giving, context, f);
-        if (r >= 0)
-                r = give_kubeconfig(&giving, settings->discovery_file,
-                                    &nb_kubeconfig_discovery_file, f);
-        if (r >= 0)
-                r = give_file(&giving, settings->url_ca_file, NULL, f);
-        if (r >= 0)
-                r = give_kubeconfig(&giving, settings->bootstrap_kubeconfig,
-                                    &nb_kubeconfig_bootstrap, f);
-        if (r >= 0)
-                r = give_credential(&giving, NB_CREDENTIAL_CLUSTER_INFO,
-                                    &nb_kubeconfig_discovery_file, f);
-        if (r >= 0)
-                r = give_credential(&giving, NB_CREDENTIAL_KUBECONFIG, &nb_kubeconfig_bootstrap, f);
-        if (r >= 0)
-                r = give_platform(&giving, f);
-        if (r >= 0)
-                r = give_password(&giving, is_joined, f);
-        if (r >= 0 && is_client_needed)
-                r = give_client(&giving, f);
-        return r;
+        /* It presents nothing to the cluster. */
+        nb_sources_done(context->sources);
+        context->sources->is_keeping = true;
+        r = nb_sources_config(context->sources, ignore_document, NULL, f);
+        if (r < 0)
+                return r;
+        r = give_target(&giving, context->settings.kubeconfig, f);
+        return r < 0 ? r : give_target(&giving, context->settings.ca_file, f);
 }

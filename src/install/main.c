@@ -198,20 +198,11 @@ static int run_locked(const struct arguments *arguments, enum step step,
         return r < 0 && is_joined_anyway(arguments, step, f) ? 0 : r;
 }
 
-/* The child removes the copies once it has read them, unless it was killed before, or is hostile.
- */
-static void forget_copies(void) {
-        _cleanup_(nb_closep) int folder_fd = -1;
-        struct nb_failure ignored = { 0 };
-
-        if (nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, &ignored) >= 0)
-                (void)nb_sources_forget_given(folder_fd);
-}
-
 /* The user of the service owns its state directory. */
 static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
                      int *ret_status, bool *ret_is_stopped, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        _cleanup_(nb_closep) int sources_fd = -1;
         char directory[PATH_MAX + 32], node[NB_NODE_NAME_MAX + 16], until[64], previous[64];
         const char *const join[] = {
                 arguments->program, "join", directory, previous, node, until, NULL
@@ -228,6 +219,18 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                 return nb_failure_set(f, NB_INTERNAL, EPERM,
                                       "$STATE_DIRECTORY belongs to root; expected the user of the "
                                       "service (DynamicUser=)");
+        r = nb_sources_pass(arguments->sources, &sources_fd);
+        if (r == -E2BIG)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
+                                      "the settings and the files that they name are larger than "
+                                      "%d MiB in total",
+                                      NB_SOURCES_MAX >> 20);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r,
+                                      "cannot pass settings to the network side: %m");
+        /* After the child, which may run for days, they are read again. */
+        nb_sources_done(arguments->sources);
+        child.sources_fd = sources_fd;
         child.user = state.owner;
         child.group = state.group;
         snprintf(directory, sizeof(directory), "--config-directory=%s",
@@ -236,9 +239,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                  nb_node_state_name(inspection->state));
         snprintf(node, sizeof(node), "--node=%s", inspection->node);
         snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
-        r = nb_child_run(&child, ret_status, ret_is_stopped, f);
-        forget_copies();
-        return r;
+        return nb_child_run(&child, ret_status, ret_is_stopped, f);
 }
 
 /* The exit status of the service, where there is no failure to report. */
@@ -269,7 +270,7 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
 
 int main(int argc, char *argv[]) {
         struct arguments arguments = { .program = "" };
-        struct nb_sources sources;
+        _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
         struct nb_failure f = { 0 };
         int r, status = EXIT_SUCCESS;
 
@@ -282,6 +283,7 @@ int main(int argc, char *argv[]) {
                 return EXIT_SUCCESS;
         if (r > 0) {
                 nb_sources_init(&sources, arguments.config_directory);
+                sources.is_keeping = true;
                 arguments.sources = &sources;
                 r = run(&arguments, &status, &f);
         }

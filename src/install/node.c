@@ -259,30 +259,6 @@ static bool is_client_needed(const struct nb_context *context,
                 inspection->state == NB_NODE_STATE_NOT_ROTATABLE);
 }
 
-/* For what `join` has to do: to join, or to ask whether the certificate still counts. */
-static int give(const struct nb_context *context, struct nb_inspection *inspection,
-                struct nb_failure *f) {
-        bool is_usable = nb_node_state_is_joined(inspection->state);
-        int r;
-
-        if (nb_node_state_is_joined(inspection->state) && !inspection->verify_access)
-                return 0;
-        /* A copy does not tell who can read the original, so `join` would ask for a certificate
-         * that is refused here. */
-        if (context->bootstrap_failure.code == NB_TOKEN_EXPOSED &&
-            !nb_node_state_is_joined(inspection->state) && !inspection->fallback)
-                return nb_context_verify_bootstrap(context, f);
-        r = nb_give(context, is_usable, is_client_needed(context, inspection), f);
-        if (r >= 0 || !(is_usable || inspection->fallback))
-                return r;
-        /* What is there does, with or without a question to the API server: kubelet is not to wait
-         * for that. */
-        nb_log_failure(LOG_WARNING, f);
-        *f = (struct nb_failure){ 0 };
-        inspection->verify_access = false;
-        return 0;
-}
-
 static void forget_mark(const struct nb_context *context) {
         struct nb_failure why = { 0 };
 
@@ -307,6 +283,7 @@ static void report_joined(const struct nb_inspection *inspection) {
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
                   struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        bool is_joined;
         int r;
 
         forget_mark(context);
@@ -333,15 +310,14 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         report_node_name(context);
         inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
                                     context->settings.verify_access;
-        if (is_child_run) {
-                r = give(context, inspection, f);
-                if (r < 0)
-                        return r;
+        is_joined = nb_node_state_is_joined(inspection->state);
+        if (is_joined && !inspection->verify_access) {
+                report_joined(inspection);
+                return keep(context, &state, inspection);
         }
-        if (!nb_node_state_is_joined(inspection->state) || inspection->verify_access)
-                return 1;
-        report_joined(inspection);
-        return keep(context, &state, inspection);
+        r = is_child_run ? nb_give(context, is_joined, is_client_needed(context, inspection), f)
+                         : 0;
+        return r < 0 ? r : 1;
 }
 
 int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,

@@ -25,8 +25,8 @@
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
-/* Leaves copies of kubeconfig and CA file for `refresh`. NB_REFRESH_INAPPLICABLE when there is
- * nothing to refresh; NB_COPY_UNWRITABLE. */
+/* Keeps what `refresh` needs in the memory of the sources. NB_REFRESH_INAPPLICABLE when there is
+ * nothing to refresh. */
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
 
 /* Takes over what `refresh` left, if anything. NB_REFRESH_INAPPLICABLE, NB_HANDOFF_MALFORMED,

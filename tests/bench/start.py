@@ -74,7 +74,7 @@ def add_empty(machine):
     text = machine.run("cat", f"/lib/systemd/system/{UNIT}").stdout
     service = text[text.index("[Service]"):text.index("[Install]")]
     service = re.sub(r"(?m)^ExecStart=.*$", "ExecStart=!/bin/true", service)
-    service = re.sub(r"(?m)^(StateDirectory|RuntimeDirectory)=.*$", r"\1=empty", service)
+    service = re.sub(r"(?m)^StateDirectory=.*$", "StateDirectory=empty", service)
     machine.write(f"/etc/systemd/system/{EMPTY}", "[Unit]\nStartLimitIntervalSec=0\n" + service)
     machine.run("systemctl", "daemon-reload")
 

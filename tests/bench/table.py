@@ -62,7 +62,7 @@ class Bench:
         token.touch(0o400)
         token.write_text(str(self.token))
         environment = {
-            "PATH": os.environ["PATH"], "STATE_DIRECTORY": str(base / "state"), "RUNTIME_DIRECTORY": str(base / "run"),
+            "PATH": os.environ["PATH"], "STATE_DIRECTORY": str(base / "state"),
             "CREDENTIALS_DIRECTORY": str(base / "credentials"),
         }
         program, installer = self.folder / "root/usr/bin/node-bootstrap", self.folder / "root/usr/lib/node-bootstrap/install"

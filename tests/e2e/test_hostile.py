@@ -9,7 +9,7 @@ from harness import pki
 from harness.node import CURRENT, KUBECONFIG, PKI, STATE, UNIT, without_state
 
 JOIN = "$0.real join || exit\n"
-HEADER = "S=$STATE_DIRECTORY R=$RUNTIME_DIRECTORY\n"
+HEADER = "S=$STATE_DIRECTORY R=/tmp\n"
 SHADOW = "root:$6$verysecret:19000:0:99999:7:::\n"
 
 

@@ -10,6 +10,7 @@ import pathlib
 import re
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -62,6 +63,35 @@ def find_faketime():
     if not found:
         pytest.skip("libfaketime is not installed")
     return found[0]
+
+
+class Passed:
+    """What install passes to its child: base/sources.c."""
+
+    HEAD = struct.Struct("=IIIIi")
+    KINDS = FILE, FOLDER, CREDENTIAL = range(3)
+
+    def __init__(self, data=b""):
+        self.entries = {}       # (kind, name): (mode, result, data)
+        at = 0
+        while at < len(data):
+            kind, mode, name_size, size, result = self.HEAD.unpack_from(data, at)
+            at += self.HEAD.size
+            name = data[at:at + name_size - 1].decode()
+            self.entries[kind, name] = (mode, result, data[at + name_size:at + name_size + size])
+            at += name_size + size
+
+    @property
+    def files(self):
+        """path -> text"""
+        return {name: data.decode() for (kind, name), (_, result, data) in self.entries.items() if kind == self.FILE and result == 0}
+
+    def put(self, path, data):
+        self.entries[self.FILE, str(path)] = (0o600, 0, data if isinstance(data, bytes) else data.encode())
+
+    def __bytes__(self):
+        return b"".join(self.HEAD.pack(kind, mode, len(name.encode()) + 1, len(data), result) + name.encode() + b"\0" + data
+                        for (kind, name), (mode, result, data) in self.entries.items())
 
 
 class Run:
@@ -243,12 +273,12 @@ class Machine:
 
     def __init__(self, path):
         self.path = path
-        self.etc, self.credentials, self.state, self.run, self.root = (path / name for name in ("etc", "credentials", "state", "run", "root"))
-        for folder in (self.etc, self.credentials, self.state, self.run, self.root):
+        self.etc, self.credentials, self.state, self.root = (path / name for name in ("etc", "credentials", "state", "root"))
+        for folder in (self.etc, self.credentials, self.state, self.root):
             folder.mkdir(mode=0o700)
         self.runs = []
         self.settings = {}
-        self.arguments = None           # of join, as the last inspect() found them
+        self.arguments = self.passed = None     # of join, as the last inspect() found them
         self.secrets = [SECRET]         # must stand nowhere but in the credential,
         self.secret_files = []          # and in these, which a test made
         self.set_credential("token", TOKEN)
@@ -282,8 +312,7 @@ class Machine:
 
     @property
     def environment(self):
-        return {"PATH": "/usr/sbin:/usr/bin", "CREDENTIALS_DIRECTORY": str(self.credentials), "STATE_DIRECTORY": str(self.state),
-                "RUNTIME_DIRECTORY": str(self.run), **KEPT}
+        return {"PATH": "/usr/sbin:/usr/bin", "CREDENTIALS_DIRECTORY": str(self.credentials), "STATE_DIRECTORY": str(self.state), **KEPT}
 
     @staticmethod
     def program(name):
@@ -306,7 +335,17 @@ class Machine:
 
     def start_join(self, **options):
         """As the last inspect() would have started it."""
-        return self.start("node-bootstrap", *(self.arguments or ["join"]), f"--config-directory={self.etc}", **options)
+        return self.start_child(*(self.arguments or ["join"]), **options)
+
+    def start_child(self, *arguments, environment=None, **options):
+        """With what the last inspect() would have passed on, once."""
+        words, passed = [self.program("node-bootstrap"), *arguments, f"--config-directory={self.etc}"], self.path / "passed"
+        if self.passed is not None:
+            passed.write_bytes(bytes(self.passed))
+            words = ["/bin/sh", "-c", f'exec "$@" 4<{passed}', "sh", *words]
+            environment = {**(environment or {}), "NODE_BOOTSTRAP_SOURCES": "1"}
+            self.passed = None
+        return self.start(*words, environment=environment, **options)
 
     def join(self, patience=PATIENCE, **options):
         return self.start_join(**options).wait(patience)
@@ -330,18 +369,17 @@ class Machine:
 
     def inspect(self, *arguments, **options):
         """What install does before it runs the child; run.note is what it has found."""
-        recorder, recorded, copies = (self.path / name for name in ("recorder", "recorded", "copies"))
-        copies.mkdir(exist_ok=True)
-        recorder.write_text(f"#!/bin/sh\nmv {self.run}/given-* {copies} 2>/dev/null\nprintf '%s\\n' \"$@\" >{recorded}\nexit {RECORDED}\n")
+        recorder, recorded, passed = (self.path / name for name in ("recorder", "recorded", "passed"))
+        recorder.write_text(f"#!/bin/sh\ncat <&4 >{passed}\nprintf '%s\\n' \"$@\" >{recorded}\nexit {RECORDED}\n")
         recorder.chmod(0o755)
         recorded.unlink(missing_ok=True)
         run = self.start("install", *self.install_words(f"--program={recorder}", *arguments), **options).wait()
-        for path in copies.iterdir():
-            path.rename(self.run / path.name)
-        run.note = self.arguments = None
+        run.note = self.arguments = self.passed = None
         if recorded.exists():
             assert run.exit == RECORDED
             run.exit = 0
+            self.passed = Passed(passed.read_bytes())
+            passed.unlink()
             self.arguments = [word for word in recorded.read_text().splitlines() if not word.startswith("--config-directory")]
             found = dict(word[2:].split("=", 1) for word in self.arguments[1:])
             if "previous" in found:
@@ -431,12 +469,10 @@ class Machine:
         for run in self.runs:
             for text in (run.stderr, run.stdout, *run.statuses):
                 assert not any(secret in text for secret in [*self.secrets, "PRIVATE KEY"]), "a secret was printed"
-        for folder in (self.state, self.run, self.root, self.etc):
+        for folder in (self.state, self.root, self.etc):
             for path in folder.rglob("*"):
                 if path.is_file() and not path.is_symlink() and path not in self.secret_files and path.stat().st_size < 1 << 22:
                     assert not any(secret.encode() in path.read_bytes() for secret in self.secrets), f"the token is in {path}"
-        for path in self.run.rglob("*"):
-            assert not path.is_file() or b"PRIVATE KEY" not in path.read_bytes(), f"a private key is in {path}"
 
     def end(self):
         for run in self.runs:

@@ -68,14 +68,14 @@ def points(machine):
 
 def reset(machine, files):
     """Puts root and state back to what `files` holds."""
-    for folder in (machine.root, machine.state, machine.run):
+    for folder in (machine.root, machine.state):
         subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
         shutil.copytree(files / folder.name, folder, symlinks=True)
 
 
 def save(machine):
     files = machine.path / "saved"
-    for folder in (machine.root, machine.state, machine.run):
+    for folder in (machine.root, machine.state):
         shutil.copytree(folder, files / folder.name, symlinks=True)
     return files
 

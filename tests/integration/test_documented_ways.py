@@ -176,13 +176,6 @@ def test_joins(tmp_path, example):
 ENCODINGS = {"raw": bytes, "base64": base64.b64encode, "gzip": gzip.compress, "gzip in base64": lambda data: base64.b64encode(gzip.compress(data))}
 
 
-def give(machine, path, data):
-    """A copy as `install --inspect` leaves it, of what is at this path on a real machine."""
-    name = "given-" + path[1:].replace("-", r"\x2d").replace("/", "-")
-    (machine.run / name).write_bytes(data)
-    (machine.run / name).chmod(0o600)
-
-
 @pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
 @pytest.mark.parametrize("example", documentation.examples("user-data"), ids=str)
 def test_joins_by_user_data(tmp_path, example, encode):
@@ -193,10 +186,10 @@ def test_joins_by_user_data(tmp_path, example, encode):
         (machine.credentials / "node-bootstrap.token").unlink()
         machine.write_settings(HEADER + f"node: {{name: {NODE}}}\n")
         machine.inspect().joined()
-        give(machine, "/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
-        give(machine, "/run/node-bootstrap-platform/user-data", encode(at(world, example.text).encode()))
+        machine.passed.put("/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
+        machine.passed.put("/run/node-bootstrap-platform/user-data", encode(at(world, example.text).encode()))
         run = machine.join().joined()
-        assert "NoCloud" in run.stderr and not any(machine.run.glob("given-*"))
+        assert "NoCloud" in run.stderr
         machine.install().joined()
         requested_as(world, f"system:bootstrap:{TOKEN_ID}")
     finally:

@@ -112,8 +112,6 @@ TROUBLE = [
     ("state directory missing", elsewhere("STATE_DIRECTORY", "/nowhere/state"), "usage"),
     ("state directory is a file", elsewhere("STATE_DIRECTORY", "/etc/passwd"), "usage"),
     ("folder as joined.json", planted("state", "joined.json"), ""),
-    ("runtime directory not set", without("RUNTIME_DIRECTORY"), ""),
-    ("runtime directory missing", elsewhere("RUNTIME_DIRECTORY", "/nowhere/run"), ""),
     ("record cut short", record(lambda machine: machine.put(machine.RECORD, "{", 0o644)), ""),
     ("record is a folder", record(lambda machine: machine.target(machine.RECORD).mkdir(parents=True)), ""),
     ("record is a link to nowhere", record(lambda machine: machine.target(machine.RECORD).symlink_to("/nowhere")), ""),

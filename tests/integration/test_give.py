@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What install passes to `join`: files that only root can read, and when."""
-
-import os
+"""What install passes to `join`: what only root may read, and when."""
 
 import pytest
 
@@ -11,18 +9,6 @@ from test_install import SERVER
 
 K10 = "K10::abcdef.0123456789abcdef"
 PASSWORD = "etc/rancher/node/password"
-
-
-def copies(machine):
-    """By the end of their name."""
-    found = {path.name: path.read_text() for path in machine.run.iterdir() if path.name.startswith("given-")}
-    assert all((machine.run / name).lstat().st_mode & 0o777 == 0o600 for name in found)
-    return found
-
-
-def copy_of(machine, path):
-    [text] = [text for name, text in copies(machine).items() if name.endswith("-" + path.replace("-", "\\x2d").replace("/", "-"))]
-    return text
 
 
 def give(machine, name, text, mode=0o600):
@@ -46,27 +32,27 @@ def cluster_document(ca=None, user=""):
 USER = "users:\n- name: u\n  user: {tokenFile: token}\ncontexts:\n- name: c\n  context: {cluster: k, user: u}\ncurrent-context: c\n"
 
 
-def test_settings_and_all_that_they_name(machine):
+@pytest.mark.parametrize("discovery, named", [
+    ({"file": "cluster.conf"}, ["bootstrap.conf", "token", "cluster.conf", "ca.crt"]),
+    ({"file": "https://192.0.2.10/x", "urlCAFile": "url.crt"}, ["bootstrap.conf", "token", "url.crt"]),
+], ids=["file", "URL"])
+def test_settings_and_all_that_they_name(machine, discovery, named):
+    """And nothing of what they do not use."""
     give(machine, "cluster.conf", cluster_document(ca="ca.crt"))
     give(machine, "bootstrap.conf", cluster_document(user=USER))
-    named = {"ca.crt": pki.CA().pem.decode(), "token": "secret", "url.crt": "a bundle"}
-    for name, text in named.items():
+    for name, text in {"ca.crt": pki.CA().pem.decode(), "token": "secret", "url.crt": "a bundle", "neighbour": "named by nobody"}.items():
         give(machine, name, text)
-    give(machine, "neighbour", "named by nobody")
-    settings(machine, discovery={"file": str(machine.etc / "cluster.conf"), "urlCAFile": str(machine.etc / "url.crt")},
+    settings(machine, discovery={key: value if "/" in value else str(machine.etc / value) for key, value in discovery.items()},
              bootstrap={"kubeconfig": str(machine.etc / "bootstrap.conf")})
-    more = give(machine, "config.yaml.d/10.yaml", HEADER)
+    give(machine, "config.yaml.d/10.yaml", HEADER)
     machine.inspect().joined()
-    assert copy_of(machine, "etc/config.yaml") == (machine.etc / "config.yaml").read_text()
-    assert copy_of(machine, "config.yaml.d/10.yaml") == more.read_text()
-    for name, text in named.items():
-        assert copy_of(machine, "etc/" + name) == text
-    assert len(copies(machine)) == 7
+    expected = {str(machine.etc / name): (machine.etc / name).read_text() for name in ["config.yaml", "config.yaml.d/10.yaml", *named]}
+    assert {path: text for path, text in machine.passed.files.items() if path.startswith(str(machine.etc))} == expected
 
 
 def test_nothing_for_a_machine_that_has_joined(machine, cluster):
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
-    assert machine.inspect().joined().note["verdict"] == "usable" and copies(machine) == {}
+    assert machine.inspect().joined().note["verdict"] == "usable" and machine.passed is None
 
 
 def test_client_certificate_to_ask_with(machine, server, cluster):
@@ -76,14 +62,8 @@ def test_client_certificate_to_ask_with(machine, server, cluster):
     machine.configure(server)
     machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
     machine.inspect().joined()
-    assert copy_of(machine, Machine.CURRENT) == identity.combined.decode() and copy_of(machine, Machine.CA_FILE) == cluster.ca.pem.decode()
-    forget(machine)
-
-
-def forget(machine):
-    """As `join` does."""
-    for name in copies(machine):
-        (machine.run / name).unlink()
+    found = machine.passed.files
+    assert found["/" + Machine.CURRENT] == identity.combined.decode() and found["/" + Machine.CA_FILE] == cluster.ca.pem.decode()
 
 
 K3S_CLIENTS = [
@@ -100,16 +80,7 @@ def test_client_certificate_for_a_supervisor(machine, cluster, make, is_given):
     settings(machine, discovery={"endpoints": ["192.0.2.10:6443"]}, cluster={"type": "k3s"})
     machine.set_credential("token", K10)
     machine.inspect().joined()
-    assert any(name.endswith("current.pem") for name in copies(machine)) == is_given
-    forget(machine)
-
-
-def test_copies_are_gone_after_the_join(world):
-    (world.machine.etc / "config.yaml").chmod(0o600)
-    world.machine.inspect().joined()
-    assert len(copies(world.machine)) == 1
-    world.machine.join().joined()
-    assert copies(world.machine) == {} and list(world.machine.run.iterdir()) == []
+    assert any(name.endswith("current.pem") for name in machine.passed.files) == is_given
 
 
 def test_node_password(machine):
@@ -120,7 +91,7 @@ def test_node_password(machine):
     password = machine.read(PASSWORD)
     assert len(bytes.fromhex(password)) == 16 and machine.target(PASSWORD).stat().st_mode & 0o777 == 0o600
     machine.inspect().joined()
-    assert machine.read(PASSWORD) == password == copy_of(machine, PASSWORD)
+    assert machine.read(PASSWORD) == password == machine.passed.files["/" + PASSWORD]
 
 
 def test_no_node_password_for_others(machine):
@@ -151,48 +122,30 @@ def test_node_password_that_is_none(machine, put, found):
     machine.inspect().failed("node-password-missing", int(FAILURES["node-password-missing"]["exit"]), f"'/{PASSWORD}' {found}", "expected 1 to 64 printable characters")
 
 
-def test_copy_that_cannot_be_made_on_a_machine_that_has_joined(machine, cluster):
-    """The certificate is usable, so no server is contacted."""
-    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
-    long = give(machine, "x" * 200, pki.CA().pem.decode())
-    give(machine, "config.yaml", HEADER + to_yaml({"node": {"name": NODE, "verifyAccess": True}, "discovery": {"file": "https://192.0.2.10/x", "urlCAFile": str(long)}}))
-    run = machine.inspect().joined()
-    assert "longer than 200 bytes" in run.stderr and run.note["verdict"] == "usable" and "verifyAccess" not in run.note
-
-
 def test_no_new_node_password_on_a_machine_that_has_joined(machine, cluster):
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
     give(machine, "config.yaml", HEADER + to_yaml({"node": {"name": NODE, "verifyAccess": True}, "discovery": {"endpoints": ["192.0.2.10:6443"]}, "cluster": {"type": "k3s"}}))
     machine.set_credential("token", K10)
     machine.inspect().joined()
-    assert copies(machine) and not machine.target(PASSWORD).exists()
-    forget(machine)
+    assert machine.passed and not machine.target(PASSWORD).exists()
 
 
-def test_copy_in_the_making_goes_with_the_others(world):
-    world.machine.inspect().joined()
-    (world.machine.run / ".given.tmp").touch()
-    world.machine.join().joined()
-    assert list(world.machine.run.iterdir()) == []
+def fill(machine):
+    """More than one memory file may have."""
+    for i in range(30):
+        give(machine, f"config.yaml.d/{i}.yaml", HEADER + "#" * 250000)
 
 
-def test_path_that_has_no_place(machine):
-    long = give(machine, "x" * 200, pki.CA().pem.decode())
-    settings(machine, discovery={"file": "https://192.0.2.10/x", "urlCAFile": str(long)})
-    machine.inspect().failed("copy-unwritable", 73, "longer than 200 bytes", str(long))
-    long.chmod(0o644)       # then `join` reads it where it is
-    machine.inspect().joined()
+def test_more_than_can_be_passed(machine):
+    settings(machine)
+    fill(machine)
+    machine.inspect().failed("settings-unreadable", 78, "larger than 7 MiB")
 
 
-@pytest.mark.parametrize("plant", [lambda path: path.symlink_to("../outside"), lambda path: os.link(path.parent.parent / "outside", path)], ids=["link", "hard link"])
-def test_planted_names(machine, plant):
-    """The folder is the dynamic user's; what it left there under our names is replaced, never written into."""
-    outside = machine.path / "outside"
-    outside.write_text("stays")
-    machine.inspect().joined()
-    [name] = copies(machine)
-    (machine.run / name).unlink()
-    for planted in (name, ".given.tmp"):
-        plant(machine.run / planted)
-    machine.inspect().joined()
-    assert outside.read_text() == "stays" and copies(machine) == {name: (machine.etc / "config.yaml").read_text()}
+def test_more_than_can_be_passed_on_a_machine_that_has_joined(machine, cluster):
+    """The certificate is usable; nobody is asked about it then."""
+    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
+    settings(machine, node={"name": NODE, "verifyAccess": True})
+    fill(machine)
+    run = machine.inspect().joined()
+    assert "larger than 7 MiB" in run.stderr and run.note["verdict"] == "usable" and "verifyAccess" not in run.note

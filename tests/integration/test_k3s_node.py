@@ -124,16 +124,14 @@ def test_damaged_password(world, text):
 def test_damaged_copy_of_the_password(world, text):
     """join validates it again: a line break would add a header."""
     world.machine.inspect().joined()
-    [copy] = world.machine.run.glob("given-*rancher*")
-    copy.write_text(text)
+    world.machine.passed.put("/" + PASSWORD_FILE, text)
     world.machine.join().failed("node-password-missing", 66, "one word")
     assert world.server.seen("client-kubelet") == []
 
 
 def test_password_is_not_left_for_others(world):
-    """The copy for the network side is gone when the join is over."""
     join(world).joined()
-    for path in (*world.machine.run.rglob("*"), *world.machine.state.rglob("*")):
+    for path in world.machine.state.rglob("*"):
         assert world.password.encode() not in path.read_bytes(), path
 
 
@@ -304,8 +302,8 @@ def test_certificate_of_another_name_is_not_shown(world):
 def test_copy_of_a_certificate_of_another_name_is_not_shown(world):
     rejoin = Rejoin(world)
     world.machine.inspect().joined()
-    [copy] = world.machine.run.glob("given-*current*")
-    copy.write_bytes(world.cluster.signer.node("node-2").combined)
+    assert "/" + world.machine.CURRENT in world.machine.passed.files
+    world.machine.passed.put("/" + world.machine.CURRENT, world.cluster.signer.node("node-2").combined)
     world.machine.join().joined()
     assert rejoin.users == [f"system:bootstrap:{TOKEN_ID}"]
 

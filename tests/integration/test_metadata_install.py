@@ -298,7 +298,7 @@ def test_refresh(world, cluster, fresh):
     fresh.put_handoff(cluster.ca, world.server.url, metadata="aws")
     fresh.install().joined()
     fresh.inspect("--refresh").joined()
-    run = fresh.start("node-bootstrap", "refresh", f"--config-directory={fresh.etc}").wait().joined()
+    run = fresh.start_child("refresh").wait().joined()
     assert "has the CA and the server that this node has" in run.stderr, run.stderr
     fresh.install("--refresh").joined()
     assert record(fresh)["node"] == NODE and record(fresh)["nodeFromMetadata"]

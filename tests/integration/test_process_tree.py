@@ -78,12 +78,12 @@ def test_never_as_root(machine, folder):
 
 
 def test_environment(machine, folder):
-    """The environment is passed on except for the notification socket, and no descriptor except the one for status texts."""
+    """The environment is passed on except for the notification socket, and no descriptors except those for status texts and settings."""
     run = start(machine, program(folder, f"env >{folder}/env; ls /proc/self/fd >{folder}/fds; exit 1\n"))
     run.wait()
     said = dict(line.split("=", 1) for line in (folder / "env").read_text().splitlines())
     assert said["STATE_DIRECTORY"] == str(machine.state) and "NOTIFY_SOCKET" not in said
-    assert set((folder / "fds").read_text().split()) <= {"0", "1", "2", "3", "4"}
+    assert set((folder / "fds").read_text().split()) <= {"0", "1", "2", "3", "4", "5"}, "ls opens one more"
 
 
 @pytest.mark.parametrize("exit_status", [1, 69, 75, 99, 255])
@@ -114,8 +114,8 @@ def test_child_that_somebody_else_stops(machine, folder):
 
 def test_child_that_fails_in_spite_of_a_stop(machine, folder):
     """SIGINT was sent to install alone: a later failure of the child must not become exit status 143."""
-    run = start(machine, program(folder, f"trap '' INT; while [ ! -e {folder}/go ]; do sleep 0.01; done; exit 69\n"))
-    child_of(run)
+    run = start(machine, program(folder, f"trap '' INT; echo ready >&2; while [ ! -e {folder}/go ]; do sleep 0.01; done; exit 69\n"))
+    run.wait_for_line("ready")
     run.signal(signal.SIGINT)
     (folder / "go").touch()
     assert run.wait().exit == 69

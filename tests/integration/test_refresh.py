@@ -8,7 +8,7 @@ import pytest
 
 import apiserver
 import pki
-from machine import FAILURES, HEADER, Machine, to_yaml
+from machine import FAILURES, HEADER, SECRET, Machine, to_yaml
 from test_crash import TABLE, points, reset, save, strace, table, traced  # noqa: F401
 
 RESTART = "var/lib/kubelet/node-bootstrap.restart"
@@ -26,7 +26,7 @@ def inspect(machine):
 
 
 def ask(machine):
-    return machine.start("node-bootstrap", "refresh", f"--config-directory={machine.etc}").wait()
+    return machine.start_child("refresh").wait()
 
 
 def install(machine):
@@ -129,11 +129,9 @@ def test_kubelet_is_told_only_where_that_is_asked_for(world, cluster):
 def test_what_the_network_side_gets(world):
     machine = join(world)
     inspect(machine).joined()
-    copies = {path.name: path for path in machine.run.iterdir() if path.name.startswith("given-")}
-    assert {name.rsplit("-", 1)[-1] for name in copies} == {"config.yaml", "kubelet.conf", "ca.crt"}
-    assert all(path.stat().st_mode & 0o777 == 0o600 and b"PRIVATE" not in path.read_bytes() for path in copies.values())
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "kubelet.conf", "ca.crt"}
+    assert b"PRIVATE" not in bytes(machine.passed) and SECRET.encode() not in bytes(machine.passed)
     ask(machine).joined()
-    assert not [path for path in machine.run.iterdir() if path.name.startswith("given-")]
 
 
 def test_status_tells_of_it(world, cluster):
@@ -273,7 +271,6 @@ def test_nothing_to_do(world, name):
     run = refresh(machine)
     assert run.exit == 0 and "nothing to refresh: " in run.said and words in run.said, run.said
     assert contents(machine) == before and world.server.requests == []
-    assert not [path for path in machine.run.iterdir() if path.name.startswith("given-")]
 
 
 # The root side takes what the network side leaves for hostile.
@@ -370,8 +367,8 @@ def test_ca_file_that_is_emptied_after_the_installer(world):
     """Without any CA, those of the system would be trusted."""
     machine = join(world)
     inspect(machine).joined()
-    [copy] = [path for path in machine.run.iterdir() if path.name.endswith("ca.crt")]
-    copy.write_bytes(b"")
+    [path] = [path for path in machine.passed.files if path.endswith("ca.crt")]
+    machine.passed.put(path, b"")
     connections = len(world.server.connections)
     ask(machine).joined()
     assert len(world.server.connections) == connections

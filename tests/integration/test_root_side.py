@@ -19,7 +19,7 @@ from test_install import SERVER
 def traced(machine, strace, *argv, words=()):  # noqa: F811
     """The trace of all file system calls of `argv`; descriptors with their paths."""
     path = machine.path / "trace"
-    run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, **ENVIRONMENT})
+    run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, "RUNTIME_DIRECTORY": str(machine.path), **ENVIRONMENT})
     machine.runs.append(run)
     run.wait().joined()
     return path.read_text().splitlines()

@@ -250,10 +250,9 @@ def test_usage(machine, arguments):
     assert run.exit == 64 and run.stderr
 
 
-@pytest.mark.parametrize("name", ["STATE_DIRECTORY", "RUNTIME_DIRECTORY"])
-def test_missing_variable(machine, name):
-    run = machine.start("/usr/bin/env", "-u", name, machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
-    run.failed("usage", 64, name)
+def test_missing_variable(machine):
+    run = machine.start("/usr/bin/env", "-u", "STATE_DIRECTORY", machine.program("node-bootstrap"), "join", f"--config-directory={machine.etc}").wait()
+    run.failed("usage", 64, "STATE_DIRECTORY")
 
 
 def test_no_credentials(machine):

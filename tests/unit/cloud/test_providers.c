@@ -14,7 +14,7 @@
 #include "case.h"
 #include "script.h"
 
-static struct nb_sources sources = { .runtime_fd = -1 };
+static struct nb_sources sources;
 
 #define TOKEN "abcdef.0123456789abcdef"
 #define SCRIPT "#!/bin/sh\n"
@@ -283,14 +283,11 @@ static struct file_case files[] = {
           NB_USER_DATA_NOTHING, NULL, "", "" },
 };
 
-static void give(int folder_fd, const char *path, const char *data) {
-        char name[NAME_MAX + 1];
+static void put(const char *path, const char *data) {
+        const struct nb_secret value = { .data = (char *)(uintptr_t)data,
+                                         .len = data ? strlen(data) : 0 };
 
-        assert_int_equal(nb_given_name(path, name), 0);
-        if (data)
-                assert_int_equal(nb_file_write(folder_fd, name, 0600, data, strlen(data)), 0);
-        else
-                assert_int_equal(nb_file_remove(folder_fd, name), 0);
+        assert_int_equal(nb_sources_put_file(&sources, path, 0600, data ? &value : NULL), 0);
 }
 
 static void reads_files(void **state) {
@@ -304,22 +301,16 @@ static void reads_files(void **state) {
                 .wants_provider_id = true,
                 .until_ms = nb_now_ms() + 30000,
         };
-        char folder[] = "/tmp/cloud.XXXXXX";
         struct nb_metadata metadata = NB_METADATA_INIT;
         struct nb_failure f = { 0 };
-        int fd, r;
+        int r;
 
-        assert_non_null(mkdtemp(folder));
-        assert_int_equal(nb_folder_open(folder, &fd), 0);
         (void)snprintf(machine.platform.volume, sizeof(machine.platform.volume), "%s", c->volume);
-        give(fd, NB_PLATFORM_USER_DATA, c->user_data);
-        give(fd, NB_PLATFORM_META_DATA, c->meta_data);
-        give(fd, NB_PLATFORM_TOKEN, c->token);
-        sources.runtime_fd = fd;
+        put(NB_PLATFORM_USER_DATA, c->user_data);
+        put(NB_PLATFORM_META_DATA, c->meta_data);
+        put(NB_PLATFORM_TOKEN, c->token);
         r = nb_cloud_read(&request, &metadata, &f);
-        assert_int_equal(nb_sources_forget_given(fd), 0);
-        assert_int_equal(close(fd), 0);
-        assert_int_equal(rmdir(folder), 0);
+        nb_sources_done(&sources);
 
         assert_int_equal(r < 0, c->code != NB_NONE);
         assert_int_equal(f.code, c->code);

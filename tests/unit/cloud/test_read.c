@@ -8,7 +8,7 @@
 #include "case.h"
 #include "script.h"
 
-static struct nb_sources sources = { .runtime_fd = -1 };
+static struct nb_sources sources;
 
 struct read_case {
         const char *name;

@@ -106,16 +106,16 @@ static void what_is_written(void **state) {
 static int give(const void *input) {
         struct nb_failure f = { 0 };
 
-        return nb_give(&context, false, true, &f);
+        int r = nb_give(&context, false, true, &f);
+
+        nb_sources_done(context.sources);
+        return r;
 }
 
 static void what_is_given(void **state) {
         char path[96];
 
         folder_skip_without_lookup();
-        folder_put(&folder, "/run/x", "");
-        (void)snprintf(path, sizeof(path), "%s/run", folder.path);
-        assert_int_equal(setenv("RUNTIME_DIRECTORY", path, 1), 0);
         folder_put(&folder, "/etc/token", "secret");
         folder_put(&folder, "/etc/ca.crt", ca.pem);
         folder_put(&folder, "/etc/bootstrap.conf",
@@ -127,7 +127,7 @@ static void what_is_given(void **state) {
         folder_put(&folder, "/etc/config.yaml", "# nothing\n");
         folder_put(&folder, CURRENT, leaf.pem);
         (void)snprintf(path, sizeof(path), "%s/etc", folder.path);
-        struct nb_sources sources = { .config_directory = path, .runtime_fd = -1 };
+        struct nb_sources sources = { .config_directory = path };
         context.sources = &sources;
         context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
         (void)snprintf(context.settings.bootstrap_kubeconfig,

@@ -254,8 +254,7 @@ int main(void) {
         if (!mkdtemp(folder))
                 return 1;
         sources = (struct nb_sources){ .config_directory = folder,
-                                       .credentials_directory = folder,
-                                       .runtime_fd = -1 };
+                                       .credentials_directory = folder };
         CASES(merges, merges_documents);
         CASE(document_of_the_machine);
         CASES(wants, wants_metadata);

@@ -382,8 +382,7 @@ int main(void) {
         if (!mkdtemp(folder))
                 return 1;
         sources = (struct nb_sources){ .config_directory = folder,
-                                       .credentials_directory = folder,
-                                       .runtime_fd = -1 };
+                                       .credentials_directory = folder };
         CASES(cases, loaded);
         r = case_run("bootstrap load");
         (void)snprintf(command, sizeof(command), "rm -r %s", folder);
