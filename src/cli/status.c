@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,14 +17,10 @@
 #include "state/handoff.h"
 #include "state/timeline.h"
 
-/* Exit statuses; failures.def has those of failures, 64 and above. */
-#define EXIT_NOT_JOINED 1
-#define EXIT_INVALID 2  /* the certificate has expired, or is not valid yet */
-#define EXIT_EXPIRING 3 /* with --check: within the period */
+#define EXIT_NOT_JOINED 1 /* failures.def has those of failures, 64 and above */
 
 #define CHECK_PERIOD "30d"
 #define OUTPUT_MAX (256 * 1024) /* bytes of JSON */
-#define WIDTH 80                /* if the output is not a terminal */
 
 /* When kubelet renews the certificate, as parts of its validity (client-go util/certificate,
  * nextRotationDeadline). */
@@ -40,6 +32,17 @@ enum validity {
         EXPIRING, /* only with --check */
         EXPIRED,
         NOT_YET_VALID,
+};
+
+static const struct {
+        const char *name;  /* in JSON */
+        const char *check; /* the line of --check, before the time */
+        int exit_status;
+} validities[] = {
+        [VALID] = { "valid", "OK: the certificate expires", 0 },
+        [EXPIRING] = { "expiring", "EXPIRING: the certificate expires", 3 },
+        [EXPIRED] = { "expired", "EXPIRED: the certificate expired", 2 },
+        [NOT_YET_VALID] = { "not-yet-valid", "NOT YET VALID: the certificate is valid from", 2 },
 };
 
 struct report {
@@ -114,110 +117,102 @@ static int read_report(struct nb_sources *sources, const char *journal_directory
         return r;
 }
 
-static void format_rotation(const struct nb_installed_certificate *certificate, double part,
-                            char ret[static NB_RFC3339_SIZE]) {
-        double validity_sec = (double)(certificate->not_after - certificate->not_before);
+/* --- Text and JSON --- */
 
-        nb_time_format(certificate->not_before + (time_t)(validity_sec * part), ret);
+/* A fact is a line of text, or with a writer a member of an object. */
+static void print_fact(struct nb_json_writer *writer, const char *label, const char *key,
+                       const char *value) {
+        if (writer)
+                nb_json_put_string(writer, key, value[0] ? value : NULL);
+        else if (label && value[0])
+                printf("%12s: %s\n", label, value);
 }
 
-/* --- Text --- */
-
-static void print_row(const char *name, const char *value) {
-        printf("%12s: %s\n", name, value);
-}
-
-static void print_record(const struct nb_record *record) {
-        char pin[NB_PIN_TEXT_SIZE], server[NB_URL_MAX];
+static void print_record(const struct nb_record *record, struct nb_json_writer *writer) {
+        char server[NB_URL_MAX], pin[NB_PIN_TEXT_SIZE];
+        const struct {
+                const char *label, *key, *value;
+        } facts[] = {
+                { "Node", "node", record->node },
+                { "Server", "server", server },
+                { "Discovered", "endpoint", record->endpoint },
+                { NULL, "discovery", record->discovery },
+                { "Joined", "joinedAt", record->joined_at },
+                { "Refreshed", "refreshedAt", record->refreshed_at },
+                { "Token", "tokenID", record->token_id },
+                { "from", "tokenSource", record->token_source },
+                { "Request", "csr", record->csr },
+        };
 
         nb_url_format(&record->server, server);
-        print_row("Node", record->node);
-        print_row("Server", server);
-        print_row("Discovered", record->endpoint);
+        for (size_t i = 0; i < N_ELEMENTS(facts); i++)
+                print_fact(writer, facts[i].label, facts[i].key, facts[i].value);
+        if (writer)
+                nb_json_open(writer, "caFileHashes", '[');
         for (unsigned i = 0; i < record->n_ca_hashes; i++) {
                 nb_pin_format(record->ca_hashes[i], pin);
-                print_row("CA", pin);
+                print_fact(writer, "CA", NULL, pin);
         }
-        print_row("Joined", record->joined_at);
-        if (record->refreshed_at[0])
-                print_row("Refreshed", record->refreshed_at);
-        print_row("Token", record->token_id);
-        print_row("from", record->token_source);
-        print_row("Request", record->csr);
+        if (writer)
+                nb_json_close(writer);
 }
 
-static void print_certificate(const struct nb_installed_certificate *certificate,
-                              enum validity validity) {
+static void print_renewal(const struct nb_installed_certificate *certificate,
+                          struct nb_json_writer *writer) {
+        double validity_sec = (double)(certificate->not_after - certificate->not_before);
+        char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
+
+        nb_time_format(certificate->not_before + (time_t)(validity_sec * ROTATION_FROM), from);
+        nb_time_format(certificate->not_before + (time_t)(validity_sec * ROTATION_UNTIL), until);
+        print_fact(writer, NULL, "rotationFrom", from);
+        print_fact(writer, NULL, "rotationUntil", until);
+        if (!writer)
+                printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
+}
+
+static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
+        const struct nb_installed_certificate *certificate = &report->certificate;
         char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
 
         nb_time_format(certificate->not_before, from);
         nb_time_format(certificate->not_after, until);
-        print_row("Subject", certificate->subject);
-        print_row("Issuer", certificate->issuer);
-        print_row("Valid from", from);
-        print_row("Valid until", until);
-        if (validity == EXPIRED) {
+        if (writer)
+                nb_json_open(writer, "certificate", '{');
+        print_fact(writer, "Subject", "subject", certificate->subject);
+        print_fact(writer, "Issuer", "issuer", certificate->issuer);
+        print_fact(writer, NULL, "state", validities[report->validity].name);
+        print_fact(writer, "Valid from", "notBefore", from);
+        print_fact(writer, "Valid until", "notAfter", until);
+        if (!writer && report->validity == NOT_YET_VALID)
+                print_fact(NULL, "NOT VALID", NULL,
+                           "not yet; this machine's clock is probably wrong: see `timedatectl`");
+        if (writer || report->validity != EXPIRED)
+                print_renewal(certificate, writer);
+        else
                 printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
                        "node-bootstrap.service` joins again; this requires a valid token: "
                        "run `kubeadm token create` on a control plane node\n",
                        "EXPIRED", until);
-                return;
-        }
-        if (validity == NOT_YET_VALID)
-                print_row("NOT VALID",
-                          "not yet; this machine's clock is probably wrong: see `timedatectl`");
-        format_rotation(certificate, ROTATION_FROM, from);
-        format_rotation(certificate, ROTATION_UNTIL, until);
-        printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
-}
-
-/* Columns of the terminal, or $COLUMNS. */
-static unsigned find_width(void) {
-        const char *columns = getenv("COLUMNS");
-        struct winsize size;
-        long width = 0;
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) >= 0)
-                width = size.ws_col;
-        else if (columns)
-                width = strtol(columns, NULL, 10);
-        return width >= 40 && width <= 1000 ? (unsigned)width : WIDTH;
-}
-
-/* "2026-01-02T03:04:05Z: 2.060 s, done" */
-static void format_join(const struct nb_timeline *timeline, char *ret, size_t size) {
-        static const char *const words[] = {
-                [NB_TIMELINE_DONE] = "done",
-                [NB_TIMELINE_UNDER_WAY] = "under way",
-                [NB_TIMELINE_FAILED] = "failed",
-        };
-        char begin[NB_RFC3339_SIZE], span[NB_SPAN_SIZE];
-
-        nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);
-        nb_span_format(timeline->end_usec - timeline->begin_usec, span);
-        snprintf(ret, size, "%s: %s, %s", begin, span, words[timeline->outcome]);
+        if (writer)
+                nb_json_close(writer);
 }
 
 static void print_timeline(const struct report *report) {
         const struct nb_timeline *timeline = &report->timeline;
         enum nb_code code = nb_failure_find(timeline->code);
-        char title[256];
 
+        printf("\n");
         if (report->timeline_r < 0) {
                 errno = -report->timeline_r;
-                printf("\nCannot read the journal: %m\n");
+                printf("Cannot read the journal: %m\n");
                 return;
         }
         if (report->timeline_r == 0) {
-                printf("\nThe journal has no entry of a join%s.\n",
+                printf("The journal has no entry of a join%s.\n",
                        geteuid() == 0 ? "" : " that this user can read: run as root");
                 return;
         }
-        format_join(timeline, title, sizeof(title));
-        printf("\nThe last join, %s\n", title);
-        (void)setlocale(LC_CTYPE, "");
-        nb_timeline_print_text(timeline, find_width(), !strcmp(nl_langinfo(CODESET), "UTF-8"),
-                               stdout);
+        nb_timeline_print_text(timeline, stdout);
         if (timeline->message[0])
                 printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
                        timeline->message);
@@ -237,20 +232,36 @@ static void print_text(const struct report *report) {
                        "To see whether a join would succeed, run `node-bootstrap check`.\n",
                        report->folder);
         if (report->has_record)
-                print_record(&report->record);
+                print_record(&report->record, NULL);
         if (report->is_joined)
-                print_certificate(&report->certificate, report->validity);
+                print_certificate(report, NULL);
         print_timeline(report);
 }
 
+static int print_json(const struct report *report, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(OUTPUT_MAX);
+        struct nb_json_writer writer = { .buffer = &text };
+
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_boolean(&writer, "joined", report->is_joined);
+        if (report->has_record)
+                print_record(&report->record, &writer);
+        if (report->is_joined)
+                print_certificate(report, &writer);
+        if (report->timeline_r > 0)
+                nb_timeline_put_json(&report->timeline, "lastJoin", &writer);
+        else
+                nb_json_put_string(&writer, "lastJoin", NULL);
+        if (nb_json_finish(&writer) < 0)
+                return nb_failure_set_memory(f);
+        puts(text.data);
+        return 0;
+}
+
+/* --- The other forms --- */
+
 /* One line, for monitoring. */
 static void print_check(const struct report *report) {
-        static const char *const words[] = {
-                [VALID] = "OK: the certificate expires",
-                [EXPIRING] = "EXPIRING: the certificate expires",
-                [EXPIRED] = "EXPIRED: the certificate expired",
-                [NOT_YET_VALID] = "NOT YET VALID: the certificate is valid from",
-        };
         time_t when = report->validity == NOT_YET_VALID ? report->certificate.not_before
                                                         : report->certificate.not_after,
                now = time(NULL);
@@ -263,99 +274,19 @@ static void print_check(const struct report *report) {
         }
         nb_time_format(when, text);
         nb_duration_format((uint64_t)(when < now ? now - when : when - now) * 1000, distance);
-        printf("%s %s (%s%s%s), %s\n", words[report->validity], text, when < now ? "" : "in ",
-               distance, when < now ? " ago" : "", report->certificate.subject);
-}
-
-/* --- JSON and SVG --- */
-
-static void put_record(const struct nb_record *record, struct nb_json_writer *writer) {
-        char server[NB_URL_MAX];
-        const struct {
-                const char *key, *value;
-        } members[] = {
-                { "node", record->node },
-                { "server", server },
-                { "endpoint", record->endpoint },
-                { "discovery", record->discovery },
-                { "joinedAt", record->joined_at },
-                { "refreshedAt", record->refreshed_at },
-                { "tokenID", record->token_id },
-                { "tokenSource", record->token_source },
-                { "csr", record->csr },
-        };
-
-        nb_url_format(&record->server, server);
-        for (size_t i = 0; i < N_ELEMENTS(members); i++)
-                nb_json_put_string(writer, members[i].key,
-                                   members[i].value[0] ? members[i].value : NULL);
-        nb_json_open(writer, "caFileHashes", '[');
-        for (unsigned i = 0; i < record->n_ca_hashes; i++) {
-                char pin[NB_PIN_TEXT_SIZE];
-
-                nb_pin_format(record->ca_hashes[i], pin);
-                nb_json_put_string(writer, NULL, pin);
-        }
-        nb_json_close(writer);
-}
-
-static void put_certificate(const struct nb_installed_certificate *certificate,
-                            enum validity validity, struct nb_json_writer *writer) {
-        static const char *const states[] = {
-                [VALID] = "valid",
-                [EXPIRING] = "expiring",
-                [EXPIRED] = "expired",
-                [NOT_YET_VALID] = "not-yet-valid",
-        };
-        char text[NB_RFC3339_SIZE];
-
-        nb_json_open(writer, "certificate", '{');
-        nb_json_put_string(writer, "subject", certificate->subject);
-        nb_json_put_string(writer, "issuer", certificate->issuer);
-        nb_json_put_string(writer, "state", states[validity]);
-        nb_time_format(certificate->not_before, text);
-        nb_json_put_string(writer, "notBefore", text);
-        nb_time_format(certificate->not_after, text);
-        nb_json_put_string(writer, "notAfter", text);
-        format_rotation(certificate, ROTATION_FROM, text);
-        nb_json_put_string(writer, "rotationFrom", text);
-        format_rotation(certificate, ROTATION_UNTIL, text);
-        nb_json_put_string(writer, "rotationUntil", text);
-        nb_json_close(writer);
-}
-
-static int print_json(const struct report *report, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(OUTPUT_MAX);
-        struct nb_json_writer writer = { .buffer = &text };
-
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_boolean(&writer, "joined", report->is_joined);
-        if (report->has_record)
-                put_record(&report->record, &writer);
-        if (report->is_joined)
-                put_certificate(&report->certificate, report->validity, &writer);
-        if (report->timeline_r > 0)
-                nb_timeline_put_json(&report->timeline, "lastJoin", &writer);
-        else
-                nb_json_put_string(&writer, "lastJoin", NULL);
-        if (nb_json_finish(&writer) < 0)
-                return nb_failure_set_memory(f);
-        puts(text.data);
-        return 0;
+        printf("%s %s (%s%s%s), %s\n", validities[report->validity].check, text,
+               when < now ? "" : "in ", distance, when < now ? " ago" : "",
+               report->certificate.subject);
 }
 
 static int print_svg(const struct report *report, struct nb_failure *f) {
-        char title[256] = "node-bootstrap, ";
-        size_t n = strlen(title);
-
         if (report->timeline_r < 0)
                 return nb_failure_set(f, NB_INSTALLED_UNREADABLE, report->timeline_r,
                                       "cannot read the journal: %m");
         if (report->timeline_r == 0)
                 return nb_failure_set(f, NB_INSTALLED_UNREADABLE, ENOENT,
                                       "the journal has no entry of a join");
-        format_join(&report->timeline, title + n, sizeof(title) - n);
-        nb_timeline_print_svg(&report->timeline, title, stdout);
+        nb_timeline_print_svg(&report->timeline, stdout);
         return 0;
 }
 
@@ -419,10 +350,6 @@ int nb_command_status(int argc, char **argv) {
                 .argc = argc,
                 .argv = argv,
         };
-        static const int statuses[] = { [VALID] = 0,
-                                        [EXPIRING] = EXIT_EXPIRING,
-                                        [EXPIRED] = EXIT_INVALID,
-                                        [NOT_YET_VALID] = EXIT_INVALID };
         struct report report = { .is_joined = false };
         struct nb_failure f = { 0 };
         struct nb_sources sources;
@@ -435,5 +362,5 @@ int nb_command_status(int argc, char **argv) {
                 nb_log_failure(LOG_ERR, &f);
                 return nb_failure_info(f.code)->exit_status;
         }
-        return report.is_joined ? statuses[report.validity] : EXIT_NOT_JOINED;
+        return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;
 }

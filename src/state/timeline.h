@@ -3,7 +3,6 @@
 
 /* How long the stages of a join took, as the journal has it; printed as text, JSON or SVG. */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +11,8 @@
 #include "codec/json.h"
 
 #define NB_TIMELINE_ROWS_MAX 16
-#define NB_TIMELINE_CONNECTIONS_MAX 16
+#define NB_TIMELINE_CONNECTIONS_MAX 8 /* of a row */
+#define NB_TIMELINE_STEPS 3           /* of a connection */
 
 enum nb_timeline_outcome {
         NB_TIMELINE_DONE,
@@ -20,26 +20,30 @@ enum nb_timeline_outcome {
         NB_TIMELINE_FAILED,
 };
 
+struct nb_timeline_connection {
+        char endpoint[256]; /* "host:port"; "" if unknown */
+        uint64_t begin_usec;
+        uint64_t step_usec[NB_TIMELINE_STEPS]; /* one after the other; 0: did not happen */
+};
+
+/* Name resolution, TCP, TLS. */
+extern const struct nb_timeline_step {
+        const char *name, *key; /* in text and picture; in JSON */
+        enum nb_field field;    /* with its duration in the journal */
+} nb_timeline_steps[NB_TIMELINE_STEPS];
+
 struct nb_timeline_row {
         char stage[32];
         uint64_t begin_usec, end_usec; /* CLOCK_REALTIME */
         enum nb_timeline_outcome outcome;
         char code[64]; /* of its last failure, even if it was retried; "" if there was none */
-};
-
-/* A connection of a stage. Its three steps follow each other; a step of 0 did not happen. */
-struct nb_timeline_connection {
-        char endpoint[256]; /* "host:port"; "" if unknown */
-        uint64_t begin_usec;
-        uint64_t resolve_usec, tcp_usec, tls_usec;
-        size_t row; /* of its stage */
+        struct nb_timeline_connection connections[NB_TIMELINE_CONNECTIONS_MAX];
+        size_t n_connections;
 };
 
 struct nb_timeline {
         struct nb_timeline_row rows[NB_TIMELINE_ROWS_MAX];
         size_t n_rows;
-        struct nb_timeline_connection connections[NB_TIMELINE_CONNECTIONS_MAX];
-        size_t n_connections;
         uint64_t begin_usec, end_usec;
         enum nb_timeline_outcome outcome;
         char code[64];      /* of the failure that ended it; "" if there was none */
@@ -55,28 +59,20 @@ struct nb_timeline {
 int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline,
                      struct nb_unit_entry *ret_last);
 
-/* Adds a row. When the table is full, it replaces the last row and begins where that began. The
- * connections added since the previous row belong to it; they are moved into it if the clocks of
- * two processes disagree. */
-struct nb_timeline_row *nb_timeline_add(struct nb_timeline *timeline, const char *stage,
-                                        uint64_t begin_usec, uint64_t end_usec);
+/* Adds a row. When the table is full, it replaces the last one. What lies outside the join, or
+ * outside the row for a connection, is moved into it: the clock may have been set, and the times of
+ * two processes may differ. */
+void nb_timeline_add(struct nb_timeline *timeline, const struct nb_timeline_row *row);
 
-/* Adds a connection, in any order, of the stage whose row is added next. Dropped when the table is
- * full. */
-void nb_timeline_add_connection(struct nb_timeline *timeline,
-                                const struct nb_timeline_connection *connection);
-
-/* A line for each row, and below it one for each step of its connections, with a bar; `width`
- * columns in all. `is_utf8`: bars of block characters, not '#'. */
-void nb_timeline_print_text(const struct nb_timeline *timeline, unsigned width, bool is_utf8,
-                            FILE *stream);
+/* A line for each row, and below it one for each step of its connections, with a bar. */
+void nb_timeline_print_text(const struct nb_timeline *timeline, FILE *stream);
 
 /* The value of `lastJoin` in node-bootstrap(8). */
 void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
                           struct nb_json_writer *writer);
 
 /* A whole document. */
-void nb_timeline_print_svg(const struct nb_timeline *timeline, const char *title, FILE *stream);
+void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream);
 
 /* "3.2 ms", "1.250 s", "2 min 5 s". */
 #define NB_SPAN_SIZE 32
