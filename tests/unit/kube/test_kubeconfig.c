@@ -390,7 +390,7 @@ static struct other_case others[] = {
         { "other: a binary file",
           "\x7f"
           "ELF",
-          "/etc/k:1:1: expected UTF-8 text: control characters are not allowed" },
+          "/etc/k:1: expected UTF-8 text: control characters are not allowed" },
 };
 
 static void refuses_client(void **state) {
