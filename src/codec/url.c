@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,21 +10,19 @@
 #include "codec/url.h"
 
 #define HTTPS_PORT 443
-
-static bool is_digit(char c) {
-        return c >= '0' && c <= '9';
-}
+/* No shell interprets these: messages suggest commands that contain the URL. */
+#define PATH_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:+,=/"
 
 /* Plain decimal, 1 to 65535. */
 static int parse_port(const char *text, size_t len, uint16_t *ret_port) {
-        unsigned long port = 0;
+        unsigned port = 0;
 
         if (len == 0 || len > 5 || text[0] == '0')
                 return -EINVAL;
         for (size_t i = 0; i < len; i++) {
-                if (!is_digit(text[i]))
+                if (text[i] < '0' || text[i] > '9')
                         return -EINVAL;
-                port = port * 10 + (unsigned long)(text[i] - '0');
+                port = port * 10 + (unsigned)(text[i] - '0');
         }
         if (port > UINT16_MAX)
                 return -EINVAL;
@@ -35,13 +34,12 @@ static int parse_ipv6(const char *text, size_t len, struct nb_url *url) {
         char address[INET6_ADDRSTRLEN];
         struct in6_addr binary;
 
-        if (len >= sizeof(address))
+        if (len >= sizeof(address) || memchr(text, '\0', len))
                 return -EINVAL;
         memcpy(address, text, len);
         address[len] = '\0';
-        if (memchr(text, '\0', len) || inet_pton(AF_INET6, address, &binary) != 1)
-                return -EINVAL;
-        if (!inet_ntop(AF_INET6, &binary, url->host, sizeof(url->host)))
+        if (inet_pton(AF_INET6, address, &binary) != 1 ||
+            !inet_ntop(AF_INET6, &binary, url->host, sizeof(url->host)))
                 return -EINVAL;
         url->is_ipv6 = true;
         return 0;
@@ -63,12 +61,10 @@ static int parse_name_or_ipv4(const char *text, size_t len, struct nb_url *url) 
         if (len > NB_HOST_MAX)
                 return -EINVAL;
         for (size_t i = 0; i < len; i++)
-                url->host[i] = (text[i] >= 'A' && text[i] <= 'Z') ? (char)(text[i] - 'A' + 'a')
-                                                                  : text[i];
+                url->host[i] = (char)tolower((unsigned char)text[i]);
         url->host[len] = '\0';
-        if (!nb_dns_name_is_valid(url->host, len, NB_DNS_LABEL_MAX))
-                return -EINVAL;
-        if (is_numeric(url->host) && inet_pton(AF_INET, url->host, &binary) != 1)
+        if (!nb_dns_name_is_valid(url->host, len, NB_DNS_LABEL_MAX) ||
+            (is_numeric(url->host) && inet_pton(AF_INET, url->host, &binary) != 1))
                 return -EINVAL;
         url->is_ipv6 = false;
         return 0;
@@ -103,34 +99,18 @@ static int parse_authority(const char *text, size_t len, uint16_t default_port,
         return parse_port(text + host_len + 1, len - host_len - 1, &url->port);
 }
 
-/* No shell interprets these: messages suggest commands that contain the URL. */
-static bool is_path_character(char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
-               (c != '\0' && strchr("-._~:+,=", c));
-}
-
-static bool is_dot_segment(const char *text, size_t len) {
-        return (len == 1 && text[0] == '.') || (len == 2 && text[0] == '.' && text[1] == '.');
-}
-
 static int parse_path(const char *text, size_t len, struct nb_url *url) {
-        size_t start = 1;
+        char path[NB_URL_PATH_MAX + 2];
 
         if (len > 0 && text[len - 1] == '/')
                 len--;
         if (len > NB_URL_PATH_MAX)
                 return -EINVAL;
-        for (size_t i = start; i <= len && len > 0; i++) {
-                if (i < len && text[i] != '/') {
-                        if (!is_path_character(text[i]))
-                                return -EINVAL;
-                        continue;
-                }
-                if (i == start || is_dot_segment(text + start, i - start))
-                        return -EINVAL;
-                start = i + 1;
-        }
-        memcpy(url->path, text, len);
+        snprintf(path, sizeof(path), "%.*s/", (int)len, text);
+        if (strspn(path, PATH_CHARACTERS) != len + 1 || strstr(path, "//") || strstr(path, "/./") ||
+            strstr(path, "/../"))
+                return -EINVAL;
+        memcpy(url->path, path, len);
         url->path[len] = '\0';
         return 0;
 }
@@ -138,24 +118,17 @@ static int parse_path(const char *text, size_t len, struct nb_url *url) {
 int nb_url_parse(const char *text, size_t len, struct nb_url *ret_url) {
         static const char scheme[] = "https://";
         const size_t scheme_len = strlen(scheme);
+        const char *end = text + len, *path;
         struct nb_url url = {};
-        const char *slash;
-        size_t authority_len;
-        int r;
 
         if (len < scheme_len || strncasecmp(text, scheme, scheme_len) != 0)
                 return -EINVAL;
         text += scheme_len;
-        len -= scheme_len;
-
-        slash = memchr(text, '/', len);
-        authority_len = slash ? (size_t)(slash - text) : len;
-        r = parse_authority(text, authority_len, HTTPS_PORT, &url);
-        if (r < 0)
-                return r;
-        r = parse_path(text + authority_len, len - authority_len, &url);
-        if (r < 0)
-                return r;
+        path = memchr(text, '/', (size_t)(end - text));
+        path = path ? path : end;
+        if (parse_authority(text, (size_t)(path - text), HTTPS_PORT, &url) < 0 ||
+            parse_path(path, (size_t)(end - path), &url) < 0)
+                return -EINVAL;
         *ret_url = url;
         return 0;
 }
@@ -202,21 +175,16 @@ int nb_tls_server_name_verify(const char *text) {
 /* The port must be there: without one, curl and Go use different ports. */
 int nb_proxy_url_verify(const char *text) {
         static const char *const schemes[] = { "http://", "https://", "socks5://" };
-        struct nb_url url;
+        struct nb_url url = {};
 
         if (strlen(text) > NB_PROXY_URL_MAX)
                 return -EINVAL;
         for (size_t i = 0; i < N_ELEMENTS(schemes); i++) {
-                const char *authority = text + strlen(schemes[i]), *colon;
+                const char *authority = text + strlen(schemes[i]);
 
-                if (strncmp(text, schemes[i], strlen(schemes[i])) != 0)
-                        continue;
-                colon = strrchr(authority, ':');
-                if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
-                        return -EINVAL;
-                if (authority[0] != '[' && strchr(authority, ':') != colon)
-                        return -EINVAL;
-                return nb_endpoint_parse(authority, strlen(authority), &url);
+                if (strncmp(text, schemes[i], strlen(schemes[i])) == 0 &&
+                    parse_authority(authority, strlen(authority), 0, &url) >= 0 && url.port > 0)
+                        return 0;
         }
         return -EINVAL;
 }
