@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -32,79 +33,64 @@ struct scanner {
         const char *next;
         const char *end;
         size_t n_members;
-        unsigned depth;
         char previous;
 };
 
-static const char *scan_escape(struct scanner *scanner) {
-        const char *p = scanner->next + 1;
-
-        if (scanner->end - p > 4 && memcmp(p, "u0000", 5) == 0)
-                return "\\u0000 in a string";
-        scanner->next += p < scanner->end ? 2 : 1;
-        return NULL;
-}
-
 static const char *scan_string(struct scanner *scanner) {
-        const char *found = NULL;
+        static const char null[] = "\\u0000";
         uint32_t code_point;
-        size_t n;
+        size_t left, n;
 
-        scanner->next++;
-        while (scanner->next < scanner->end && *scanner->next != '"' && !found) {
-                n = nb_utf8_decode(scanner->next, (size_t)(scanner->end - scanner->next),
-                                   &code_point);
+        for (scanner->next++; scanner->next < scanner->end && *scanner->next != '"';
+             scanner->next += n) {
+                left = (size_t)(scanner->end - scanner->next);
+                n = nb_utf8_decode(scanner->next, left, &code_point);
                 if (n == 0)
                         return "a string that is not UTF-8";
                 if (code_point < 0x20)
                         return "a control character in a string";
-                if (code_point == '\\')
-                        found = scan_escape(scanner);
-                else
-                        scanner->next += n;
+                if (left >= strlen(null) && memcmp(scanner->next, null, strlen(null)) == 0)
+                        return "\\u0000 in a string";
+                n += code_point == '\\' && left > 1; /* json-c checks what is escaped */
         }
-        if (found)
-                return found;
         if (scanner->next == scanner->end)
                 return "a string without an end";
         scanner->next++;
         return NULL;
 }
 
-static size_t scan_digits(const char **p, const char *end) {
-        const char *start = *p;
+/* Whether there are any. */
+static bool skip_digits(struct scanner *scanner) {
+        const char *start = scanner->next;
 
-        while (*p < end && **p >= '0' && **p <= '9')
-                (*p)++;
-        return (size_t)(*p - start);
+        while (scanner->next < scanner->end && *scanner->next >= '0' && *scanner->next <= '9')
+                scanner->next++;
+        return scanner->next > start;
+}
+
+static bool skip_one_of(struct scanner *scanner, const char *characters) {
+        if (scanner->next == scanner->end || !*scanner->next || !strchr(characters, *scanner->next))
+                return false;
+        scanner->next++;
+        return true;
 }
 
 static const char *scan_number(struct scanner *scanner) {
-        static const char wrong[] = "a number that is not of the form of JSON";
-        const char *p = scanner->next;
+        const char *start = scanner->next;
+        bool is_valid;
 
-        if (*p == '-')
-                p++;
-        if (p < scanner->end && *p == '0')
-                p++;
-        else if (scan_digits(&p, scanner->end) == 0)
-                return wrong;
-        if (p < scanner->end && *p == '.') {
-                p++;
-                if (scan_digits(&p, scanner->end) == 0)
-                        return wrong;
+        skip_one_of(scanner, "-");
+        is_valid = skip_one_of(scanner, "0") ? !skip_digits(scanner) : skip_digits(scanner);
+        if (is_valid && skip_one_of(scanner, "."))
+                is_valid = skip_digits(scanner);
+        if (is_valid && skip_one_of(scanner, "eE")) {
+                skip_one_of(scanner, "+-");
+                is_valid = skip_digits(scanner);
         }
-        if (p < scanner->end && (*p == 'e' || *p == 'E')) {
-                p++;
-                if (p < scanner->end && (*p == '+' || *p == '-'))
-                        p++;
-                if (scan_digits(&p, scanner->end) == 0)
-                        return wrong;
-        }
-        if (p < scanner->end && *p >= '0' && *p <= '9')
-                return wrong;
-        scanner->next = p;
-        return NULL;
+        if (is_valid)
+                return NULL;
+        scanner->next = start;
+        return "a number that is not of the form of JSON";
 }
 
 static const char *scan_word(struct scanner *scanner) {
@@ -122,42 +108,25 @@ static const char *scan_word(struct scanner *scanner) {
         return "an unexpected character";
 }
 
-static const char *scan_punctuation(struct scanner *scanner) {
-        char c = *scanner->next;
-
-        if ((c == '}' || c == ']') && scanner->previous == ',')
-                return "the end of a list or object after a comma";
-        if (c == '{' || c == '[')
-                scanner->depth++;
-        else if ((c == '}' || c == ']') && scanner->depth > 0)
-                scanner->depth--;
-        if (scanner->depth > NB_JSON_DEPTH_MAX)
-                return "one level too many";
-        scanner->n_members += c == ':';
-        scanner->next++;
-        return NULL;
-}
-
 /* NULL, or what was found at scanner->next. */
 static const char *scan(struct scanner *scanner) {
         while (scanner->next < scanner->end) {
                 char c = *scanner->next;
                 const char *found = NULL;
 
-                if (c != '\0' && strchr(" \t\r\n", c)) {
-                        scanner->next++;
+                if (skip_one_of(scanner, " \t\r\n"))
                         continue;
-                }
+                if (scanner->previous == ',' && (c == '}' || c == ']'))
+                        return "the end of a list or object after a comma";
                 if (c == '"')
                         found = scan_string(scanner);
                 else if (c == '-' || (c >= '0' && c <= '9'))
                         found = scan_number(scanner);
-                else if (c != '\0' && strchr("{}[],:", c))
-                        found = scan_punctuation(scanner);
-                else
+                else if (!skip_one_of(scanner, "{}[],:"))
                         found = scan_word(scanner);
                 if (found)
                         return found;
+                scanner->n_members += c == ':';
                 scanner->previous = c;
         }
         return NULL;
@@ -193,56 +162,40 @@ static const char *type_name(enum json_type type) {
         }
 }
 
-static int parse_root(const char *data, size_t len, struct nb_json *json, struct nb_failure *f) {
-        _cleanup_(tokener_freep) struct json_tokener *tokener = json_tokener_new_ex(
-                NB_JSON_DEPTH_MAX + 2);
-        enum json_tokener_error error;
-        const char *found = NULL;
-        size_t end;
-
-        if (!tokener)
-                return nb_failure_set_memory(f);
-        json->root = json_tokener_parse_ex(tokener, data, (int)len);
-        error = json_tokener_get_error(tokener);
-        end = json_tokener_get_parse_end(tokener);
-        if (error == json_tokener_continue) {
-                found = "the end";
-                end = len;
-        } else if (error != json_tokener_success)
-                found = json_tokener_error_desc(error);
-        else if (end != len)
-                found = "a second document";
-        return found ? nb_failure_set(f, json->code, 0, "%s: expected JSON, found at byte %zu: %s",
-                                      json->what, end, found)
-                     : 0;
-}
-
 int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
                   struct nb_json *ret_json, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { .what = what, .code = code };
+        _cleanup_(tokener_freep) struct json_tokener *tokener = NULL;
         struct scanner scanner = { .next = data, .end = data + len };
-        size_t n_members = 0;
+        enum json_tokener_error error;
+        size_t n_members = 0, end;
         const char *found;
-        int r;
 
-        if (len > INT_MAX)
-                return nb_failure_set(f, code, 0, "%s: expected JSON, found %zu bytes", what, len);
+        assert(len <= INT_MAX);
+        tokener = json_tokener_new_ex(NB_JSON_DEPTH_MAX + 1);
+        if (!tokener)
+                return nb_failure_set_memory(f);
         found = scan(&scanner);
+        end = (size_t)(scanner.next - data);
+        if (!found) {
+                json.root = json_tokener_parse_ex(tokener, data, (int)len);
+                error = json_tokener_get_error(tokener);
+                end = json_tokener_get_parse_end(tokener);
+                if (error == json_tokener_continue)
+                        found = "the end";
+                else if (error != json_tokener_success)
+                        found = json_tokener_error_desc(error);
+                else if (end != len)
+                        found = "a second document";
+        }
         if (found)
                 return nb_failure_set(f, code, 0, "%s: expected JSON, found at byte %zu: %s", what,
-                                      (size_t)(scanner.next - data), found);
-        r = parse_root(data, len, &json, f);
-        if (r < 0)
-                return r;
-        if (!json_object_is_type(json.root, json_type_object))
-                return nb_failure_set(f, code, 0, "%s: expected a JSON object, found %s", what,
-                                      type_name(json_object_get_type(json.root)));
+                                      end, found);
         (void)json_c_visit(json.root, 0, count_member, &n_members);
         if (n_members != scanner.n_members)
                 return nb_failure_set(f, code, 0, "%s: expected each key once, found one twice",
                                       what);
-
-        *ret_json = (struct nb_json){ TAKE(json.root), what, code };
+        *ret_json = TAKE(json);
         return 0;
 }
 
@@ -251,54 +204,34 @@ void nb_json_done(struct nb_json *json) {
         json->root = NULL;
 }
 
-static int wrong_type(const struct nb_json *json, const char *path, size_t len,
-                      enum json_type expected, enum json_type found, struct nb_failure *f) {
-        return nb_failure_set(f, json->code, 0, "%s: %.*s: expected %s, found %s", json->what,
-                              (int)len, path, type_name(expected), type_name(found));
-}
-
-/* One step of a path, ".key" or "[7]", from *p on. 1, 0 when it is not there, negative with `f`
- * set. */
-static int step(const struct nb_json *json, const char *path, const char **p,
-                struct json_object **object, struct nb_failure *f) {
-        bool is_index = **p == '[';
-        enum json_type wanted = is_index ? json_type_array : json_type_object;
-        size_t before = (size_t)(*p - path), len, index = 0;
-        char key[KEY_MAX];
-
-        if (!json_object_is_type(*object, wanted))
-                return wrong_type(json, path, before, wanted, json_object_get_type(*object), f);
-        if (is_index) {
-                for ((*p)++; **p >= '0' && **p <= '9'; (*p)++)
-                        index = index * 10 + (size_t)(**p - '0');
-                (*p)++; /* ']' */
-                *object = json_object_array_get_idx(*object, index);
-        } else {
-                *p += **p == '.';
-                len = strcspn(*p, ".[");
-                if (len >= sizeof(key))
-                        return 0;
-                memcpy(key, *p, len);
-                key[len] = '\0';
-                *p += len;
-                *object = json_object_object_get(*object, key);
-        }
-        return *object != NULL;
-}
-
 /* What is at `path`, when it is of that type. */
 static int get(const struct nb_json *json, const char *path, enum json_type type,
                struct json_object **ret, struct nb_failure *f) {
         struct json_object *object = json->root;
-        int r;
+        enum json_type expected;
+        char key[KEY_MAX];
+        const char *p = path;
+        size_t len;
 
-        for (const char *p = path; *p;) {
-                r = step(json, path, &p, &object, f);
-                if (r <= 0)
-                        return r;
+        for (;; p += len) {
+                expected = !*p ? type : *p == '[' ? json_type_array : json_type_object;
+                if (!json_object_is_type(object, expected))
+                        return nb_failure_set(f, json->code, 0, "%s: %.*s%sexpected %s, found %s",
+                                              json->what, (int)(p - path), path,
+                                              p == path ? "" : ": ", type_name(expected),
+                                              type_name(json_object_get_type(object)));
+                if (!*p)
+                        break;
+                p += *p == '.' || *p == '[';
+                len = strcspn(p, ".[]");
+                snprintf(key, sizeof(key), "%.*s", (int)len, p);
+                object = expected == json_type_array
+                                 ? json_object_array_get_idx(object, strtoul(key, NULL, 10))
+                                 : json_object_object_get(object, key);
+                if (!object)
+                        return 0;
+                len += p[len] == ']';
         }
-        if (!json_object_is_type(object, type))
-                return wrong_type(json, path, strlen(path), type, json_object_get_type(object), f);
         *ret = object;
         return 1;
 }
@@ -326,36 +259,28 @@ int nb_json_expect(const struct nb_json *json, const char *path, const char *exp
         r = nb_json_string(json, path, &value, &len, f);
         if (r < 0)
                 return r;
-        if (r == 0)
-                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found nothing",
-                                      json->what, path, expected);
-        if (strcmp(value, expected) != 0)
-                return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found %s",
-                                      json->what, path, expected,
-                                      nb_text_quote(value, len, quoted));
-        return 0;
+        if (r > 0 && strcmp(value, expected) == 0)
+                return 0;
+        return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found %s", json->what, path,
+                              expected, r > 0 ? nb_text_quote(value, len, quoted) : "nothing");
 }
 
 int nb_json_copy(const struct nb_json *json, const char *path, char *ret, size_t size,
                  struct nb_failure *f) {
         char quoted[NB_TEXT_QUOTED_SIZE];
         const char *text;
-        size_t len;
+        size_t len = 0;
         int r;
 
         r = nb_json_string(json, path, &text, &len, f);
         if (r < 0)
                 return r;
-        if (r == 0 || len == 0)
-                return nb_failure_set(f, json->code, 0, "%s: %s: expected a string, found nothing",
-                                      json->what, path);
-        if (len >= size)
+        if (len == 0 || len >= size || !nb_text_is_printable(text, len))
                 return nb_failure_set(f, json->code, 0,
-                                      "%s: %s: expected at most %zu bytes, found %zu", json->what,
-                                      path, size - 1, len);
-        if (!nb_text_is_printable(text, len))
-                return nb_failure_set(f, json->code, 0, "%s: %s: expected printable text, found %s",
-                                      json->what, path, nb_text_quote(text, len, quoted));
+                                      "%s: %s: expected printable text of at most %zu bytes, "
+                                      "found %s",
+                                      json->what, path, size - 1,
+                                      len > 0 ? nb_text_quote(text, len, quoted) : "nothing");
         memcpy(ret, text, len + 1);
         return 0;
 }
@@ -383,8 +308,8 @@ int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret,
         if (r <= 0)
                 return r;
         value = json_object_get_int64(object);
-        /* Above the largest it gives the largest. */
-        if (value == INT64_MAX && json_object_get_uint64(object) != (uint64_t)INT64_MAX)
+        /* Also for anything above it. */
+        if (value == INT64_MAX)
                 return nb_failure_set(f, json->code, 0,
                                       "%s: %s: expected an integer of 64 bits, found a larger one",
                                       json->what, path);
@@ -394,13 +319,11 @@ int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret,
 
 int nb_json_boolean(const struct nb_json *json, const char *path, bool *ret, struct nb_failure *f) {
         struct json_object *object;
-        int r;
+        int r = get(json, path, json_type_boolean, &object, f);
 
-        r = get(json, path, json_type_boolean, &object, f);
-        if (r <= 0)
-                return r;
-        *ret = json_object_get_boolean(object);
-        return 1;
+        if (r > 0)
+                *ret = json_object_get_boolean(object);
+        return r;
 }
 
 int nb_json_object(const struct nb_json *json, const char *path, struct json_object **ret,
@@ -411,13 +334,11 @@ int nb_json_object(const struct nb_json *json, const char *path, struct json_obj
 int nb_json_array(const struct nb_json *json, const char *path, size_t *ret_n,
                   struct nb_failure *f) {
         struct json_object *object;
-        int r;
+        int r = get(json, path, json_type_array, &object, f);
 
-        r = get(json, path, json_type_array, &object, f);
-        if (r <= 0)
-                return r;
-        *ret_n = json_object_array_length(object);
-        return 1;
+        if (r > 0)
+                *ret_n = json_object_array_length(object);
+        return r;
 }
 
 int nb_json_each_key(const struct nb_json *json, const char *path,

@@ -2,8 +2,8 @@
 #pragma once
 
 /* JSON (RFC 8259) through json-c, made strict where json-c is not: duplicate keys, single quotes,
- * NaN, trailing bytes, U+0000 in a string, more than NB_JSON_DEPTH_MAX levels, and a document that
- * is no object are refused. Messages of the getters name the path. */
+ * NaN, trailing bytes, U+0000 in a string, and more than NB_JSON_DEPTH_MAX levels are refused.
+ * Messages of the getters name the path. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,9 +29,9 @@ int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code c
 void nb_json_done(struct nb_json *json);
 
 /*
- * `path` is a dotted list of keys ("metadata.name", or "status.conditions[0].type"). Strings belong
- * to the document. 1 found; 0 not there or null; negative with `f` set when it is there and of
- * another type.
+ * `path` is a dotted list of keys ("metadata.name", "status.conditions[0].type", or "[0].name" for
+ * a document that is a list). Strings belong to the document. 1 found; 0 not there or null;
+ * negative with `f` set when it is there and of another type.
  */
 int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
                    struct nb_failure *f);

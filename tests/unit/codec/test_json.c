@@ -32,9 +32,7 @@ static struct json_case documents[] = {
           "doc: expected JSON, found at byte 3: a string without an end" },
         { "cut in an escape", TEXT("{\"a\\"),
           "doc: expected JSON, found at byte 4: a string without an end" },
-        { "a list", TEXT("[]"), "doc: expected a JSON object, found a list" },
-        { "a string", TEXT("\"a\""), "doc: expected a JSON object, found a string" },
-        { "null", TEXT("null "), "doc: expected a JSON object, found null" },
+        { "a list", TEXT("[]"), NULL },
         { "two documents", TEXT("{}{}"), "doc: expected JSON, found at byte 2: a second document" },
         { "text after it", TEXT("{} x"),
           "doc: expected JSON, found at byte 3: an unexpected character" },
@@ -142,7 +140,7 @@ static void depth_has_a_limit(void **state) {
 
         assert_int_equal(parse_nested(NB_JSON_DEPTH_MAX, &f), 0);
         assert_true(parse_nested(NB_JSON_DEPTH_MAX + 1, &f) < 0);
-        assert_string_equal(f.detail, "doc: expected JSON, found at byte 36: one level too many");
+        assert_string_equal(f.detail, "doc: expected JSON, found at byte 37: nesting too deep");
 }
 
 static const char sample[] =
@@ -258,6 +256,28 @@ static void expects(void **state) {
         nb_failure_clear(&f);
         assert_true(nb_json_expect(&json, "x", "other", &f) < 0);
         assert_string_equal(f.detail, "doc: x: expected 'other', found nothing");
+}
+
+static void other_documents_have_no_keys(void **state) {
+        static const struct {
+                const char *text, *detail;
+        } others[] = { { "[\"x\"]", "doc: expected an object, found a list" },
+                       { "\"x\"", "doc: expected an object, found a string" },
+                       { "null ", "doc: expected an object, found null" } };
+
+        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
+                _cleanup_(nb_json_done) struct nb_json json = {};
+                struct nb_failure f = {};
+                const char *text;
+                size_t len;
+
+                assert_int_equal(nb_json_parse(others[i].text, strlen(others[i].text), "doc",
+                                               NB_ANSWER_MALFORMED, &json, &f),
+                                 0);
+                assert_true(nb_json_string(&json, "a", &text, &len, &f) < 0);
+                assert_string_equal(f.detail, others[i].detail);
+                assert_int_equal(nb_json_string(&json, "[0]", &text, &len, &f) > 0, i == 0);
+        }
 }
 
 static int join_key(void *userdata, const char *key, struct nb_failure *f) {
@@ -397,6 +417,7 @@ int main(void) {
         CASE(depth_has_a_limit);
         CASES(gets, gets_typed);
         CASE(expects);
+        CASE(other_documents_have_no_keys);
         CASE(visits_keys);
         CASES(quotes, quotes_text);
         CASE(quoting_keeps_the_ceiling);
