@@ -29,6 +29,12 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size) {
         return 0;
 }
 
+int nb_secret_copy(struct nb_secret *ret_secret, const void *data, size_t len) {
+        int r = nb_secret_init(ret_secret, len);
+
+        return r < 0 ? r : nb_secret_append(ret_secret, data, len);
+}
+
 int nb_secret_append(struct nb_secret *secret, const void *data, size_t len) {
         assert(secret->data);
         if (len > secret->size - secret->len)

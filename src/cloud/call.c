@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/sources.h"
 #include "base/text.h"
 #include "cloud/cloud_internal.h"
-#include "codec/json.h"
+#include "state/platform.h"
 
-#define URL_MAX 256
 #define SESSION_MAX 1024 /* bytes of a session token; those of AWS have 56 */
 
 /* One request and its answer. */
@@ -39,15 +39,13 @@ int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_req
                 .title = nb_provider_title(request->provider),
                 .address = row->address,
                 .address6 = row->address6,
-                .session = NB_SECRET_INIT,
-                .document = NB_SECRET_INIT,
         };
         return nb_http_new_metadata(&http, &ret_call->http, f);
 }
 
 void nb_cloud_call_done(struct nb_cloud_call *call) {
         nb_secret_done(&call->session);
-        nb_secret_done(&call->document);
+        nb_json_done(&call->document);
         nb_http_free(call->http);
         call->http = NULL;
 }
@@ -55,7 +53,7 @@ void nb_cloud_call_done(struct nb_cloud_call *call) {
 static int perform_at(struct nb_cloud_call *call, const char *address, struct exchange *exchange,
                       struct nb_failure *f) {
         const struct nb_cloud_row *row = call->row;
-        char url[URL_MAX];
+        char url[NB_CLOUD_URL_MAX];
         const struct nb_http_request request = {
                 .what = exchange->what,
                 .url = url,
@@ -91,16 +89,13 @@ static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct
         if (r >= 0)
                 return r;
         code = cause.code;
-        if (call->address6 && nb_http_is_unanswered(code) && code != NB_ENDPOINT_RESET &&
-            cause.errnum != NB_HTTP_CUT_SHORT && !nb_http_has_connected(call->http)) {
-                assert(!call->session.data);
+        if (call->address6 && nb_http_is_unanswered(code) && !nb_http_has_connected(call->http)) {
                 exchange->body->len = 0;
                 r6 = perform_at(call, call->address6, exchange, &other);
                 if (r6 == -ECANCELED && other.code == NB_NONE)
                         return r6;
                 if (r6 >= 0) {
                         call->address = call->address6;
-                        call->address6 = NULL;
                         return r6;
                 }
         }
@@ -117,17 +112,24 @@ static int refuse(const struct exchange *exchange, struct nb_failure *f) {
         const struct nb_http_answer *answer = &exchange->answer;
         bool is_later = answer->status == 429 || answer->status >= 500;
 
-        if (f->code == NB_NONE)
-                f->retry_after_ms = answer->retry_after_ms;
-        if (answer->status >= 300 && answer->status < 400)
-                return nb_failure_set_http(f, NB_METADATA_REFUSED, answer->status,
-                                           "%s: expected an answer, found a redirect (%ld) to "
-                                           "'%s'; redirects are not followed",
-                                           exchange->what, answer->status, answer->location);
-        return nb_failure_set_http(f, is_later ? NB_METADATA_UNREACHABLE : NB_METADATA_REFUSED,
-                                   answer->status,
-                                   "%s: expected an answer with status 200, found status %ld",
-                                   exchange->what, answer->status);
+        f->retry_after_ms = answer->retry_after_ms;
+        return nb_failure_set_http(
+                f, is_later ? NB_METADATA_UNREACHABLE : NB_METADATA_REFUSED, answer->status,
+                "%s: expected an answer with status 200, found status %ld%s%s", exchange->what,
+                answer->status, answer->location[0] ? "; redirects are not followed: " : "",
+                answer->location);
+}
+
+/* Removes white space around the text. */
+static void trim(struct nb_secret *text) {
+        static const char space[] = " \t\r\n";
+        size_t start = strspn(text->data, space);
+
+        while (text->len > start && strchr(space, text->data[text->len - 1]))
+                text->len--;
+        text->len -= start;
+        memmove(text->data, text->data + start, text->len);
+        text->data[text->len] = '\0';
 }
 
 static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
@@ -135,8 +137,8 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
         _cleanup_(exchange_done) struct exchange exchange = { .path = call->row->session,
                                                               .is_put = true,
                                                               .body = &token };
-        const char *header = call->row->session_header, *text;
-        size_t len;
+        const char *header = call->row->session_header;
+        bool is_printable = true;
         int r;
 
         if (nb_secret_init(&token, SESSION_MAX) < 0)
@@ -146,22 +148,19 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
                 return r;
         if (exchange.answer.status != 200)
                 return refuse(&exchange, f);
-        text = token.data;
-        len = token.len;
-        nb_cloud_trim(&text, &len);
+        trim(&token);
         /* The token becomes part of a header line, and must not end it. */
-        for (size_t i = 0; i < len; i++)
-                if (text[i] <= ' ' || text[i] >= 0x7f)
-                        len = 0;
-        if (len == 0)
+        for (size_t i = 0; i < token.len; i++)
+                is_printable = is_printable && token.data[i] > ' ' && token.data[i] < 0x7f;
+        if (token.len == 0 || !is_printable)
                 return nb_failure_set(f, NB_METADATA_REFUSED, EBADMSG,
                                       "%s: expected a session token of printable ASCII characters, "
                                       "found something else",
                                       exchange.what);
-        if (nb_secret_init(&call->session, strlen(header) + len) < 0)
+        if (nb_secret_init(&call->session, strlen(header) + token.len) < 0)
                 return nb_failure_set_memory(f);
         (void)nb_secret_append(&call->session, header, strlen(header));
-        (void)nb_secret_append(&call->session, text, len);
+        (void)nb_secret_append(&call->session, token.data, token.len);
         return 0;
 }
 
@@ -185,16 +184,44 @@ static int perform_in_session(struct nb_cloud_call *call, struct exchange *excha
         }
 }
 
+/* What node-bootstrap-platform.service left in the place of a path; NULL for none. A volume needs
+ * no network, and some clouds have nothing else. */
+static const char *find_file(const struct nb_cloud_call *call, const char *path) {
+        static const char directory[] = NB_PLATFORM_DIRECTORY "/";
+        const struct nb_cloud_row *row = call->row;
+
+        if (strncmp(path, directory, strlen(directory)) == 0)
+                return path;
+        if (!row->volume || strcmp(row->volume, call->request->machine->platform.volume) != 0)
+                return NULL;
+        return path == row->document ? NB_PLATFORM_META_DATA : NB_PLATFORM_USER_DATA;
+}
+
+static int read_file(const struct nb_cloud_call *call, const char *path, size_t max,
+                     struct nb_secret *ret, struct nb_failure *f) {
+        int r = nb_sources_read(call->request->sources, path, max, ret, NULL);
+
+        if (r == -ENOENT)
+                return 0;
+        return r < 0 ? nb_failure_set(
+                               f, NB_PLATFORM_UNREADABLE, r,
+                               "'%s' from node-bootstrap-platform.service cannot be read: %m", path)
+                     : ret->len > 0;
+}
+
 int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accept, size_t max,
                  struct nb_secret *ret, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret body = NB_SECRET_INIT;
         _cleanup_(exchange_done) struct exchange exchange = { .path = path,
                                                               .accept = accept,
                                                               .body = &body };
+        const char *file = find_file(call, path);
         bool is_patient = call->row->is_patient;
         long status;
         int r;
 
+        if (file)
+                return read_file(call, file, max, ret, f);
         if (nb_secret_init(&body, max) < 0)
                 return nb_failure_set_memory(f);
         r = perform_in_session(call, &exchange, f);
@@ -204,8 +231,7 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
         if (status == 204 || (status == 200 && body.len == 0))
                 return 0;
         if (status == 200) {
-                *ret = body;
-                body = (struct nb_secret)NB_SECRET_INIT;
+                *ret = TAKE(body);
                 return 1;
         }
         if (status != 404 && (status != 410 || !is_patient))
@@ -217,59 +243,66 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
                                    exchange.what, status);
 }
 
-static int take_line(const struct nb_cloud_call *call, const char *value, const char *text,
-                     size_t len, char ret[static NB_CLOUD_VALUE_MAX + 1], struct nb_failure *f) {
-        nb_cloud_trim(&text, &len);
-        if (len > NB_CLOUD_VALUE_MAX || !nb_text_is_printable(text, len))
-                return nb_failure_set(
-                        f, NB_METADATA_MALFORMED, EBADMSG,
-                        "%s, %s: expected one line of at most %d printable characters", call->title,
-                        value, NB_CLOUD_VALUE_MAX);
-        memcpy(ret, text, len);
-        ret[len] = '\0';
-        return len > 0;
-}
-
-int nb_cloud_load_document(struct nb_cloud_call *call, struct nb_failure *f) {
+/* Reads the row's `document`, once. */
+static int load_document(struct nb_cloud_call *call, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         int r;
 
-        assert(call->row->document);
         if (call->is_document_read)
                 return 0;
         r = nb_cloud_get(call, call->row->document, "application/json", NB_CLOUD_DOCUMENT_MAX,
-                         &call->document, f);
+                         &text, f);
+        if (r > 0) {
+                snprintf(call->document_what, sizeof(call->document_what), "%s: %s", call->title,
+                         call->row->document);
+                r = nb_json_parse(text.data, text.len, call->document_what, NB_METADATA_MALFORMED,
+                                  &call->document, f);
+        }
         call->is_document_read = r >= 0;
         return r;
 }
 
-int nb_cloud_get_value(struct nb_cloud_call *call, const char *value,
-                       char ret[static NB_CLOUD_VALUE_MAX + 1], struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret answer = NB_SECRET_INIT;
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+static int get_member(struct nb_cloud_call *call, const char *path, struct nb_secret *ret,
+                      struct nb_failure *f) {
         struct nb_failure ignored = { 0 };
-        char what[URL_MAX];
         int64_t number = 0;
         const char *text;
+        char digits[32];
         size_t len;
         int r;
 
-        if (value[0] == '/') {
-                r = nb_cloud_get(call, value, NULL, NB_CLOUD_VALUE_MAX, &answer, f);
-                return r > 0 ? take_line(call, value, answer.data, answer.len, ret, f) : r;
-        }
-        r = nb_cloud_load_document(call, f);
-        if (r < 0 || !call->document.data)
-                return r;
-        snprintf(what, sizeof(what), "%s: %s", call->title, call->row->document);
-        r = nb_json_parse(call->document.data, call->document.len, what, NB_METADATA_MALFORMED,
-                          &json, f);
-        if (r < 0)
+        r = load_document(call, f);
+        if (r < 0 || !call->document.root)
                 return r;
         /* Some clouds write identifiers as numbers. */
-        if (nb_json_integer(&json, value, &number, &ignored) > 0) {
-                snprintf(ret, NB_CLOUD_VALUE_MAX + 1, "%lld", (long long)number);
-                return 1;
+        if (nb_json_integer(&call->document, path, &number, &ignored) > 0) {
+                len = (size_t)snprintf(digits, sizeof(digits), "%lld", (long long)number);
+                text = digits;
+        } else {
+                r = nb_json_string(&call->document, path, &text, &len, f);
+                if (r <= 0)
+                        return r;
         }
-        r = nb_json_string(&json, value, &text, &len, f);
-        return r > 0 ? take_line(call, value, text, len, ret, f) : r;
+        return nb_secret_copy(ret, text, len) < 0 ? nb_failure_set_memory(f) : 1;
+}
+
+int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_secret *ret,
+                       struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r;
+
+        r = value[0] == '/' ? nb_cloud_get(call, value, NULL, NB_CLOUD_VALUE_MAX, &text, f)
+                            : get_member(call, value, &text, f);
+        if (r <= 0)
+                return r;
+        trim(&text);
+        if (text.len > NB_CLOUD_VALUE_MAX || !nb_text_is_printable(text.data, text.len))
+                return nb_failure_set(
+                        f, NB_METADATA_MALFORMED, EBADMSG,
+                        "%s, %s: expected one line of at most %d printable characters", call->title,
+                        value, NB_CLOUD_VALUE_MAX);
+        if (text.len == 0)
+                return 0;
+        *ret = TAKE(text);
+        return 1;
 }

@@ -4,7 +4,7 @@
 /*
  * Which cloud a machine is in, by what is on the machine: not a packet is sent for that; and its
  * instance metadata: user data, and single values where the cloud has them. settings/provider.def
- * has all clouds; one that needs code has a file for it here.
+ * has all clouds; readers.c has the code for values that a row cannot describe.
  *
  * Plain HTTP to the documented link-local address (net/http.h, nb_http_new_metadata()), without
  * proxy, redirects or name resolution; nothing is written to disk. Volumes and guestinfo come as

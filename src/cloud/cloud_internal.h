@@ -4,22 +4,25 @@
 /* What the files of cloud/ share. */
 
 #include "cloud/cloud.h"
+#include "codec/json.h"
 #include "net/http.h"
 
-#define NB_CLOUD_DOCUMENT_MAX (256 * 1024) /* bytes of a metadata document in JSON */
-#define NB_CLOUD_TOKEN_MAX 4096            /* bytes of a token that is a value of its own */
-#define NB_CLOUD_VALUE_MAX 1024            /* bytes of any other value */
+#define NB_CLOUD_DOCUMENT_MAX (256 * 1024) /* bytes of a metadata document */
+#define NB_CLOUD_VALUE_MAX 4096            /* bytes of a single value */
+#define NB_CLOUD_URL_MAX 256
 #define NB_CLOUD_DMI_MAX 8
 #define NB_CLOUD_ID_PARTS 3
 
 struct nb_cloud_call;
 
-/* Reads one value into `call->metadata`. 0 or 1, also where the cloud has none; or a failure of
- * nb_cloud_read(). */
-typedef int nb_cloud_reader(struct nb_cloud_call *call, struct nb_failure *f);
+/* Reads one value: 1, 0 if the cloud has none, or a failure of nb_cloud_read(). */
+typedef int nb_cloud_reader(struct nb_cloud_call *call, struct nb_secret *ret,
+                            struct nb_failure *f);
 
-/* All about one provider, from settings/provider.def. A path is that of a URL; a value is a path,
- * or a key in `document`. NULL: the cloud has none. */
+/*
+ * All about one provider, from settings/provider.def. A path is that of a URL, or that of a file in
+ * NB_PLATFORM_DIRECTORY; a value is a path, or a key in `document`. NULL: the cloud has none.
+ */
 struct nb_cloud_row {
         /* Recognition. */
         struct {
@@ -28,7 +31,7 @@ struct nb_cloud_row {
         } dmi[NB_CLOUD_DMI_MAX + 1];
         const char *platform_ids[2]; /* of Ignition and afterburn */
         const char *data_sources[2]; /* of cloud-init */
-        const char *volume;          /* label */
+        const char *volume;          /* label; its files replace the user data and the document */
         bool has_guestinfo;
 
         /* HTTP. */
@@ -44,7 +47,7 @@ struct nb_cloud_row {
         const char *session_header;
 
         /* Values. */
-        const char *token;       /* path of the token that is a value of its own */
+        const char *token;       /* value: the token alone */
         const char *token_place; /* for people: "instance tag 'node-bootstrap-token'" */
         const char *user_data;   /* path */
         const char *document;    /* path of a JSON document */
@@ -53,9 +56,9 @@ struct nb_cloud_row {
                                     value in id_parts */
         const char *id_parts[NB_CLOUD_ID_PARTS];
 
-        /* Code, where data is not enough. NULL: the generic reader. */
-        nb_cloud_reader *find_address; /* sets call->address */
-        nb_cloud_reader *read_token, *read_user_data, *read_node_name, *read_provider_id;
+        /* Code in readers.c, where data is not enough. */
+        int (*find_address)(struct nb_cloud_call *call, struct nb_failure *f);
+        nb_cloud_reader *read_token, *read_node_name, *read_provider_id;
 };
 
 /* NB_PROVIDER_NONE and _AUTO have empty ones. */
@@ -71,8 +74,9 @@ struct nb_cloud_call {
         const char *address6;
         char found[64];
         struct nb_http *http;
-        struct nb_secret session;  /* a whole header line; empty before it was requested */
-        struct nb_secret document; /* empty before it was requested, or if there is none */
+        struct nb_secret session; /* a whole header line; empty before it was requested */
+        struct nb_json document;  /* empty before it was requested, or if there is none */
+        char document_what[NB_CLOUD_URL_MAX];
         bool is_session_renewed;
         bool is_document_read;
         bool is_unverified; /* the last answer is from neither a file nor a server that TLS verified
@@ -91,35 +95,11 @@ int nb_cloud_read_values(struct nb_cloud_call *call, struct nb_failure *f);
 int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accept, size_t max,
                  struct nb_secret *ret, struct nb_failure *f);
 
-/* A value as text on one line, without the white space around it. 1, 0, or a failure, also for
- * anything but one printable line. */
-int nb_cloud_get_value(struct nb_cloud_call *call, const char *value,
-                       char ret[static NB_CLOUD_VALUE_MAX + 1], struct nb_failure *f);
+/* A value, which must be one printable line, without the white space around it. As above. */
+int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_secret *ret,
+                       struct nb_failure *f);
 
-/* Reads `document` of the row into the member, once. */
-int nb_cloud_load_document(struct nb_cloud_call *call, struct nb_failure *f);
-
-/* Removes white space around the text. */
-void nb_cloud_trim(const char **text, size_t *len);
-
-/* Check a value, and put it into call->metadata. */
-int nb_cloud_take_token(struct nb_cloud_call *call, const struct nb_secret *token,
-                        struct nb_failure *f);
-int nb_cloud_take_user_data(struct nb_cloud_call *call, const struct nb_secret *data,
-                            struct nb_failure *f);
-int nb_cloud_take_node_name(struct nb_cloud_call *call, const char *name, struct nb_failure *f);
-int nb_cloud_take_provider_id(struct nb_cloud_call *call, const char *id, struct nb_failure *f);
-
-/* The generic reader: `user_data` of the row. */
-nb_cloud_reader nb_cloud_read_user_data;
-
-/* A file from node-bootstrap-platform.service. 1, 0 for none or an empty one.
- * NB_PLATFORM_UNREADABLE. */
-int nb_cloud_read_file(const struct nb_cloud_call *call, const char *path, size_t max,
-                       struct nb_secret *ret, struct nb_failure *f);
-nb_cloud_reader nb_cloud_read_platform_user_data;
-
-/* One cloud each. */
-nb_cloud_reader nb_cloud_find_cloudstack, nb_cloud_read_azure_token, nb_cloud_read_azure_id,
-        nb_cloud_read_nocloud_name, nb_cloud_read_openstack_token,
-        nb_cloud_read_openstack_user_data, nb_cloud_read_openstack_name, nb_cloud_read_vmware_token;
+/* CloudStack: sets call->address. */
+int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f);
+nb_cloud_reader nb_cloud_read_azure_token, nb_cloud_read_azure_id, nb_cloud_read_nocloud_name,
+        nb_cloud_read_openstack_name;

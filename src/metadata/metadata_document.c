@@ -13,78 +13,40 @@
 
 #define LEASE_LINE_MAX 256
 
-static int take_secret(const char *text, size_t len, struct nb_secret *ret, struct nb_failure *f) {
-        if (len == 0)
-                return 0;
-        if (nb_secret_init(ret, len) < 0)
-                return nb_failure_set_memory(f);
-        (void)nb_secret_append(ret, text, len);
-        return 1;
-}
-
-static int find_tag(const struct nb_json *json, const char *name, struct nb_secret *ret,
-                    struct nb_failure *f) {
+int nb_metadata_tag(const char *json, size_t len, const char *what, const char *name,
+                    struct nb_secret *ret, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json tags = { 0 };
         const char *text;
-        char path[48];
-        size_t n = 0, len;
+        char path[32];
+        size_t n = 0, text_len;
         int r;
 
-        r = nb_json_array(json, "tags", &n, f);
+        r = nb_json_parse(json, len, what, NB_METADATA_MALFORMED, &tags, f);
         if (r < 0)
                 return r;
+        r = nb_json_array(&tags, "", &n, f);
         if (n > NB_METADATA_TAGS_MAX)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
-                                      "%s: expected at most %d tags, found %zu", json->what,
+                                      "%s: expected at most %d tags, found %zu", what,
                                       NB_METADATA_TAGS_MAX, n);
         for (size_t i = 0; i < n; i++) {
-                snprintf(path, sizeof(path), "tags[%zu].name", i);
-                r = nb_json_string(json, path, &text, &len, f);
+                snprintf(path, sizeof(path), "[%zu].name", i);
+                r = nb_json_string(&tags, path, &text, &text_len, f);
                 if (r < 0)
                         return r;
                 if (r == 0 || strcmp(text, name) != 0)
                         continue;
-                snprintf(path, sizeof(path), "tags[%zu].value", i);
-                r = nb_json_string(json, path, &text, &len, f);
-                return r > 0 ? take_secret(text, len, ret, f) : r;
+                snprintf(path, sizeof(path), "[%zu].value", i);
+                r = nb_json_string(&tags, path, &text, &text_len, f);
+                if (r <= 0 || text_len == 0)
+                        return r < 0 ? r : 0;
+                return nb_secret_copy(ret, text, text_len) < 0 ? nb_failure_set_memory(f) : 1;
         }
-        return 0;
+        return r < 0 ? r : 0;
 }
 
-int nb_metadata_tag(const char *json, size_t len, const char *what, const char *name,
-                    struct nb_secret *ret, struct nb_failure *f) {
-        static const char head[] = "{\"tags\":";
-        _cleanup_(nb_secret_done) struct nb_secret object = NB_SECRET_INIT;
-        _cleanup_(nb_json_done) struct nb_json parsed = { 0 };
-        int r;
-
-        /* nb_json_parse() takes objects alone, and this is a list. */
-        if (nb_secret_init(&object, len + sizeof(head)) < 0)
-                return nb_failure_set_memory(f);
-        (void)nb_secret_append(&object, head, strlen(head));
-        (void)nb_secret_append(&object, json, len);
-        (void)nb_secret_append(&object, "}", 1);
-        r = nb_json_parse(object.data, object.len, what, NB_METADATA_MALFORMED, &parsed, f);
-        return r < 0 ? r : find_tag(&parsed, name, ret, f);
-}
-
-int nb_metadata_item(const char *json, size_t len, const char *what, const char *key,
-                     struct nb_secret *ret, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json parsed = { 0 };
-        char path[128];
-        const char *text;
-        size_t text_len;
-        int r;
-
-        snprintf(path, sizeof(path), "meta.%s", key);
-        r = nb_json_parse(json, len, what, NB_METADATA_MALFORMED, &parsed, f);
-        if (r < 0)
-                return r;
-        r = nb_json_string(&parsed, path, &text, &text_len, f);
-        return r > 0 ? take_secret(text, text_len, ret, f) : r;
-}
-
-int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, char *ret_name,
-                          size_t size, struct nb_failure *f) {
+int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct nb_secret *ret,
+                          struct nb_failure *f) {
         static const char *const keys[] = { "local-hostname", "hostname" };
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         int r;
@@ -97,18 +59,17 @@ int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, char *
                                       "%s: expected a mapping, found %s", what,
                                       nb_yaml_type_name(root));
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
-                const struct nb_yaml_node *node = root ? nb_yaml_get(root, keys[i]) : NULL;
+                const struct nb_yaml_node *node = nb_yaml_get(root, keys[i]);
 
-                if (!node || nb_yaml_is_null(node))
+                if (nb_yaml_is_null(node))
                         continue;
-                if (node->type != NB_YAML_SCALAR || node->value_len >= size)
+                if (node->type != NB_YAML_SCALAR)
                         return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
-                                              "%s: line %u: %s: expected a name of less than %zu "
-                                              "characters, found %s",
-                                              what, node->line, keys[i], size,
-                                              nb_yaml_type_name(node));
-                memcpy(ret_name, node->value, node->value_len + 1);
-                return 1;
+                                              "%s:%u: %s: expected a name, found %s", what,
+                                              node->line, keys[i], nb_yaml_type_name(node));
+                return nb_secret_copy(ret, node->value, node->value_len) < 0
+                               ? nb_failure_set_memory(f)
+                               : 1;
         }
         return 0;
 }

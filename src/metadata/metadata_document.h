@@ -20,14 +20,9 @@
 int nb_metadata_tag(const char *json, size_t len, const char *what, const char *name,
                     struct nb_secret *ret, struct nb_failure *f);
 
-/* The value of `key` in OpenStack's meta_data.json: {"meta": {KEY: VALUE}}. As above. */
-int nb_metadata_item(const char *json, size_t len, const char *what, const char *key,
-                     struct nb_secret *ret, struct nb_failure *f);
-
-/* The host name in NoCloud's meta-data, which is YAML: local-hostname or hostname. 1, 0 for none,
- * NB_METADATA_MALFORMED. */
-int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, char *ret_name,
-                          size_t size, struct nb_failure *f);
+/* The host name in NoCloud's meta-data, which is YAML: local-hostname or hostname. As above. */
+int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct nb_secret *ret,
+                          struct nb_failure *f);
 
 /*
  * The IPv4 address of the DHCP server in a lease of systemd-networkd (SERVER_ADDRESS=) or dhclient

@@ -11,7 +11,7 @@
 
 struct secret_case {
         const char *name;
-        const char *json;
+        const char *json;  /* or YAML */
         int r;             /* 1, 0, or -1 for any failure */
         const char *value; /* or a part of why it failed */
 };
@@ -30,22 +30,25 @@ static struct secret_case tags[] = {
         { "the first of two",
           "[{\"name\":\"" KEY "\",\"value\":\"1st\"},{\"name\":\"" KEY "\",\"value\":\"2nd\"}]", 1,
           "1st" },
-        { "a number for a value", "[{\"name\":\"" KEY "\",\"value\":1}]", -1, "tags[0].value" },
-        { "an object instead of a list", "{\"name\":\"" KEY "\",\"value\":\"abc\"}", -1, "tags" },
+        { "a number for a value", "[{\"name\":\"" KEY "\",\"value\":1}]", -1, "[0].value" },
+        { "an object instead of a list", "{\"name\":\"" KEY "\",\"value\":\"abc\"}", -1,
+          "expected a list, found an object" },
         { "invalid JSON", "<html>", -1, "the tags" },
         { "nothing", "", -1, "the tags" },
         { "brackets that close the list early", "[]}{", -1, "the tags" },
 };
 
-static struct secret_case items[] = {
-        { "no metadata", "{\"uuid\":\"1\"}", 0, "" },
-        { "the item", "{\"meta\":{\"" KEY "\":\"abc\",\"a\":\"b\"}}", 1, "abc" },
-        { "another item", "{\"meta\":{\"a\":\"b\"},\"" KEY "\":\"abc\"}", 0, "" },
-        { "an empty item", "{\"meta\":{\"" KEY "\":\"\"}}", 0, "" },
-        { "a list for an item", "{\"meta\":{\"" KEY "\":[]}}", -1, "meta.node-bootstrap-token" },
-        { "a list instead of an object", "[]", -1, "the tags" },
-        { "the same item twice", "{\"meta\":{\"" KEY "\":\"a\",\"" KEY "\":\"b\"}}", -1,
-          "the tags" },
+static struct secret_case seeds[] = {
+        { "nothing", "", 0, "" },
+        { "a comment", "# nothing\n", 0, "" },
+        { "local-hostname", "instance-id: i1\nlocal-hostname: node-1\n", 1, "node-1" },
+        { "hostname", "hostname: node-2\n", 1, "node-2" },
+        { "local-hostname is stronger", "hostname: a\nlocal-hostname: b\n", 1, "b" },
+        { "JSON, which is YAML", "{\"local-hostname\": \"node-3\"}", 1, "node-3" },
+        { "null is nothing", "local-hostname: null\nhostname:\n", 0, "" },
+        { "a list", "local-hostname: [a]\n", -1, "local-hostname: expected a name" },
+        { "a list instead of a mapping", "node-1\n", -1, "expected a mapping" },
+        { "invalid YAML", "local-hostname: [\n", -1, "the metadata" },
 };
 
 static void check_secret(const struct secret_case *c, int r, const struct nb_secret *secret,
@@ -72,12 +75,13 @@ static void reads_a_tag(void **state) {
         nb_secret_done(&secret);
 }
 
-static void reads_an_item(void **state) {
+static void reads_a_seed_name(void **state) {
         const struct secret_case *c = *state;
         struct nb_secret secret = NB_SECRET_INIT;
         struct nb_failure f = { 0 };
 
-        check_secret(c, nb_metadata_item(c->json, strlen(c->json), "the tags", KEY, &secret, &f),
+        check_secret(c,
+                     nb_metadata_seed_name(c->json, strlen(c->json), "the metadata", &secret, &f),
                      &secret, &f);
         nb_secret_done(&secret);
 }
@@ -105,37 +109,6 @@ struct text_case {
         int r;
         const char *value;
 };
-
-static struct text_case seeds[] = {
-        { "nothing", "", 0, "" },
-        { "a comment", "# nothing\n", 0, "" },
-        { "local-hostname", "instance-id: i1\nlocal-hostname: node-1\n", 1, "node-1" },
-        { "hostname", "hostname: node-2\n", 1, "node-2" },
-        { "local-hostname is stronger", "hostname: a\nlocal-hostname: b\n", 1, "b" },
-        { "JSON, which is YAML", "{\"local-hostname\": \"node-3\"}", 1, "node-3" },
-        { "null is nothing", "local-hostname: null\nhostname:\n", 0, "" },
-        { "a list", "local-hostname: [a]\n", -1, "local-hostname: expected a name" },
-        { "a name that is too long", "local-hostname: abcdefghijklmnop\n", -1,
-          "less than 16 characters" },
-        { "a list instead of a mapping", "node-1\n", -1, "expected a mapping" },
-        { "invalid YAML", "local-hostname: [\n", -1, "" },
-};
-
-static void reads_a_seed_name(void **state) {
-        const struct text_case *c = *state;
-        struct nb_failure f = { 0 };
-        char name[16] = "";
-        int r;
-
-        r = nb_metadata_seed_name(c->text, strlen(c->text), "meta-data", name, sizeof(name), &f);
-        assert_int_equal(r < 0 ? -1 : r, c->r);
-        if (r < 0) {
-                assert_int_equal(f.code, NB_METADATA_MALFORMED);
-                assert_non_null(strstr(f.detail, "meta-data"));
-                assert_non_null(strstr(f.detail, c->value));
-        } else
-                assert_string_equal(name, c->value);
-}
 
 static struct text_case leases[] = {
         { "nothing", "", -1, "" },
@@ -178,7 +151,6 @@ static void reads_a_lease(void **state) {
 int main(void) {
         CASES(tags, reads_a_tag);
         CASE(refuses_too_many_tags);
-        CASES(items, reads_an_item);
         CASES(seeds, reads_a_seed_name);
         CASES(leases, reads_a_lease);
         return case_run("format/metadata_document");

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single clouds that a row of settings/provider.def cannot describe. */
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/sources.h"
+#include "cloud/cloud_internal.h"
+#include "kube/node_name.h"
+#include "metadata/metadata_document.h"
+
+/* --- Azure --- */
+
+#define COMPUTE "/metadata/instance/compute/"
+#define TAGS COMPUTE "tagsList?api-version=2021-01-01&format=json"
+#define RESOURCE_ID COMPUTE "resourceId?api-version=2021-01-01&format=text"
+#define GROUP "/resourcegroups/"
+
+int nb_cloud_read_azure_token(struct nb_cloud_call *call, struct nb_secret *ret,
+                              struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret tags = NB_SECRET_INIT;
+        int r;
+
+        r = nb_cloud_get(call, TAGS, "application/json", NB_CLOUD_DOCUMENT_MAX, &tags, f);
+        return r > 0 ? nb_metadata_tag(tags.data, tags.len, "the tags of Microsoft Azure",
+                                       NB_CLOUD_TOKEN_KEY, ret, f)
+                     : r;
+}
+
+/* The resource group in lower case, as in Azure's cloud controller manager: Azure itself returns it
+ * in either case. */
+int nb_cloud_read_azure_id(struct nb_cloud_call *call, struct nb_secret *ret,
+                           struct nb_failure *f) {
+        static const char scheme[] = "azure://";
+        _cleanup_(nb_secret_done) struct nb_secret resource = NB_SECRET_INIT;
+        char *p;
+        int r;
+
+        r = nb_cloud_get_value(call, RESOURCE_ID, &resource, f);
+        if (r <= 0)
+                return r;
+        p = strcasestr(resource.data, GROUP);
+        for (p = p ? p + strlen(GROUP) : strchr(resource.data, '\0'); *p && *p != '/'; p++)
+                if (*p >= 'A' && *p <= 'Z')
+                        *p = (char)(*p - 'A' + 'a');
+        if (nb_secret_init(ret, strlen(scheme) + resource.len) < 0)
+                return nb_failure_set_memory(f);
+        (void)nb_secret_append(ret, scheme, strlen(scheme));
+        (void)nb_secret_append(ret, resource.data, resource.len);
+        return 1;
+}
+
+/* --- CloudStack --- */
+
+#define LEASE_MAX (256 * 1024)
+
+static int read_lease(struct nb_sources *sources, const char *path,
+                      char ret_address[static NB_LEASE_ADDRESS_SIZE]) {
+        _cleanup_(nb_secret_done) struct nb_secret lease = NB_SECRET_INIT;
+        int r = nb_sources_read(sources, path, LEASE_MAX, &lease, NULL);
+
+        return r < 0 ? r : nb_metadata_lease_server(lease.data, lease.len, ret_address);
+}
+
+/* The virtual router is both DHCP server and metadata service. */
+int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f) {
+        static const char *const patterns[] = { "/run/systemd/netif/leases/*",
+                                                "/var/lib/dhcp/*.leases" };
+
+        for (size_t i = 0; i < N_ELEMENTS(patterns); i++) {
+                _cleanup_(globfree) glob_t leases = { 0 };
+
+                if (glob(patterns[i], 0, NULL, &leases) != 0)
+                        continue;
+                for (size_t n = 0; n < leases.gl_pathc; n++)
+                        if (read_lease(call->request->sources, leases.gl_pathv[n], call->found) >=
+                            0) {
+                                call->address = call->found;
+                                return 0;
+                        }
+        }
+        return nb_failure_set(f, NB_METADATA_UNREACHABLE, ENOENT,
+                              "CloudStack's metadata service has the address of the DHCP server, "
+                              "and no lease in /run/systemd/netif/leases or /var/lib/dhcp has one");
+}
+
+/* --- NoCloud --- */
+
+/* A seed from an HTTP server ("ds=nocloud;s=http://...") is not read: nothing verifies that server.
+ */
+int nb_cloud_read_nocloud_name(struct nb_cloud_call *call, struct nb_secret *ret,
+                               struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret seed = NB_SECRET_INIT;
+        int r;
+
+        r = nb_cloud_get(call, NB_PLATFORM_META_DATA, NULL, NB_CLOUD_DOCUMENT_MAX, &seed, f);
+        return r > 0 ? nb_metadata_seed_name(seed.data, seed.len, "meta-data of NoCloud", ret, f)
+                     : r;
+}
+
+/* --- OpenStack --- */
+
+/* The cloud controller manager finds a machine by `name`, as a person typed it. The host name is
+ * derived from it. */
+int nb_cloud_read_openstack_name(struct nb_cloud_call *call, struct nb_secret *ret,
+                                 struct nb_failure *f) {
+        char ignored[NB_NODE_NAME_MAX + 1];
+        int r;
+
+        r = nb_cloud_get_value(call, "name", ret, f);
+        if (r < 0 || (r > 0 && nb_node_name_parse(ret->data, ret->len, ignored) >= 0))
+                return r;
+        nb_secret_done(ret);
+        return nb_cloud_get_value(call, "hostname", ret, f);
+}
