@@ -150,7 +150,8 @@ static struct refused_case refused[] = {
         { "a resource version too long",
           "{" KIND ",\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":"
           "\"1234567890123456789012345678901234567890123456789012345678901234\"}," SPEC "}",
-          NAME "metadata.resourceVersion: expected printable text of at most 63 bytes, found '1234567890123456789012345678901234567890123456789012345678901234'" },
+          NAME "metadata.resourceVersion: expected printable text of at most 63 bytes, found "
+               "'1234567890123456789012345678901234567890123456789012345678901234'" },
         { "a control character in the uid",
           "{" KIND ",\"metadata\":{\"name\":\"a\",\"uid\":\"\\u001b[0m\"}," SPEC "}",
           NAME "metadata.uid: expected printable text of at most 63 bytes, found '?[0m'" },
@@ -266,7 +267,8 @@ static struct refused_case refused_events[] = {
           "object of watch event: kind: expected 'CertificateSigningRequest', found 'Pod'" },
         { "event: a bookmark without a version",
           "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"x\"}}",
-          "object of watch event: metadata.resourceVersion: expected printable text of at most 63 bytes, found nothing" },
+          "object of watch event: metadata.resourceVersion: expected printable text of at most 63 "
+          "bytes, found nothing" },
         { "event: an error that is no Status", "{\"type\":\"ERROR\",\"object\":{}}",
           "object of watch event: kind: expected 'Status', found nothing" },
         { "event: two in one line", "{\"type\":\"ADDED\"}{\"type\":\"ADDED\"}",
