@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""start.py PACKAGE [ROUNDS [SUITE]]: what node-bootstrap.service costs a machine that has joined, at every boot.
+"""start.py PACKAGE [ROUNDS [SUITE]]: the time that node-bootstrap.service takes at every boot of a machine that has joined.
 
 In a booted container it starts the service of the package, and in turn a oneshot unit with the same sandbox whose command does nothing. The
 difference is ours. As root.

@@ -27,7 +27,7 @@ counter = itertools.count(1)
 
 
 class World:
-    """What the session found or made before its first test."""
+    """What the session has set up before its first test."""
 
     missing = assets = work = base = kernel = layer = bare_layer = package = deb = debs = None
 
@@ -56,7 +56,7 @@ def pytest_configure(config):
 
 
 def before(package, release):
-    """What needs the machine's own network, or is made once for all sessions."""
+    """Everything that needs the tester's own network, or is cached for all sessions."""
     World.base = image.debian(release)
     if release == image.SUITE:
         World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
@@ -88,7 +88,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failure shows what the test's machines and their control plane said."""
+    """A failure includes the logs of the test's machines and control plane."""
     report = (yield).get_result()
     if report.failed and call.when in ("setup", "call"):
         for node in Nodes.alive:
@@ -127,7 +127,7 @@ def cluster(world):
 
 @pytest.fixture(scope="session")
 def other_cluster(world):
-    """Another one, set up just now, that issues certificates for a minute: 6 minutes less the 5 that they are backdated."""
+    """A new one that issues certificates for one minute: 6 minutes, less the 5 by which they are backdated."""
     made = make_cluster(world, "other-cluster", controllers=["--cluster-signing-duration=6m"], age=pki.DAY / 24)
     yield made
     made.stop()
@@ -180,11 +180,11 @@ def new_shared_node(world, cluster):
 
 @pytest.fixture
 def node(new_node):
-    """One machine with a good token and good settings, not booted yet."""
+    """One machine with a valid token and settings, not booted yet."""
     return new_node().prepare()
 
 
 @pytest.fixture
 def manual(new_node, cluster):
-    """One machine whose request nobody approves by itself, not booted yet."""
+    """One machine whose request is not approved automatically, not booted yet."""
     return new_node().prepare(cluster.token(controlplane.MANUAL_GROUP))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check on a booted machine says what the service then does."""
+"""node-bootstrap check on a booted machine predicts the result of the service."""
 
 import json
 
@@ -11,7 +11,7 @@ from harness.node import UNIT, read_failures
 
 @pytest.fixture(scope="module")
 def node(new_shared_node):
-    """Its kubelet is enabled, and does not start: the target that wants it is never reached."""
+    """Its kubelet is enabled, but does not start: the target that wants it is never reached."""
     node = new_shared_node("checked").enable("kubelet.service", off=True)
     node.boot("--unit=basic.target")
     node.run("systemctl", "add-wants", "graphical.target", "kubelet.service")
@@ -54,7 +54,7 @@ def test_token_in_a_drop_in(node, cluster):
 
 
 def report(node):
-    """What --json says: the object, and its steps by name."""
+    """The object that --json prints, and its steps by name."""
     done = node.run("node-bootstrap", "check", "--json", check=False)
     found = json.loads(done.stdout)
     assert found["good"] == (done.returncode == 0)
@@ -66,7 +66,7 @@ def text(step):
 
 
 def test_each_step_of_a_join(node, cluster):
-    """Before a join that will do; beside one that waits; after it."""
+    """Before a join that succeeds, beside a waiting join, and after it."""
     node.forget().configure()
     node.give(cluster.token()).enable(UNIT)
     before = node.tree()

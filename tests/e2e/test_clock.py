@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clock that is a day behind: not blamed on the certificate, and a joined node comes up."""
+"""A clock that is a day behind: the certificate is not blamed, and a joined node starts."""
 
 import pytest
 from harness.clock import fake_clock, set_clock
@@ -24,7 +24,7 @@ def test_clock_behind_at_a_new_cluster(new_node, other_cluster):
 
 
 def test_clock_behind_at_an_old_cluster(node, cluster):
-    """Only the node's own new certificate looks not valid yet: kubelet does not mind, and so do we not."""
+    """Only the node's new certificate is not valid yet: kubelet accepts that, and so does the join."""
     fake_clock(node, "-1d")
     node.enable(UNIT).boot()
     cluster.await_node(node.name)
@@ -45,7 +45,7 @@ def test_clock_behind_on_a_joined_machine(node, cluster):
 
 
 def test_clock_ahead_before_the_join(node, cluster):
-    """Two days ahead: everything looks valid, and the join goes through."""
+    """Two days ahead: everything is valid, and the join succeeds."""
     fake_clock(node, "+2d")
     node.enable(UNIT).boot()
     until(lambda: node.is_active(UNIT), "the machine joins", 30)

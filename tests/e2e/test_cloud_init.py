@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no knot in the order of units."""
+"""First boot with Debian's cloud-init and the cloud-config of packaging/examples: a node, and no ordering cycle of units."""
 
 import pytest
 import yaml
@@ -25,7 +25,7 @@ def with_cloud_init(world):
 
 
 def fresh(new_node, layers, cluster):
-    """A machine that has nothing but its seed: the example, and a person's key beside it."""
+    """A machine that has only its seed: the example, and an SSH key."""
     node, token, key = new_node(layers=layers), str(cluster.token()), ed25519.Ed25519PrivateKey.generate()
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     user_data = example("cloud-config.yaml", {
@@ -41,13 +41,13 @@ def fresh(new_node, layers, cluster):
 
 
 def log_in(node):
-    """As an ordinary user, which /run/nologin forbids while the machine is not ready for people."""
+    """As an ordinary user; /run/nologin refuses logins during the boot."""
     options = ("-i", "/root/key", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR")
     return node.run("ssh", *options, "debian@127.0.0.1", "id", "-un", check=False).stdout.strip()
 
 
 def cycles(node):
-    """What systemd said about the order of units, and what it would say about that of this machine's next boot."""
+    """systemd's messages about the order of units, of this boot and of the next one."""
     said = [line for line in node.journal_text("--boot", "_PID=1").splitlines() if "cycle" in line]
     verified = node.run("systemd-analyze", "--man=no", "--generators=yes", "verify", "default.target", check=False).stdout
     return said + [line for line in verified.splitlines() if "cycle" in line]
@@ -82,7 +82,7 @@ def test_first_boot(new_node, cluster, with_cloud_init):
 
 
 def token_is_with_root_alone(node):
-    """It is where it was put, in cloud-init's own copies of the user data, and nowhere that others can read."""
+    """The token is in its file and in cloud-init's copies of the user data, and nowhere that others can read."""
     search = ("grep", "-rlsF", node.secret, "/etc", "/var", "/run", "/tmp", "/home", "/root")
     found = node.run(*search, check=False).stdout.split()
     assert TOKEN in found and f"{SEED}/user-data" in found
@@ -95,7 +95,7 @@ def token_is_with_root_alone(node):
 
 @pytest.mark.parametrize("name", ["cloud-config.yaml", "nocloud/user-data"])
 def test_examples_are_valid(new_node, with_cloud_init, name):
-    """To cloud-init itself, which sees what is not."""
+    """According to cloud-init itself, which finds invalid keys."""
     node, text = new_node(layers=with_cloud_init), (EXAMPLES / name).read_text()
     for found, content in (("good", text), ("bad", text + "write_files: {}\n")):
         node.write(f"/root/{found}.yaml", content)
@@ -106,7 +106,7 @@ def test_examples_are_valid(new_node, with_cloud_init, name):
 
 @pytest.mark.parametrize("drop_in", [None, "multi-user.conf"], ids=["as shipped", "with the drop-in"])
 def test_api_server_is_away(new_node, cluster, with_cloud_init, drop_in):
-    """People and their tools get in while the machine waits; what comes after multi-user.target waits too, but for the drop-in."""
+    """Users can log in while the machine waits; units after multi-user.target wait as well, unless the drop-in is installed."""
     node = fresh(new_node, with_cloud_init, cluster)
     if drop_in:
         node.drop_in("kubelet.service", (EXAMPLES / drop_in).read_text(), drop_in)

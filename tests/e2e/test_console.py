@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is on the machine's console: nothing without more, a join's lines with one drop-in, and why it failed with another."""
+"""The machine's console: nothing by default, a join's lines with one drop-in, and the reason of a failure with another."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ def machine(new_shared_node):
 
 
 class Run:
-    """One start of the service, and what came of it."""
+    """One start of the service, and its result."""
 
     def __init__(self, node, *drop_ins, more=""):
         node.run("sh", "-c", f"rm -rf /etc/systemd/system/{UNIT}.d")
@@ -40,15 +40,15 @@ class Run:
         return self.node.console()[self.before:].replace("\r", "")
 
     def ours(self):
-        """The lines of it that are no words of systemd's about its units."""
+        """The lines without systemd's own messages about its units."""
         return re.findall(r"^(?:\[[\d. ]+\] )?(node-bootstrap.*\n(?:  .*\n)*)", self.console(), re.M)
 
     def entries(self):
-        """What the commands of the service have logged, as anybody can see without debugging."""
+        """The log of the service's commands, without debug messages."""
         return [e for e in self.node.journal(f"_SYSTEMD_INVOCATION_ID={self.invocation}") if e.get("SYSLOG_IDENTIFIER", "").startswith("node-bootstrap") and int(e["PRIORITY"]) < 7]
 
     def assert_entries(self):
-        """Each once, with its fields, and none as a mere line of a stream."""
+        """Each entry once, with its fields, and none as a line of a stream."""
         entries = self.entries()
         assert entries and not [e["MESSAGE"] for e in entries if e["_TRANSPORT"] != "journal" or "MESSAGE_ID" not in e]
         assert [m for m, n in Counter((e["MESSAGE"]) for e in entries).items() if n > 1] == []
@@ -79,7 +79,7 @@ def test_the_summary_of_a_failure(machine):
 
 
 def test_the_summary_of_settings_that_cannot_be_read(machine):
-    """What it cannot do itself is what it tells."""
+    """It reports what it cannot do itself."""
     machine.prepare()
     machine.write("/etc/node-bootstrap/config.yaml.d/50-wrong.yaml", "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\nnonsense: 1\n")
     run = Run(machine, "summary.conf")
@@ -92,7 +92,7 @@ def test_the_summary_of_settings_that_cannot_be_read(machine):
 
 
 def test_the_summary_of_a_service_that_never_ran(machine):
-    """systemd ends it before its first command, and says so."""
+    """systemd fails the service before its first command, and reports it."""
     run = Run(machine.prepare(), "summary.conf", more="[Service]\nLoadCredential=node-bootstrap.token:/nonexistent/token\n")
     until(lambda: "The last join" in run.console() and machine.show(SUMMARY, "ActiveState") == "inactive", "the summary has ended well")
     assert (run.state, run.status) == ("failed", 243)
@@ -100,7 +100,7 @@ def test_the_summary_of_a_service_that_never_ran(machine):
 
 
 def test_lines_on_the_console(machine):
-    """Of a failure and of a join, of the network side and of the installer: the same as in the journal, and the remedy."""
+    """The lines of a failure and of a join, of both sides, are those of the journal, with the remedy."""
     failed = Run(machine.prepare(pins=[WRONG_PIN]), "console.conf")
     row = read_failures()[FAILED]
     entries = failed.assert_entries()
@@ -118,7 +118,7 @@ def test_lines_on_the_console(machine):
 
 
 def test_by_hand_the_lines_are_on_the_terminal(machine):
-    """Of whoever types it, and nowhere else."""
+    """On the terminal of the user, and nowhere else."""
     before, n_entries = len(machine.console()), len(machine.journal("SYSLOG_IDENTIFIER=node-bootstrap"))
     said = machine.run("script", "-qec", f"{PROGRAM} join", "/dev/null", check=False).stdout
     assert "node-bootstrap: " in said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way that systemd has to deliver a credential, each a join on the real control plane.
+"""Each way in which systemd delivers a credential, with a join on the real control plane.
 
 By SMBIOS and fw_cfg: test_vm.py. As a credential of a container out of a file: test_secrecy.py.
 """
@@ -47,7 +47,7 @@ def put(node, name, text):
 
 
 def encrypt(node, token, *where):
-    """With the machine's own key; what is to be said about that key is not part of the answer."""
+    """With the machine's own key; warnings about that key are dropped."""
     command = f"systemd-creds encrypt --with-key=host --name={NAME} {' '.join(where)} 2>/dev/null"
     return node.run("sh", "-c", command, stdin=str(token)).stdout
 
@@ -57,7 +57,7 @@ def drop_in(node, line):
 
 
 def joined_by(node, *tokens):
-    """The unit has started with one of these tokens, and what kubelet needs is there."""
+    """The unit has started with one of these tokens, and kubelet's files exist."""
     done = node.join(check=False)
     assert done.returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=40")
     last = node.entries("installed")[-1]
@@ -121,12 +121,12 @@ def test_path(node, cluster):
 
 
 def ours(node):
-    """What any of our programs has said."""
+    """The log of all our programs."""
     return [entry for entry in node.entries() if entry["SYSLOG_IDENTIFIER"].startswith("node-bootstrap")]
 
 
 def test_path_where_nothing_is(node, cluster):
-    """systemd itself refuses, before anything of ours runs; the next start finds the token."""
+    """systemd itself fails the start before our programs run; the next start finds the token."""
     token, before = cluster.token(), ours(node)
     drop_in(node, f"LoadCredential={NAME}:/root/late")
     assert node.join(check=False).returncode != 0
@@ -155,7 +155,7 @@ def test_socket(node, cluster):
 # The container's own.
 
 def test_of_the_container(new_node, cluster):
-    """Out of nspawn's command line; stronger than the stores."""
+    """From nspawn's command line; it takes precedence over the stores."""
     node, token = new_node(), cluster.token()
     node.give(cluster.fresh_token())
     given = {"options": [f"--set-credential={NAME}:{token}"], "credentials": {"node-bootstrap.config": settings(cluster)}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""token.discard: the plaintext of the token goes once the machine has joined, and never before."""
+"""token.discard: the plaintext of the token is removed once the machine has joined, and never before."""
 
 import shutil
 
@@ -21,7 +21,7 @@ def join(node, *words, **options):
 
 
 def removed(node):
-    """What token-discarded says, one text an entry."""
+    """The texts of the entries token-discarded."""
     node.run("systemctl", "start", DISCARD_UNIT, check=False)
     entries = node.journal("MESSAGE_ID=" + read_failures()["token-discarded"]["message-id"])
     assert all(entry["_SYSTEMD_UNIT"] == DISCARD_UNIT for entry in entries)
@@ -82,7 +82,7 @@ def test_not_after_a_join_that_failed(quiet):
 
 
 def test_not_where_joining_anew_failed(quiet):
-    """What an earlier start could not remove is not taken from one that needs it: the certificate from before is not what is wanted."""
+    """A token that an earlier start could not remove is kept if a new join needs it: the previous certificate does not match."""
     token = quiet.read(TOKEN)
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
@@ -123,7 +123,7 @@ def fragile(quiet, library):
 
 
 def die_at_every_step(node, program):
-    """Yields whether the start succeeded, step by step, until nothing is left undone."""
+    """Yields whether the start succeeded, for each step, until nothing remains to be done."""
     for step in range(1, 200):
         node.write("/etc/e2e-die-at", f"{program} {step}\n")
         succeeded = join(node, "restart", check=False).returncode == 0
@@ -150,7 +150,7 @@ def test_never_before_the_kubeconfig(fragile):
 
 
 def test_finished_after_a_crash(fragile):
-    """What takes it away dies at every step: the machine is up all the same, and the next start does the rest."""
+    """The removal dies at every step: the machine is up anyway, and the next start completes it."""
     token = fragile.read(TOKEN)
     for step, succeeded in enumerate(die_at_every_step(fragile, "platform"), 1):
         assert succeeded, f"step {step}"
@@ -162,7 +162,7 @@ def test_finished_after_a_crash(fragile):
 
 
 def test_vmware(new_node, cluster):
-    """What the host holds in guestinfo stays there; the copies on this machine go."""
+    """guestinfo on the host is unchanged; the copies on this machine are removed."""
     token = cluster.token()
     node = new_node().configure(**DISCARD)
     on_vmware(node, node_bootstrap__token=str(token))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands in the README and the manual pages, typed as they stand there, from a fresh machine to a node."""
+"""The commands in the README and the manual pages, run as written, from a fresh machine to a node."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ README = [example for example in documentation.examples() if example.where.start
 
 
 def type_in(node, text, check=True):
-    """A person's shell, in a folder where the token lies in a file."""
+    """A shell in a folder with the token in a file."""
     done = node.run("sh", "-ec", f"cd /root && {text}", check=False)
     assert done.returncode == 0 or not check, f"{text}\n{done.stdout}"
     return done.stdout
@@ -116,7 +116,7 @@ def test_setup_and_reset(new_node, cluster, example):
 
 @pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if "README" not in e.where], ids=str)
 def test_commands_of_pages(joined_once, example):
-    """They run, and answer."""
+    """They run and print a result."""
     assert type_in(joined_once, example.text).strip()
 
 
@@ -136,6 +136,6 @@ def joined_once(new_shared_node):
 
 
 def test_pin_of_the_pages(cluster):
-    """The pin that node-bootstrap.yaml(5) and the catalogue teach is that of caCertHashes."""
+    """The command in node-bootstrap.yaml(5) and the catalogue prints the pin for caCertHashes."""
     example = next(iter(documentation.examples("shell-pin")))
     assert on_the_control_plane(cluster, example.text).split()[0] == cluster.ca.pin.removeprefix("sha256:")

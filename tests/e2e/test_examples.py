@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines in packaging/examples: what a container manager hands to the machine is enough."""
+"""The command lines in packaging/examples: the credentials that a container manager passes are enough for a join."""
 
 import struct
 import subprocess
@@ -31,7 +31,7 @@ def empty_disk():
 
 
 def test_qemu(tmp_path):
-    """QEMU itself accepts it, and not a name that is too long. What is handed over so arrives: test_vm.py."""
+    """QEMU accepts it, and refuses a name that is too long. test_vm.py boots with it."""
     for name, data in (("token", b"abcdef.0123456789abcdef"), ("config.yaml", b""), ("disk", empty_disk())):
         (tmp_path / name).write_bytes(data)
     command = [EXAMPLES / "qemu.sh", "disk", "-S", "-serial", "none", "-monitor", "stdio"]

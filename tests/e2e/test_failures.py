@@ -78,7 +78,7 @@ CASES = {
 
 
 def words(node, code):
-    """What a person needs to go on, and so stands in the message."""
+    """What the message must contain so that a person can continue."""
     token = node.read(TOKEN).decode()[:6]
     return {
         "ca-pin-mismatch": [WRONG_PIN, node.cluster.ca.pin],
@@ -94,7 +94,7 @@ def words(node, code):
 
 @pytest.fixture(scope="module")
 def failing(new_shared_node):
-    """One machine for each case, all of them at work."""
+    """One machine for each case, all running."""
     nodes = {}
     for code, spoil in CASES.items():
         nodes[code] = node = new_shared_node(code)
@@ -111,7 +111,7 @@ SHORT = "5s"
 
 
 class Trouble:
-    """A machine, what is wrong with it or its cluster until `stack` is closed, and words that its message must have."""
+    """A machine, its fault until `stack` is closed, and words that the message must contain."""
 
     def __init__(self, node, other, stack):
         self.node, self.cluster, self.other, self.stack = node, node.cluster, other, stack
@@ -159,7 +159,7 @@ def connection_is_reset(trouble):
 
 
 def address_that_is_not_in_the_certificate(trouble):
-    """The API server's own certificate: nobody has made it for this address."""
+    """The API server's own certificate does not contain this address."""
     front = trouble.cluster.new_front("198.51.100.200").listen()
     trouble.stack.callback(front.close)
     trouble.prepare(front.address, "kubernetes", endpoints=[front.endpoint])
@@ -178,7 +178,7 @@ def certificate_that_has_expired(trouble):
 
 
 def clock_is_behind(trouble):
-    """By more than the CA of the cluster is old."""
+    """The clock is behind by more than the age of the cluster's CA."""
     fake_clock(trouble.node, "-60d")
     trouble.prepare("clock")
 
@@ -266,7 +266,7 @@ def nobody_signs(trouble):
 
 
 def client_certificate_is_lost(trouble):
-    """By a load balancer that ends TLS: the API server sees nobody."""
+    """By a load balancer that terminates TLS: the API server sees an anonymous client."""
     front = trouble.other.front
     trouble.stack.callback(front.plain)
     front.mode = "inspect"
@@ -288,7 +288,7 @@ AT_OTHER_CLUSTER = {
 
 
 def play(node, other, code, prepare):
-    """Brings a failure about; returns its entry, and the words that must be in it."""
+    """Causes a failure; returns its entry, and the words that must be in it."""
     with contextlib.ExitStack() as stack:
         stack.callback(node.forget)
         stack.callback(other.delete_node, node.name)
@@ -302,7 +302,7 @@ def play(node, other, code, prepare):
 
 @pytest.fixture(scope="module")
 def soon(failing, new_shared_node, other_cluster):
-    """What came out of each case, an exception where it did not come about; `failing` is begun before."""
+    """The result of each case, or an exception; `failing` was started before."""
     nodes = [new_shared_node(f"soon-{number}").enable(UNIT) for number in range(4)]
     for node in nodes:
         node.boot("--unit=basic.target")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only root may read reaches the network side, which has no right to read it, and nobody else."""
+"""Files that only root can read reach the network side, and no other process."""
 
 from harness.node import CONFIG, STATE, UNIT
 from harness.wait import until

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root side takes the network side for hostile: `join` is replaced by a program that attacks, run as the real unit runs it.
+"""The root side treats the network side as hostile: an attacking program replaces `join` in the real unit.
 
 The whole table of bad hand-overs is in tests/integration; here is what needs the real unit, user and sandbox.
 """
@@ -63,7 +63,7 @@ def test_process_left_behind(attack, how):
 
 
 def test_join_itself_is_good_without_it(attack):
-    """The tests above fail for the process alone."""
+    """The tests above fail only because of the process."""
     assert attack(JOIN) == ("active", None)
     attack.node.await_kubelet()
 
@@ -90,7 +90,7 @@ def test_planted(attack, what):
 
 
 def edited(expression):
-    """join's hand-over with one value changed; Perl is what Debian always has."""
+    """join's handoff with one value changed; Debian always has Perl."""
     return JOIN + f"perl -pi -e '{expression}' $S/joined.json\n"
 
 
@@ -152,7 +152,7 @@ def test_reach_of_the_network_side(attack):
 
 
 def test_reach_of_the_root_side(node):
-    """Even the root line cannot make a root pod, change kubelet's configuration or leave its folders."""
+    """Even the root process cannot create a static pod, change kubelet's configuration or write outside its folders."""
     node.path("/etc/kubernetes/manifests").mkdir(parents=True)
     node.write("/usr/lib/hostile", "#!/bin/sh\n" + """
 for f in /etc/kubernetes/manifests/x /var/lib/kubelet/config.yaml /etc/x /usr/bin/x /root/x /etc/systemd/system/x \\
@@ -185,14 +185,14 @@ def test_no_environment_file_of_the_dynamic_user(attack):
 
 
 def test_state_of_the_former_join_is_not_trusted(attack):
-    """What an earlier start left is checked like the rest, also by the inspection of the next one."""
+    """Files of an earlier start are verified like others, also at the next start."""
     assert attack(JOIN + "rm $S/pending.key; ln -s /etc/shadow $S/pending.key; exit 1\n")[0] == "failed"
     assert attack("exit 0\n") == ("failed", "handoff-malformed")
     assert_nothing_happened(attack.node)
 
 
 def test_honest_join_mends_it(attack):
-    """After all that the real program joins, with what is in the state folder, once it is let."""
+    """Afterwards the real program joins with the existing state folder."""
     node = attack.node
     attack("echo rubbish >$S/joined.json; echo rubbish >$S/pending.key; ln -s /etc/shadow $S/.pending.key.tmp; ln -s /etc/shadow $S/.joined.json.tmp\n")
     node.restore_join()

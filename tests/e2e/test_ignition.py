@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First boot of a machine that Debian's Ignition set up, with the config of packaging/examples."""
+"""First boot of a machine that Debian's Ignition has set up with the config of packaging/examples."""
 
 import subprocess
 from urllib.parse import quote
@@ -23,7 +23,7 @@ def with_ignition(world):
 
 
 def apply(node, config):
-    """What Ignition does in the initial RAM disk. It goes by the name that it is called by."""
+    """Runs Ignition as in the initial RAM disk. Its behaviour depends on argv[0]."""
     command = ["ignition-apply", "--offline", f"--root={node.root}", node.path(config)]
     done = subprocess.run(command, executable=node.path(IGNITION), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
@@ -50,7 +50,7 @@ def test_first_boot(new_node, cluster, with_ignition):
 
 
 def test_examples_are_valid(new_node, with_ignition):
-    """And what is not is seen: the version of the config is read from it."""
+    """An invalid config is refused: Ignition reads its version."""
     node, text = new_node(layers=with_ignition), (SOURCE / "packaging/examples/node-bootstrap.ign").read_text()
     for name, content in (("good", text), ("bad", text.replace('"mode": 384', '"mode": "0600"'))):
         node.write(f"/root/{name}.ign", content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fresh machine joins: exactly kubelet's files, one request, and kubelet takes it from there."""
+"""A fresh machine joins: exactly kubelet's files, one request, and kubelet starts with them."""
 
 import base64
 import json
@@ -66,7 +66,7 @@ def test_request_is_kubelets(joined, by_kubelet, cluster):
 
 
 def shapes(node):
-    """Type, mode and owner of what a join leaves, with dates taken out of names and targets."""
+    """Type, mode and owner of a join's files, without the dates in names and targets."""
     def plain(text):
         return re.sub(r"\d{4}(-\d\d){5}", "DATE", text)
 
@@ -102,7 +102,7 @@ def test_kubeconfig_is_kubelets(joined, by_kubelet, cluster):
 
 
 def test_other_files(joined, cluster):
-    """What kubelet has no model for: the CA file, the record, the environment file; and nothing else is left."""
+    """Files that kubelet does not create: the CA file, the record, the environment file; nothing else remains."""
     files = joined.joined_files()
     assert files.pop(CA_FILE)[:3] == ("-rw-r--r--", 0, 0)
     assert x509.load_pem_x509_certificate(joined.read(CA_FILE)) == cluster.ca.certificate
@@ -161,7 +161,7 @@ def test_status_tells_what_the_join_took(joined, cluster):
 
 
 def test_node_stays_in_touch(joined, cluster):
-    """kubelet renews its lease with what the join left."""
+    """kubelet renews its lease with the files of the join."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{joined.name}"
     first = until(lambda: cluster.find(lease), "a lease appears", 30)["spec"]["renewTime"]
     until(lambda: cluster.find(lease)["spec"]["renewTime"] != first, "the lease is renewed", 30)

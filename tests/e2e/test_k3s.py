@@ -33,7 +33,7 @@ def server():
 
 @pytest.fixture
 def agent(new_node, server):
-    """A machine with the token of k3s in full, not booted yet."""
+    """A machine with the full token of k3s, not booted yet."""
     node = new_node().give(server.cluster.k10(TOKEN))
     node.write(CONFIG, yaml.safe_dump({"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "discovery": {"endpoints": [ADDRESS]}}))
     return node
@@ -56,7 +56,7 @@ def test_joins(agent, server):
 
 
 def test_certificate_goes_first(agent, server):
-    """A node whose certificate is in a file, where kubelet wants a link, joins anew; the token is gone by then."""
+    """A node whose certificate is a file instead of a link joins again, without the token."""
     agent.enable(UNIT).boot("--unit=basic.target")
     agent.join()
     identity = agent.read(agent.dated())
@@ -77,7 +77,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("form", SETTINGS)
 def test_folder_by_the_settings(agent, server, form):
-    """A token without a hash does not tell."""
+    """A token without a hash does not identify the CA."""
     agent.give(TOKEN)
     agent.write(CONFIG, agent.read(CONFIG).decode() + SETTINGS[form])
     agent.enable(UNIT).boot("--unit=basic.target")

@@ -24,14 +24,14 @@ HOLD_BEFORE_INSTALL = f"$0.real \"$@\" || exit; while test -e {HELD}; do sleep 0
 
 @pytest.fixture(autouse=True)
 def patience(request):
-    """systemd waits 5 s before it starts a crashed join again; here a tenth, but where that is the test."""
+    """systemd waits 5 s before it restarts a crashed join; here a tenth of that, unless the test is about it."""
     for name in {"node", "manual"} & set(request.fixturenames):
         if request.node.name != "test_crash_needs_no_hand":
             request.getfixturevalue(name).drop_in(UNIT, "[Service]\nRestartSec=100ms\n", "60-patience.conf")
 
 
 def kill(node, what):
-    """Returns when the machine is up again, or the process is gone; the join is on its way again."""
+    """Returns when the machine is up again or the process has ended; the join has restarted."""
     if what == "machine":
         node.kill()
         node.boot()
@@ -125,7 +125,7 @@ def fragile(new_node, cluster, library):
 
 
 def die_at_every_step(node, program, begin):
-    """begin(name) prepares for one more join; yields the node's name after each crash and its mending."""
+    """begin(name) prepares one more join; yields the node's name after each crash and recovery."""
     for step in range(1, 200):
         name = f"{node.name}-{step}"
         begin(name)
@@ -147,7 +147,7 @@ def die_at_every_step(node, program, begin):
 
 
 def assert_whole(node):
-    """A kubeconfig that is there can be used at once: key and certificate belong together and to one name."""
+    """An existing kubeconfig is usable: key and certificate match each other and one name."""
     if not node.exists(KUBECONFIG):
         return
     config = yaml.safe_load(node.read(KUBECONFIG))
@@ -198,7 +198,7 @@ def status(node):
 
 
 def test_status_of_a_join_that_was_killed(manual):
-    """It does not go on for ever: no entry tells its end, but systemd knows."""
+    """A killed join is not shown as running: no entry has its end, but systemd knows it."""
     manual.drop_in(UNIT, "[Service]\nRestart=no\n")
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()

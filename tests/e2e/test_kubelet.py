@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kubelet makes of the result: rotation on and off, rotation itself, a node name other than the host name."""
+"""kubelet with the result of a join: rotation on and off, a rotation, a node name other than the host name."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def test_rotate_certificates(node, cluster, rotate):
 
 
 def test_kubelet_rotates(new_node, other_cluster):
-    """A certificate that is good for a minute more: kubelet renews it by itself, in the files that the join left."""
+    """A certificate that is valid for one more minute: kubelet renews it in the files of the join."""
     node = new_node(other_cluster).prepare().enable(UNIT)
     node.boot()
     until(lambda: node.exists(CURRENT), "the machine joins", 20)
@@ -77,7 +77,7 @@ def test_arguments_of_kubeadm_stay(node):
 
 
 def test_node_name_by_the_environment(node, cluster):
-    """A unit that takes KUBELET_NODE_NAME, as OpenShift's does."""
+    """A unit that uses KUBELET_NODE_NAME, as on OpenShift."""
     name = f"env.{node.name}"
     node.write("/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", """
 [Service]

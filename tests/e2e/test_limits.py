@@ -45,7 +45,7 @@ def assert_rights(node, main, pid):
 
 
 def group_file(node, unit, controller, name):
-    """In the unit's control group, where the controller is there; None where it is not."""
+    """From the unit's control group; None without the controller."""
     for folder in (f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"):
         done = node.run("cat", f"{folder}/system.slice/{unit}/{name}", check=False)
         if done.returncode == 0:

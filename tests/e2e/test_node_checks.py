@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the join asks the cluster beside the certificate: whether the name is free, whether the old certificate is accepted, kubelet's configuration."""
+"""Further requests of a join: whether the node name is free, whether the old certificate is accepted, kubelet's configuration."""
 
 import pytest
 import yaml
@@ -13,7 +13,7 @@ KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 
 def make_ready(cluster, name):
-    """A Node whose kubelet was heard of just now, and will never be again."""
+    """A Node whose kubelet has just renewed its lease for the last time."""
     cluster.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "by the test"}
     cluster.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
@@ -24,7 +24,7 @@ def is_ready(cluster, name):
 
 
 def test_name_of_a_ready_node(node, cluster):
-    """Refused; and taken over once the cluster has noticed that nobody is there, as after a machine was installed anew."""
+    """Refused, then accepted once the cluster marks the Node not Ready, as after a reinstallation."""
     node.enable(UNIT, "kubelet.service").boot("--unit=basic.target")
     before = node.tree()
     make_ready(cluster, node.name)
@@ -51,7 +51,7 @@ def own_cluster(world):
 
 
 def test_revoked_certificate(own_cluster, new_node):
-    """The cluster signs with another CA and takes nothing of the old one: joined anew at the next start, without a hand."""
+    """The cluster uses another CA and rejects certificates of the old one: the next start joins again automatically."""
     node = new_node(own_cluster).prepare(node={"verifyAccess": True}).enable(UNIT)
     node.boot()
     lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
@@ -82,7 +82,7 @@ def machine_keys(node):
 
 
 def test_kubelet_configuration_as_the_node(manual, cluster):
-    """The token may not read it, and is gone by then; kubeadm's Role names the nodes as well."""
+    """The token cannot read it, and has been deleted; kubeadm's Role allows the nodes as well."""
     cluster.upload_kubelet_config(machine_keys(manual))
     manual.path(KUBELET_CONFIG).unlink()
     manual.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()

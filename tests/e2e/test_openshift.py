@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenShift's way: a bootstrap kubeconfig of a service account, kubelet's kubeconfig at its place, and approval by Machine."""
+"""OpenShift: a bootstrap kubeconfig of a service account, kubelet's kubeconfig at OpenShift's path, and approval by Machine."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ KUBELET_CONFIGURATION = "kind: KubeletConfiguration\napiVersion: kubelet.config.
 
 @pytest.fixture(scope="module")
 def account(cluster):
-    """The service account with system:node-bootstrapper; its token, which does not end."""
+    """The service account with system:node-bootstrapper, and its token, which does not expire."""
     core = f"/api/v1/namespaces/{NAMESPACE}"
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     cluster.request("POST", f"{core}/serviceaccounts", {"metadata": {"name": "node-bootstrapper"}})
@@ -49,7 +49,7 @@ def booted(new_shared_node):
 
 @pytest.fixture
 def node(booted):
-    """Nothing but kubelet's own configuration, under the name that kubeadm has for its kubeconfig."""
+    """Only kubelet's configuration, at the path where kubeadm has its kubeconfig."""
     booted.forget()
     booted.write(KUBECONFIG, KUBELET_CONFIGURATION)
     yield booted
@@ -84,7 +84,7 @@ def client_certificate(cluster):
 
 
 def joined(node, cluster):
-    """By this account, and kubelet goes on from what was left; the other file of that name is as it was."""
+    """Joined by this account, and kubelet runs with the result; the other file of that name is unchanged."""
     cluster.await_node(node.name)
     [csr] = cluster.csrs(node.name)
     assert csr["spec"]["username"] == ACCOUNT and set(csr["spec"]["groups"]) == {*GROUPS, "system:authenticated"}
@@ -107,7 +107,7 @@ def start(node):
 
 
 def test_worker_waits_for_its_machine(node, cluster, account, approver):
-    """By path, 0600 root: the network side cannot read it by itself. Without a Machine the request stays pending, and says so."""
+    """By path, mode 0600, owner root: the network side cannot read it itself. Without a Machine the request stays pending, with a message."""
     node.write(BOOTSTRAP, kubeconfig(cluster, token=account), 0o600)
     configure(node, kubeconfig=BOOTSTRAP)
     node.drop_in(UNIT, f"[Service]\nExecStartPre=/bin/sh -c '! cat {BOOTSTRAP} && [ -e {BOOTSTRAP} ]'\n")
@@ -144,7 +144,7 @@ def test_master(node, cluster, account, approver, by_credential):
 
 
 def test_client_certificate_of_another_ca(node, cluster, account):
-    """The API server takes it for nobody's: 401, told after the time for races."""
+    """The API server rejects it with 401, which is reported after the retries."""
     certificate, key = pki.Authority().client(ACCOUNT, *GROUPS)
     user = {"client-certificate-data": base64.b64encode(certificate).decode(), "client-key-data": base64.b64encode(key).decode()}
     node.write(BOOTSTRAP, kubeconfig(cluster, **user), 0o600)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator's hand on the units: who starts and stops kubelet, and who does not."""
+"""Units started and stopped by an operator: what starts and stops kubelet, and what does not."""
 
 import pytest
 from harness import controlplane
@@ -61,7 +61,7 @@ def test_kubelet_stays_down_when_the_new_join_fails(running):
 
 
 def test_kubelet_that_is_not_gated(new_node, cluster):
-    """Installed but not enabled: kubelet runs free, whatever the unit does."""
+    """Installed but not enabled: kubelet does not depend on the unit."""
     node = new_node().prepare()
     text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
     node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
@@ -87,7 +87,7 @@ def test_boot_that_does_not_wait(manual, cluster):
 
 
 def test_login_does_not_wait(manual, cluster):
-    """Without it multi-user.target waits, and what people need to get in does not."""
+    """Without it multi-user.target waits, but logins work."""
     manual.write("/etc/systemd/system/login.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
     manual.enable(UNIT, "login.service").boot()
     manual.await_status("certificate approve")
@@ -98,7 +98,7 @@ def test_login_does_not_wait(manual, cluster):
 
 
 def test_units_after_the_join(manual, cluster):
-    """node-joined.target: what is ordered after it starts when the machine has joined."""
+    """node-joined.target: units ordered after it start when the machine has joined."""
     manual.write("/etc/systemd/system/after-join.service", """
 [Unit]
 After=node-joined.target

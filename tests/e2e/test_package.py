@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian package: it gates nothing, starts nothing, and leaves a running kubelet alone."""
+"""The Debian package: it delays nothing, starts nothing, and does not affect a running kubelet."""
 
 import json
 import re
@@ -16,7 +16,7 @@ SETUP = "50-setup"
 
 @pytest.fixture
 def bare(new_node, cluster):
-    """A machine without the package, whose kubelet joined by itself."""
+    """A machine without the package, whose kubelet joined by its own TLS bootstrap."""
     node = new_node(package=False)
     text = controlplane.kubeconfig(f"https://{cluster.front.endpoint}", cluster.ca.pem, token=cluster.token())
     node.write("/etc/kubernetes/bootstrap-kubelet.conf", text, 0o600)
@@ -75,7 +75,7 @@ def test_upgrading_and_removing_on_a_joined_machine(node, world):
 
 
 def test_purging_removes_what_setup_wrote(new_node, cluster):
-    """But no credential, which may be the operator's: it is named."""
+    """Credentials stay, since they may be the operator's; they are named."""
     node = new_node()
     node.boot("--unit=basic.target")
     node.run("systemd-creds", "setup")
@@ -102,7 +102,7 @@ def test_upgrading_while_it_waits(manual, cluster, world):
 
 
 def test_first_boot_of_an_image_enables_nothing(new_node):
-    """Without a machine ID systemd applies presets, and Debian's enable what nothing is said about."""
+    """Without a machine ID systemd applies presets, and Debian's enable every unit that they do not name."""
     node = new_node()
     node.path("/etc/machine-id").unlink()
     node.boot()
@@ -111,7 +111,7 @@ def test_first_boot_of_an_image_enables_nothing(new_node):
 
 
 def test_same_files_as_meson_install(world):
-    """By what meson says that it installs, without building it all once more."""
+    """Compares with meson's list of installed files, without another build."""
     build, tree = world.work / "by-meson", world.work / "by-package"
     subprocess.run(["meson", "setup", "--prefix=/usr", build, SOURCE], check=True, capture_output=True)
     by_meson = set(json.loads(subprocess.run(["meson", "introspect", "--installed", build], check=True, capture_output=True).stdout).values())
@@ -125,7 +125,7 @@ def test_same_files_as_meson_install(world):
 
 
 def test_files_hold_no_surprise(world):
-    """Programs, units, pages; no set-ID bit; nothing that others can write."""
+    """Programs, units, pages; no set-ID bit; no file that others can write."""
     listing = subprocess.run(["dpkg-deb", "--contents", world.deb], check=True, capture_output=True, text=True).stdout
     for line in listing.splitlines():
         mode, owner = line.split()[:2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why nobody approves: a group without the role binding, an approver that does not run, told apart by the API server itself."""
+"""Why a request is not approved: a group without the role binding, or no running approver, distinguished by the API server."""
 
 import pytest
 from harness.controlplane import MANUAL_GROUP

@@ -141,7 +141,7 @@ def test_join_again_and_refresh(world):
 
 
 def test_half_a_credential(world):
-    """The other tests would notice: a certificate without its key, and empty files, are refused."""
+    """The other tests detect faults: a certificate without its key, and empty files, are refused."""
     machine, ca = world.machine, world.cluster.ca
     machine.put_joined_before(ca.node(machines.NODE), world.server.url, ca=ca)
     state = disk.read(machine.root)

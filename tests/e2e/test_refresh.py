@@ -15,13 +15,13 @@ STATE = "/var/lib/private/node-bootstrap-refresh"
 
 
 def renewed(cluster, name):
-    """When kubelet was in touch with the API server last."""
+    """The time of kubelet's last contact with the API server."""
     lease = cluster.find(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}")
     return lease["spec"]["renewTime"] if lease else ""
 
 
 def set_bundle(cluster, *pems):
-    """As kubeadm's documentation has it for a rotation; the controllers sign it again."""
+    """As kubeadm's documentation describes a rotation; the controllers sign it again."""
     text = yaml.safe_load(cluster.find(CLUSTER_INFO)["data"]["kubeconfig"])
     text["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(b"".join(pems)).decode()
     cluster.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": yaml.safe_dump(text)}})

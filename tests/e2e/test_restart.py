@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine that has joined: nothing is asked, nothing is written, whoever joined it; a reboot changes nothing."""
+"""A machine that has joined, with any program: no request, no write, and a reboot changes nothing."""
 
 import pytest
 from harness import controlplane
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.each_release
 
 
 def assert_untouched(node, start):
-    """start() succeeds at once, without a connection and without a change on disk."""
+    """start() succeeds immediately, without a connection and without a change on disk."""
     files, connections = without_state(node.tree()), node.cluster.front.accepted
     start()
     assert node.is_active(UNIT)
@@ -31,7 +31,7 @@ def test_restart_makes_no_connection(node):
 
 
 def test_restart_with_the_cluster_gone(node, cluster):
-    """The settings may be wrong, the token gone, the API server away: a joined node comes up."""
+    """With wrong settings, without the token or the API server: a joined node starts."""
     node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
     node.boot("--unit=basic.target")
     node.join()
@@ -100,7 +100,7 @@ def test_certificate_of_another_node_is_replaced(node, cluster):
 
 
 def test_reboot_with_a_misspelt_key(node, cluster):
-    """It is a warning, and kubelet starts; the lock of the machine is there at boot."""
+    """Only a warning, and kubelet starts; the lock file exists at boot."""
     node.enable(UNIT).boot()
     cluster.await_node(node.name)
     before = node.joined_files()

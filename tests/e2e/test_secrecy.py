@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token is nowhere after the join but in the credential store; during it, in no command line and no environment."""
+"""After the join the token is only in the credential store; during it, in no command line and no environment."""
 
 import base64
 import os
@@ -80,7 +80,7 @@ def test_token_is_nowhere(new_node, cluster, source):
 
 
 def found_in(node):
-    """Files that hold the token: what the machine wrote to its disk, and what is in memory file systems."""
+    """Files that contain the token, on the machine's disk and in its memory file systems."""
     places = [node.root] + [Path(f"/proc/{node.leader}/root{name}") for name in ("/run", "/tmp", "/dev/shm")]
     found = []
     for place in places:

@@ -81,7 +81,7 @@ def test_token_from_a_file_and_from_standard_input(new_node, cluster):
 
 
 def test_token_is_nowhere(fresh, cluster):
-    """Not in files that others can read, not in the journal, and in no command line but that of setup, for a moment."""
+    """Not in files that others can read, not in the journal, and in no command line except briefly that of setup."""
     token = cluster.token(controlplane.MANUAL_GROUP)
     fresh.forms = forms(token)
     fresh.run("systemd-creds", "setup")
@@ -128,7 +128,7 @@ def test_encrypted_where_there_is_a_key(fresh, cluster):
 
 
 def test_key_that_came_later(fresh, cluster):
-    """A token is in one form only, whichever was written before."""
+    """A token is stored in one form only, whichever existed before."""
     set_up(fresh, to(cluster))
     fresh.run("systemd-creds", "setup")
     token = cluster.token()
@@ -345,7 +345,7 @@ nodeRegistration: {{taints: [{{key: dedicated, value: gpu, effect: NoSchedule}}]
 
 
 def test_kubelet_that_ran_before(fresh, cluster):
-    """It is not stopped, and whoever has to restart it is told."""
+    """It is not stopped, and a message says that it must be restarted."""
     fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several endpoints: one that is dead, silent or a black hole costs nothing."""
+"""Several endpoints: one that is dead, silent or a black hole causes no delay."""
 
 import pytest
 from harness.node import UNIT
@@ -69,7 +69,7 @@ def test_stopping_does_not_wait_for_a_silent_name_server(node, cluster):
 
 
 def test_endpoint_that_cluster_info_does_not_name(node, cluster):
-    """cluster-info is fetched once more, verified; the token goes only over a verified connection."""
+    """cluster-info is fetched again over verified TLS; the token is sent only over a verified connection."""
     front = another(cluster)
     front.mode = "inspect"
     node.configure(endpoints=[front.endpoint])
@@ -98,7 +98,7 @@ def test_fast_path_is_four_requests_on_two_connections(node, cluster):
 
 
 def test_first_endpoint_dies_while_waiting(manual, cluster):
-    """The verified connection goes to an endpoint that then dies for good: the join moves on to the other."""
+    """The verified endpoint dies: the join continues with the other one."""
     first = another(cluster)
     manual.configure(endpoints=[first.endpoint, cluster.front.endpoint])
     manual.enable(UNIT).boot("--unit=basic.target")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines that boot with what a hypervisor or a cloud gives them, and join: no file in them was made for it."""
+"""Virtual machines that boot and join with data of a hypervisor or cloud alone; no file in them was prepared."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def new_vm(world, template):
 
 
 def joined_by(vm, cluster, token, name):
-    """kubelet was started, after the machine got the certificate of this node by this token."""
+    """kubelet was started after the machine received the certificate of this node with this token."""
     vm.await_kubelet()
     assert vm.run(f"systemctl is-active {UNIT} node-joined.target").split() == ["active", "active"]
     certificate = x509.load_pem_x509_certificate(vm.run(f"cat {CURRENT}").encode())
@@ -46,7 +46,7 @@ def joined_by(vm, cluster, token, name):
 
 
 def document(cluster, provider_id=True, **sections):
-    """The settings for a cluster as metadata has them, and that the node is called as the machine there."""
+    """The settings for a cluster as in metadata, with the node name from the cloud."""
     return yaml.safe_load(settings(cluster, metadata={"nodeName": True, "providerID": provider_id}, **sections))
 
 
@@ -64,9 +64,9 @@ def logs_on_the_console(vm):
 
 
 def test_credentials_of_the_hypervisor(new_vm, cluster):
-    """Three credentials by three ways, none of which joins without the others. Secrets are not in QEMU's command line.
+    """Three credentials by three means, all needed for the join. Secrets are not in QEMU's command line.
 
-    Credentials are stronger than a volume, which says something else: it is read, and not used."""
+    Credentials take precedence over a volume with other values: it is read, but not used."""
     signing, asking = cluster.token(controlplane.POWERLESS_GROUP), cluster.token(signing=False)
     vm = new_vm("hypervisor")
     text = vm.file("text", f"io.systemd.credential:node-bootstrap.tls-bootstrap-token={asking}")
@@ -100,7 +100,7 @@ def test_config_drive(new_vm, cluster):
 
 
 def test_seed(new_vm, cluster):
-    """NoCloud's: one document with all that is needed."""
+    """NoCloud: one document with all settings."""
     token = cluster.token()
     vm = new_vm("seeded")
     user_data = yaml.safe_dump(document(cluster, provider_id=False, bootstrap={"token": str(token)}))
@@ -119,7 +119,7 @@ def aws():
 
 
 def test_cloud(new_vm, cluster, aws):
-    """Recognised by its firmware. There is nothing for node-bootstrap-platform.service to do."""
+    """Recognised by its firmware. node-bootstrap-platform.service has nothing to read."""
     token = cluster.token()
     vm = new_vm("instance")
     aws.user_data = yaml.safe_dump(document(cluster, bootstrap={"token": str(token)})).encode()

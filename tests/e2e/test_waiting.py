@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine shows while it waits, and how it goes on: approval by hand, an API server that comes late."""
+"""A waiting machine: its status, manual approval, a late API server."""
 
 import json
 import re
@@ -19,7 +19,7 @@ import faults  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def cut_off(new_shared_node, cluster):
-    """A machine that waits while every packet of its open connections vanishes. It is begun first and collected last."""
+    """A machine that waits while every packet of its open connections is dropped. Started first and collected last."""
     node = new_shared_node("cut-off").prepare(cluster.token(MANUAL_GROUP)).enable(UNIT)
     node.boot("--unit=basic.target")
     node.begin()
@@ -58,7 +58,7 @@ def test_approval_by_hand(manual, cluster):
 
 
 def test_stop_while_waiting(manual, cluster):
-    """Ends cleanly, is not taken for joined, and the next start goes on with the same request."""
+    """Ends cleanly, does not count as joined, and the next start continues with the same request."""
     manual.enable(UNIT).boot("--unit=basic.target")
     before = manual.tree()
     manual.begin()
@@ -114,7 +114,7 @@ def test_api_server_comes_late(node, cluster, how):
 
 
 def test_api_server_goes_away_while_waiting(manual, cluster):
-    """The watch is cut, the server is away for a while: neither the key nor the request is lost."""
+    """The watch is cut and the server is down for a while: neither the key nor the request is lost."""
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
@@ -130,7 +130,7 @@ def test_api_server_goes_away_while_waiting(manual, cluster):
 
 
 def test_no_signer(node, cluster):
-    """cluster-info unsigned, as with a controller manager without bootstrapsigner: told apart from an unknown token."""
+    """Unsigned cluster-info, as without bootstrapsigner: distinguished from an unknown token."""
     node.enable(UNIT).boot("--unit=basic.target")
     with cluster.paused("kube-controller-manager"):
         cluster.remove_signatures()
@@ -141,7 +141,7 @@ def test_no_signer(node, cluster):
 
 
 def test_unknown_token_is_told_apart(new_node, cluster):
-    """Waits, says so with the token's ID, and joins when the token is made after all."""
+    """Waits, reports the token's ID, and joins when the token is created later."""
     token = cluster.fresh_token()
     node = new_node().prepare(token).enable(UNIT)
     node.boot("--unit=basic.target")
@@ -176,13 +176,13 @@ def portal(server, token):
 
 
 def other_secret(server, token):
-    """It knows the public half of the token, which cluster-info shows to everybody."""
+    """The attacker knows the public half of the token, which cluster-info shows to everyone."""
     server.cluster.tokens[token.id] = apiserver.Token("f" * 16)
 
 
 @pytest.mark.parametrize("code, attack", [("answer-malformed", portal), ("signature-invalid", other_secret)])
 def test_attacker_first_and_the_cluster_later(new_node, cluster, code, attack):
-    """Somebody else answers at the address of the API server; nothing that is said there ends the join."""
+    """An attacker answers at the address of the API server; no such answer ends the join."""
     token = cluster.token()
     front = cluster.new_front().listen()
     target = front.target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way in but the main one, on the real control plane: one machine joins by each of them in turn, and forgets it again."""
+"""All other join methods on the real control plane: one machine joins with each in turn, and is reset."""
 
 import json
 
@@ -52,7 +52,7 @@ def drop_in(node, text):
 
 
 def joined(node, cluster):
-    """The unit has started, kubelet runs with what it left, and the Node is there."""
+    """The unit has started, kubelet runs with its files, and the Node exists."""
     done = node.join(check=False)
     assert done.returncode == 0, node.journal_text("-u", "node-bootstrap", "--lines=40")
     cluster.await_node(node.name)
@@ -62,12 +62,12 @@ def joined(node, cluster):
 
 
 def cluster_info(cluster):
-    """As the remedy of discovery-file-unacceptable has it."""
+    """As in the remedy of discovery-file-unacceptable."""
     return cluster.kubectl("get", "configmap", "cluster-info", "--namespace", "kube-public", "-o", "jsonpath={.data.kubeconfig}")
 
 
 def only_root_reads(node, *paths):
-    """The network side can read them by no right of its own, though it was given what is in them."""
+    """The network side has no permission to read them, but receives their contents."""
     drop_in(node, "".join(f"ExecStartPre=/bin/sh -c '! cat {path} && [ -e {path} ]'\n" for path in paths))
 
 
@@ -117,7 +117,7 @@ def test_url_of_a_server_that_the_system_trusts(node, cluster, trusted, closing)
 
 
 def test_document_without_a_ca(node, cluster, trusted):
-    """The API server's certificate is of a CA that the system trusts: nothing is pinned, for kubelet neither."""
+    """The API server's certificate is from a CA of the system: nothing is pinned, also not for kubelet."""
     document = yaml.safe_load(cluster_info(cluster))
     del document["clusters"][0]["cluster"]["certificate-authority-data"]
     trusted(cluster.ca.pem)
@@ -130,7 +130,7 @@ def test_document_without_a_ca(node, cluster, trusted):
 # Bootstrap identities.
 
 def test_two_tokens(node, cluster):
-    """One signs cluster-info and may do nothing, the other may ask and signs nothing."""
+    """One token only signs cluster-info, the other one only authenticates."""
     node.give(cluster.token(controlplane.POWERLESS_GROUP))
     other = cluster.token(signing=False)
     node.write(CREDSTORE + "tls-bootstrap-token", f"{other}\n", 0o600)
@@ -159,7 +159,7 @@ nodeRegistration:
 
 @pytest.mark.parametrize("as_credential", [False, True], ids=["as a file", "as a credential"])
 def test_join_configuration(node, cluster, as_credential):
-    """For a token that the real kubeadm made; the Node has its taint and its label from the first moment."""
+    """With a token of the real kubeadm; the Node has its taint and label from the start."""
     words = cluster.join_command().split()
     version = "v1beta4" if cluster.minor >= 31 else "v1beta3"
     arguments = [{"name": "node-labels", "value": "pool=gpu"}] if version == "v1beta4" else {"node-labels": "pool=gpu"}
@@ -180,7 +180,7 @@ def test_join_configuration(node, cluster, as_credential):
 # Ways through the network.
 
 def test_name_with_a_dead_address(node, cluster, closing):
-    """Both addresses of a name are tried; the first one swallows what is sent to it."""
+    """Both addresses of a name are tried; the first one drops packets."""
     hole = cluster.new_front()
     hosts = node.read("/etc/hosts")
     node.write("/etc/hosts", hosts + f"{hole.address} cp.example.org\n{cluster.front.address} cp.example.org\n".encode())
@@ -193,7 +193,7 @@ def test_name_with_a_dead_address(node, cluster, closing):
 
 @pytest.mark.parametrize("endpoint", ["[::1]:6443", "[::1]", "::1"])
 def test_ipv6(node, cluster, closing, endpoint):
-    """However it is written. What cluster-info names is taken from there on."""
+    """In any notation. Later requests use the server in cluster-info."""
     relay = node.start("socat", "TCP6-LISTEN:6443,bind=[::1],reuseaddr,fork", f"TCP4:{cluster.front.endpoint}")
     try:
         node.configure(endpoints=[endpoint])
@@ -206,7 +206,7 @@ def test_ipv6(node, cluster, closing, endpoint):
 
 
 def test_proxy_of_the_environment(node, cluster, closing):
-    """For this unit alone: kubelet, which has no such variable, goes its own way."""
+    """Only for this unit: kubelet has no such variable, and connects directly."""
     proxy = closing(Proxy(controlplane.new_address()))
     node.configure()
     drop_in(node, f"Environment=HTTPS_PROXY={proxy.url}\n")
@@ -223,8 +223,8 @@ def test_proxy_that_is_not_for_the_cluster(node, cluster, exception):
 
 
 def test_proxy_url(node, cluster, closing):
-    """In the document: both connections of the join go by it, and it arrives in kubelet's kubeconfig. kubelet itself, when it
-    rotates its certificate, goes by its environment alone (pkg/kubelet/certificate/transport.go): it is not asked here."""
+    """In the document: both connections of the join use it, and kubelet's kubeconfig has it. kubelet itself, when it
+    rotates its certificate, uses only its environment (pkg/kubelet/certificate/transport.go), which is not tested here."""
     proxy = closing(Proxy(controlplane.new_address()))
     document = yaml.safe_load(cluster_info(cluster))
     document["clusters"][0]["cluster"]["proxy-url"] = proxy.url

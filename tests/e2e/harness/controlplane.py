@@ -107,7 +107,7 @@ class ControlPlane:
         until(self._is_ready, "kube-apiserver is ready", 60, 0.2)
 
     def change_client_ca(self):
-        """Client certificates of before count no more; the servers keep theirs."""
+        """Earlier client certificates become invalid; the servers keep theirs."""
         clients = pki.Authority()
         self._file("clients.crt", clients.pem)
         self._file("clients.key", pki.key_pem(clients.key))
@@ -157,7 +157,7 @@ class ControlPlane:
             return False
 
     def new_front(self, address=None):
-        """Another way to the API server, at an address of its own, which does not listen yet."""
+        """A proxy to the API server, at an address of its own, which does not listen yet."""
         certificate = (self.work / "apiserver.crt", self.work / "apiserver.key")
         return Front(address or new_address(), 6443, ("127.0.0.1", self.port), certificate)
 
@@ -213,7 +213,7 @@ controlPlaneEndpoint: {self.front.endpoint}
     # using it
 
     def upload_config(self):
-        """What `kubeadm join` reads from the cluster. kubeadm notes something in the Node of its own machine besides."""
+        """What `kubeadm join` reads from the cluster. kubeadm also annotates the Node of its own machine."""
         self._make_own_node()
         self.kubeadm("init", "phase", "upload-config", "all")
         self.kubeadm("init", "phase", "addon", "kube-proxy")
@@ -230,7 +230,7 @@ controlPlaneEndpoint: {self.front.endpoint}
         return "kubelet-config" if self.minor >= 24 else f"kubelet-config-1.{self.minor}"
 
     def _make_own_node(self):
-        """kubeadm notes something in the Node of its own machine."""
+        """kubeadm annotates the Node of its own machine."""
         name = "control-plane"
         metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
         if not self.node(name):
@@ -354,13 +354,13 @@ controlPlaneEndpoint: {self.front.endpoint}
         return self.request("GET", CLUSTER_INFO)["data"]
 
     def remove_signatures(self):
-        """Signs anew only when the controller manager goes on."""
+        """Signs again only when the controller manager continues."""
         gone = {key: None for key in self.cluster_info() if key.startswith("jws-kubeconfig-")}
         self.request("PATCH", CLUSTER_INFO, {"data": gone})
 
     @contextlib.contextmanager
     def without(self, path):
-        """An object is not there for a while. Its owner is whoever makes it anew; signatures of cluster-info come by themselves."""
+        """Removes an object for a while. Whoever creates it again owns it; the controller signs cluster-info again."""
         found = self.request("GET", path)
         self.request("DELETE", path)
         try:
@@ -408,7 +408,7 @@ def new_address():
 
 
 def free_ports(count):
-    """Nobody else is in this network name space."""
+    """No other program is in this network namespace."""
     found = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [one.getsockname()[1] for one in found]

@@ -45,7 +45,7 @@ def cache():
 
 
 def enter(work, before=lambda: None):
-    """Goes on in a child with name spaces of its own; the caller's process waits for it and exits like it.
+    """Continues in a child with its own namespaces; the caller's process waits for it and exits with its status.
 
     `before` runs first, where the machine's network is still there.
     """
@@ -88,7 +88,7 @@ def wait_and_exit(init, groups):
 
 
 def reap_and_exit(child):
-    """The first process of the name space: it takes in orphans. A container cannot end while one of its is not reaped."""
+    """The first process of the PID namespace adopts orphans. A container cannot end before all its processes are reaped."""
     pass_on_signals(child)
     while True:
         pid, status = os.wait()

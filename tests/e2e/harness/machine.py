@@ -22,7 +22,7 @@ numbers = itertools.count()
 
 
 class Machine:
-    """Made but not booted; files can be put in. `close()` leaves nothing of it."""
+    """Created but not booted; files can be added. `close()` removes it completely."""
 
     def __init__(self, work, layers, name, binds=()):
         number = next(numbers)
@@ -54,7 +54,7 @@ class Machine:
 
     def boot(self, *init, credentials=None, options=(), wait="basic.target", script=None):
         """Boots. `init` are arguments for systemd, `options` for nspawn; `credentials` are the machine's, as SMBIOS would pass them.
-        `script ROOT OPTION...` stands in for systemd-nspawn, in the machine's folder."""
+        `script ROOT OPTION...` replaces systemd-nspawn, in the machine's folder."""
         command = [
             *([script, self.root] if script else ["systemd-nspawn"]), "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
             f"--machine={self.name}", f"--hostname={self.name}", "--capability=all", "--bind-ro=/dev/kmsg",
@@ -161,7 +161,7 @@ class Machine:
         return self.show(unit, "ActiveState") == "active"
 
     def jobs(self):
-        """What systemd is at, and every process with where it waits: for a command that does not return."""
+        """systemd's jobs, and where each process waits: for a command that does not return."""
         commands = (["systemctl", "list-jobs"], ["systemctl", "list-units", "--state=activating,deactivating,failed"],
                     ["ps", "-eo", "pid,ppid,stat,wchan:20,etime,cgroup:60,args", "--cols=250"])
         return "\n".join(self.run(*command, check=False, timeout=20).stdout for command in commands) if self.leader else "it is down"

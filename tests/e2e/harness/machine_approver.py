@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Approves as OpenShift's cluster-machine-approver does (pkg/controller/csr_check.go): a request of the bootstrap account for a
-node for which there is a Machine, and nothing else; what does not fit stays pending, and is never denied."""
+"""Approves like OpenShift's cluster-machine-approver (pkg/controller/csr_check.go): a request of the bootstrap account for a
+node that has a Machine, and nothing else; all others stay pending, and are never denied."""
 
 import base64
 import contextlib
@@ -76,7 +76,7 @@ def is_flooded(csrs, nodes, machines):
 
 
 class Approver:
-    """Looks at the requests of one cluster until it is closed; `machines` is the table, `reasons` why a request still waits."""
+    """Handles the requests of one cluster until it is closed; `machines` is the table, `reasons` why a request is pending."""
 
     def __init__(self, cluster):
         self.cluster, self.machines, self.reasons = cluster, [], {}

@@ -24,12 +24,12 @@ def start():
 
 
 def reach(address):
-    """From now on what is sent to `address` arrives: at a listener, or it is refused."""
+    """From now on packets to `address` arrive: at a listener, or they are refused."""
     ip("addr", "replace", f"{address}/32", "dev", BRIDGE)
 
 
 def lose(address):
-    """From now on what is sent to `address` vanishes without a sound."""
+    """From now on packets to `address` are dropped silently."""
     ip("addr", "del", f"{address}/32", "dev", BRIDGE, check=False)
 
 

@@ -50,7 +50,7 @@ def settings(cluster, endpoints=None, pins=None, **sections):
 
 
 def example(name, replacements):
-    """One of packaging/examples, with what is this cluster's in the place of what stands there for it."""
+    """One of packaging/examples, with the values of this cluster."""
     text = (SOURCE / "packaging/examples" / name).read_text()
     for pattern, replacement in replacements.items():
         text, n = re.subn(pattern, replacement, text)
@@ -79,7 +79,7 @@ class Node(Machine):
         return self.give(token or self.cluster.token()).configure(**configuration)
 
     def forget(self):
-        """As it was before it joined, and before it was given anything; it stays up."""
+        """Resets the machine to its state before settings and join; it stays up."""
         self.run("systemctl", "stop", "kubelet.service", UNIT)
         for path in self.path("/etc/credstore").glob("*"):
             path.unlink()
@@ -139,7 +139,7 @@ class Node(Machine):
         return self.show("kubelet.service", "ExecMainStartTimestampMonotonic") not in ("", "0")
 
     def replace_join(self, script):
-        """A shell script in place of the network side, which is at $0.real."""
+        """A shell script replaces the network side, which is at $0.real."""
         if not self.exists(PROGRAM + ".real"):
             self.path(PROGRAM).rename(self.path(PROGRAM + ".real"))
         self.write(PROGRAM, "#!/bin/sh\n" + script, 0o755)
@@ -150,7 +150,7 @@ class Node(Machine):
     # what is there afterwards
 
     def tree(self, *roots):
-        """Every file below: type, mode, owner, when it was written, and what is in it."""
+        """Every file below: type, mode, owner, time and contents."""
         found = {}
         for root in roots or ("/etc/kubernetes", "/var/lib/kubelet", STATE):
             for folder, folders, files in os.walk(self.path(root)):
@@ -160,7 +160,7 @@ class Node(Machine):
         return found
 
     def joined_files(self):
-        """What a join leaves, without what kubelet writes beside it."""
+        """The files of a join, without those that kubelet writes."""
         return {k: v for k, v in self.tree().items() if re.search(r"kubelet-client|kubelet\.conf|ca\.crt|node-bootstrap", k)}
 
     def dated(self):
@@ -188,7 +188,7 @@ class Node(Machine):
         return bool(self.entries(code))
 
     def assert_failed(self, code, before, attempt=None):
-        """The unit has failed with this code, said so as documented, and left everything as it was."""
+        """The unit has failed with this code, reported it as documented, and changed nothing."""
         row = read_failures()[code]
         state, status = self.await_end()
         log = self.run("journalctl", "--catalog", "--no-pager", "--boot", f"--unit={UNIT}").stdout

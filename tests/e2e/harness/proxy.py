@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the machines and an API server, in user space: it counts, refuses, goes dead, and looks inside.
+"""A proxy between the machines and an API server: it counts, refuses, stops forwarding, and inspects.
 
 `Front` listens on the cluster's addresses. Every connection is counted. Its mode can change at any moment:
     forward   bytes pass through untouched
@@ -21,7 +21,7 @@ from . import network
 
 @dataclass
 class Gate:
-    """Holds the first request that fits, before the API server sees it or after it answered."""
+    """Holds the first matching request, before the API server receives it or after its answer."""
 
     method: str
     path: str
@@ -202,7 +202,7 @@ def pump(near, far, on_request=None, on_answer=None):
 
 
 def receive(source):
-    """What is there; None when that is nothing for us, as TLS's own records are."""
+    """The available data; None if it is not application data, such as TLS's own records."""
     source.setblocking(False)
     try:
         return source.recv(65536)

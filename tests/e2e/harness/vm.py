@@ -38,7 +38,7 @@ NAME = re.compile(r"[a-z0-9-]+")
 
 
 class Template:
-    """The disk that all virtual machines of a session start from; nothing that they write stays."""
+    """The disk from which all virtual machines of a session start; their writes are discarded."""
 
     def __init__(self, work, kernel, *layers):
         self.kernel = next(kernel.glob("boot/vmlinuz-*"))
@@ -60,7 +60,7 @@ class Template:
 
 
 class Vm:
-    """Off when it is made; files can be made for it in `directory`. `close()` leaves nothing of it."""
+    """Created but not started; files for it can be created in `directory`. `close()` removes it completely."""
 
     def __init__(self, work, template, name):
         assert NAME.fullmatch(name), "it goes to the kernel command line"
@@ -83,7 +83,7 @@ class Vm:
         return path
 
     def volume(self, label, files):
-        """The options for a drive with this ISO 9660 volume. Its files belong to whoever made them, and only he can read them."""
+        """The options for a drive with this ISO 9660 volume. Only the owner of its files can read them."""
         for name, data in files.items():
             path = self.file(f"{label}/{name}", data)
             path.chmod(0o600)
@@ -122,7 +122,7 @@ class Vm:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def run(self, script, check=True, timeout=60):
-        """What a shell script says, both streams together. QEMU takes connections long before anybody inside does."""
+        """The output of a shell script, both streams together. QEMU accepts connections long before the guest does."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
                 connection.sendall(f"exec 2>&1\n(\n{script}\n)\necho \" exit status $?\"\nexit\n".encode())
@@ -134,7 +134,7 @@ class Vm:
         return text
 
     def await_kubelet(self, timeout=180):
-        """Nothing is asked inside meanwhile: that would cost more than the boot."""
+        """No command runs inside meanwhile: that would cost more than the boot."""
         def is_up():
             console = self.console()
             assert self.process.poll() is None, f"QEMU ended with {self.process.returncode}:\n{console}"

@@ -5,7 +5,7 @@ import time
 
 
 def until(condition, what, timeout=30.0, pause=0.05):
-    """Returns the first true value of condition(); fails with `what` when there is none in time."""
+    """Returns the first true value of condition(); fails with `what` at the time limit."""
     deadline = time.monotonic() + timeout
     while True:
         value = condition()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of the network that are not of the cluster: an https server, and a proxy for HTTPS."""
+"""Servers outside of the cluster: an https server, and a proxy for HTTPS."""
 
 import contextlib
 import select
@@ -50,7 +50,7 @@ def read_head(client):
 
 
 class Web(Server):
-    """Says the same text to whoever asks, by a certificate of its own CA, and keeps what it was asked."""
+    """Serves the same text to every client, with a certificate of its own CA, and records the requests."""
 
     def __init__(self, address, text, status="200 OK"):
         self.ca, self.text, self.status = pki.Authority("web"), text, status
@@ -80,7 +80,7 @@ class Web(Server):
 
 
 class Proxy(Server):
-    """An HTTP proxy that knows CONNECT, and keeps what it was asked for; with `refusal`, a status, it lets nobody through."""
+    """An HTTP proxy that supports CONNECT and records the requests; with `refusal`, a status, it refuses all."""
 
     def __init__(self, address, refusal=None):
         self.asked, self.refusal = [], refusal
