@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,38 +21,35 @@ static bool is_server(const char *pem, size_t len) {
                nb_certificate_may_serve(chain, 0);
 }
 
-/* NB_NONE if it is valid now. */
-static enum nb_code explain_time(const struct nb_certificates *certificates, size_t i,
-                                 const char *what, char *ret_reason, size_t size) {
+static bool is_valid_now(const struct nb_certificates *certificates, size_t i, const char *what,
+                         char *ret_reason, size_t size) {
         time_t now = time(NULL), after = nb_certificate_not_after(certificates, i),
                before = nb_certificate_not_before(certificates, i);
         char when[NB_RFC3339_SIZE];
 
         if (now >= before && now <= after)
-                return NB_NONE;
+                return true;
         nb_time_format(now > after ? after : before, when);
         snprintf(ret_reason, size, now > after ? "%s expired on %s" : "%s is not valid before %s",
                  what, when);
-        return NB_TLS_EXPIRED;
+        return false;
 }
 
 /* Compares signatures: kubeadm gives the CAs of all clusters the same name. */
-static enum nb_code explain_issuer(const struct nb_certificates *chain,
-                                   const struct nb_certificates *ca, char *ret_reason,
-                                   size_t size) {
-        size_t last = nb_certificates_count(chain) - 1;
+static bool is_issuer_valid_now(const struct nb_certificates *chain,
+                                const struct nb_certificates *ca, char *ret_reason, size_t size) {
         char subject[NB_SUBJECT_SIZE], what[192];
-        enum nb_code code = NB_NONE;
 
-        for (size_t i = 0; code == NB_NONE && i < nb_certificates_count(ca); i++) {
-                if (!nb_certificate_is_issued_by(chain, last, ca, i))
+        for (size_t i = 0; i < nb_certificates_count(ca); i++) {
+                if (!nb_certificate_is_issued_by(chain, nb_certificates_count(chain) - 1, ca, i))
                         continue;
                 nb_certificate_subject(ca, i, subject);
                 snprintf(what, sizeof(what),
                          "the CA that issued the server's certificate, '%.100s',", subject);
-                code = explain_time(ca, i, what, ret_reason, size);
+                if (!is_valid_now(ca, i, what, ret_reason, size))
+                        return false;
         }
-        return code;
+        return true;
 }
 
 /* Check the chain before the validity period: the dates of an untrusted certificate prove nothing.
@@ -62,7 +58,6 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
                             const char *host, char *ret_reason, size_t size) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *ca = NULL;
         char names[160], issuer[NB_SUBJECT_SIZE];
-        enum nb_code code;
         int r;
 
         r = nb_certificates_parse(pem, len, false, &chain);
@@ -80,14 +75,13 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
                          issuer);
                 return NB_TLS_UNTRUSTED;
         }
-        code = explain_time(chain, 0, "the server's certificate", ret_reason, size);
-        if (code == NB_NONE && ca)
-                code = explain_issuer(chain, ca, ret_reason, size);
-        for (size_t i = 1; code == NB_NONE && i < nb_certificates_count(chain); i++)
-                code = explain_time(chain, i, "an intermediate CA of the server's certificate",
-                                    ret_reason, size);
-        if (code != NB_NONE)
-                return code;
+        if (!is_valid_now(chain, 0, "the server's certificate", ret_reason, size) ||
+            (ca && !is_issuer_valid_now(chain, ca, ret_reason, size)))
+                return NB_TLS_EXPIRED;
+        for (size_t i = 1; i < nb_certificates_count(chain); i++)
+                if (!is_valid_now(chain, i, "an intermediate CA of the server's certificate",
+                                  ret_reason, size))
+                        return NB_TLS_EXPIRED;
         if (nb_certificate_is_for(chain, host))
                 return NB_TLS_UNTRUSTED;
         nb_certificate_names(chain, 0, names, sizeof(names));
@@ -96,18 +90,14 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
         return NB_TLS_NAME_MISMATCH;
 }
 
-/* "Authorization: <scheme> <value>". */
-static int make_authorization(const char *scheme, const char *value, size_t len,
-                              struct nb_secret *ret_line) {
-        static const char header[] = "Authorization: ";
+int nb_header_init(struct nb_secret *ret_line, const char *name, const char *value, size_t len) {
         int r;
 
-        r = nb_secret_init(ret_line, strlen(header) + strlen(scheme) + len);
-        if (r >= 0)
-                r = nb_secret_append(ret_line, header, strlen(header));
-        if (r >= 0)
-                r = nb_secret_append(ret_line, scheme, strlen(scheme));
-        return r < 0 ? r : nb_secret_append(ret_line, value, len);
+        r = nb_secret_init(ret_line, strlen(name) + len);
+        if (r < 0)
+                return r;
+        (void)nb_secret_append(ret_line, name, strlen(name));
+        return nb_secret_append(ret_line, value, len);
 }
 
 static int authorize(struct nb_secret *ret_line, const struct nb_identity *identity) {
@@ -115,24 +105,30 @@ static int authorize(struct nb_secret *ret_line, const struct nb_identity *ident
         int r;
 
         if (identity->kind == NB_IDENTITY_TOKEN)
-                return make_authorization("Bearer ", identity->secret.data, identity->secret.len,
-                                          ret_line);
+                return nb_header_init(ret_line, "Authorization: Bearer ", identity->secret.data,
+                                      identity->secret.len);
         if (identity->kind != NB_IDENTITY_PASSWORD)
                 return 0;
         r = nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
-        if (r >= 0)
-                r = make_authorization("Basic ", basic.data, basic.len, ret_line);
-        if (basic.data)
-                explicit_bzero(basic.data, basic.allocated);
+        if (r < 0)
+                return r;
+        r = nb_header_init(ret_line, "Authorization: Basic ", basic.data, basic.len);
+        explicit_bzero(basic.data, basic.allocated);
         return r;
 }
 
-int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const char *ca,
-                size_t ca_len, const struct nb_identity *identity, struct nb_failure *f) {
-        _cleanup_(nb_api_done) struct nb_api api = { .authorization = NB_SECRET_INIT };
+static void set_server(struct nb_api *api, const struct nb_url *server) {
+        nb_url_format(server, api->base);
+        nb_endpoint_format(server, api->name);
+}
+
+int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
+                const struct nb_identity *identity, uint64_t deadline_ms, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { .identity = identity,
+                                                     .deadline_ms = deadline_ms };
         struct nb_http_trust trust = {
-                .ca = ca_len > 0 ? ca : NULL,
-                .ca_len = ca_len,
+                .ca = cluster->ca,
+                .ca_len = cluster->ca_len,
                 .is_server = is_server,
                 .explain = explain,
                 .tls_server_name = cluster->tls_server_name,
@@ -150,10 +146,15 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster, const 
                 return r;
         if (identity && authorize(&api.authorization, identity) < 0)
                 return nb_failure_set_memory(f);
-        nb_url_format(&cluster->server, api.base);
-        nb_endpoint_format(&cluster->server, api.name);
+        set_server(&api, &cluster->server);
         *ret_api = TAKE(api);
         return 0;
+}
+
+int nb_api_init_unverified(struct nb_api *ret_api, const struct nb_url *endpoint,
+                           struct nb_failure *f) {
+        set_server(ret_api, endpoint);
+        return nb_http_new(NULL, &ret_api->http, f);
 }
 
 void nb_api_done(struct nb_api *api) {
@@ -164,50 +165,51 @@ void nb_api_done(struct nb_api *api) {
 
 /* --- Requests --- */
 
-struct call {
-        struct nb_http_request request;
+struct request {
+        struct nb_http_request http;
         char url[NB_URL_MAX + PATH_SIZE];
         char what[NB_URL_MAX + PATH_SIZE];
 };
 
-static const struct nb_http_request *fill_request(const struct nb_http_request *request,
-                                                  const char *base, const char *name,
-                                                  struct call *call) {
-        assert(strlen(request->url) < PATH_SIZE && strlen(request->what) < PATH_SIZE - 1);
-        snprintf(call->url, sizeof(call->url), "%s%s", base, request->url);
-        snprintf(call->what, sizeof(call->what), "%s %s", request->what, name);
-        call->request = *request;
-        call->request.url = call->url;
-        call->request.what = call->what;
-        call->request.timeout_ms = request->is_stream ? 0 : NB_HTTP_REQUEST_TIMEOUT_MS;
-        return &call->request;
+static const struct nb_http_request *fill_request(const struct nb_api *api,
+                                                  const struct nb_call *call,
+                                                  const struct nb_http_request *more,
+                                                  struct request *request) {
+        struct nb_http_request *http = &request->http;
+
+        *http = more ? *more : (struct nb_http_request){ 0 };
+        snprintf(request->url, sizeof(request->url), "%s%s%s", api->base, call->path,
+                 http->url ? http->url : "");
+        snprintf(request->what, sizeof(request->what), "%s %s", call->what, api->name);
+        http->url = request->url;
+        http->what = request->what;
+        http->max_body = call->max;
+        if (api->authorization.data)
+                http->authorization = &api->authorization;
+        if (!http->is_stream)
+                http->timeout_ms = NB_HTTP_REQUEST_TIMEOUT_MS;
+        return http;
 }
 
-int nb_api_start(struct nb_api *api, const struct nb_http_request *request,
+int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb_http_request *more,
                  struct nb_http_transfer **ret_transfer, struct nb_failure *f) {
-        struct call call;
+        struct request request;
 
-        return nb_http_start(api->http, fill_request(request, api->base, api->name, &call),
-                             ret_transfer, f);
+        return nb_http_start(api->http, fill_request(api, call, more, &request), ret_transfer, f);
 }
 
-int nb_api_perform(struct nb_api *api, const struct nb_http_request *request, uint64_t until_ms,
-                   struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        struct call call;
+int nb_api_perform(struct nb_api *api, const struct nb_call *call,
+                   const struct nb_http_request *more, struct nb_http_answer *ret_answer,
+                   struct nb_failure *f) {
+        struct request request;
 
-        return nb_http_perform(api->http, fill_request(request, api->base, api->name, &call),
-                               until_ms, ret_answer, f);
+        return nb_http_perform(api->http, fill_request(api, call, more, &request), api->deadline_ms,
+                               ret_answer, f);
 }
 
-int nb_api_start_unverified(struct nb_http *http, const struct nb_url *endpoint,
-                            const struct nb_http_request *request,
-                            struct nb_http_transfer **ret_transfer, struct nb_failure *f) {
-        char base[NB_URL_MAX], name[NB_URL_MAX];
-        struct call call;
-
-        nb_url_format(endpoint, base);
-        nb_endpoint_format(endpoint, name);
-        return nb_http_start(http, fill_request(request, base, name, &call), ret_transfer, f);
+int nb_api_get(struct nb_api *api, const struct nb_call *call, const char *name,
+               struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        return nb_api_perform(api, call, &(struct nb_http_request){ .url = name }, ret_answer, f);
 }
 
 /* --- Answers --- */
@@ -226,14 +228,14 @@ bool nb_answer_is_not_found(const struct nb_http_answer *answer) {
 static enum nb_code code_of_status(long status, const struct nb_answer_codes *codes) {
         enum nb_code code = NB_NONE;
 
-        if (status == 401)
+        if (status == 429 || status >= 500)
+                return NB_SERVER_ERROR;
+        if (codes && status == 401)
                 code = codes->unauthorized;
-        else if (status == 403)
+        else if (codes && status == 403)
                 code = codes->forbidden;
-        else if (status == 400 || status == 409 || status == 422)
+        else if (codes && (status == 400 || status == 409 || status == 422))
                 code = codes->invalid;
-        else if (status == 429 || status >= 500)
-                code = NB_SERVER_ERROR;
         return code == NB_NONE ? NB_ANSWER_MALFORMED : code;
 }
 
@@ -241,7 +243,7 @@ static enum nb_code code_of_status(long status, const struct nb_answer_codes *co
  * too, but those pass. */
 static bool is_foreign(long status, const struct nb_answer_codes *codes) {
         if (status == 401 || status == 403)
-                return !codes->has_plain_refusals;
+                return !codes || !codes->has_plain_refusals;
         return status >= 400 && status < 500 && status != 429;
 }
 
@@ -257,10 +259,25 @@ static bool is_anonymous(const struct nb_http_answer *answer, const struct nb_st
         return strcmp(user, "system:anonymous") == 0;
 }
 
-int nb_answer_failure(const struct nb_http_answer *answer, const char *what, const char *name,
-                      const struct nb_answer_codes *codes, struct nb_failure *f) {
+int nb_api_name_identity(const struct nb_api *api, int r, struct nb_failure *f) {
+        const struct nb_identity *identity = api->identity;
+
+        if (f->code != NB_TOKEN_REJECTED || !identity)
+                return r;
+        if (identity->token_id[0])
+                nb_failure_add(f, "; presented was the token with the ID %s from %s",
+                               identity->token_id, identity->source);
+        else
+                nb_failure_add(f, "; presented was the identity in %s", identity->source);
+        return r;
+}
+
+int nb_answer_failure(const struct nb_api *api, const struct nb_call *call,
+                      const struct nb_http_answer *answer, struct nb_failure *f) {
+        const struct nb_answer_codes *codes = call->codes;
         enum nb_code code = code_of_status(answer->status, codes);
         struct nb_status status;
+        int r;
 
         if (f->code == NB_NONE)
                 f->retry_after_ms = answer->retry_after_ms;
@@ -269,20 +286,22 @@ int nb_answer_failure(const struct nb_http_answer *answer, const char *what, con
                 return nb_failure_set_http(
                         f, NB_ANSWER_FOREIGN, answer->status,
                         "%s %s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
-                        what, name, answer->status, answer->location);
+                        call->what, api->name, answer->status, answer->location);
         if (status.code == 0)
-                return nb_failure_set_http(
+                r = nb_failure_set_http(
                         f, is_foreign(answer->status, codes) ? NB_ANSWER_FOREIGN : code,
                         answer->status,
                         "%s %s: the answer has status %ld and no Status object, so it may not come "
                         "from an API server",
-                        what, name, answer->status);
-        if (codes->anonymous != NB_NONE && is_anonymous(answer, &status))
-                return nb_failure_set_http(
+                        call->what, api->name, answer->status);
+        else if (codes && codes->anonymous != NB_NONE && is_anonymous(answer, &status))
+                r = nb_failure_set_http(
                         f, codes->anonymous, answer->status,
                         "%s %s: the API server ignored the credential and treated the request as "
                         "anonymous: %ld %s: '%s'",
-                        what, name, answer->status, status.reason, status.message);
-        return nb_failure_set_http(f, code, answer->status, "%s %s: %ld %s: '%s'", what, name,
-                                   answer->status, status.reason, status.message);
+                        call->what, api->name, answer->status, status.reason, status.message);
+        else
+                r = nb_failure_set_http(f, code, answer->status, "%s %s: %ld %s: '%s'", call->what,
+                                        api->name, answer->status, status.reason, status.message);
+        return nb_api_name_identity(api, r, f);
 }

@@ -1,35 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reads cluster-info and Nodes. */
+/* Reads cluster-info, Nodes, the server's version, and kubelet's configuration. */
 
-#include <stdint.h>
+#include <stdbool.h>
 
 #include "api/api.h"
+#include "base/buffer.h"
 #include "base/failure.h"
-#include "codec/url.h"
 #include "kube/cluster_info.h"
 #include "kube/node_object.h"
 #include "net/http.h"
+
+#define NB_KUBELET_CONFIG_NAME_SIZE 32
+#define NB_VERSION_SIZE 64
 
 /*
  * cluster-info is requested without a credential, and from all endpoints at once. An unverified
  * copy proves nothing until its signature and CA have been verified, which is not done here.
  */
-int nb_cluster_info_start(struct nb_http *http, const struct nb_url *endpoint,
-                          struct nb_http_transfer **ret_transfer, struct nb_failure *f);
+extern const struct nb_call nb_cluster_info_call;
 
-/* `name` of the endpoint, for messages. */
-int nb_cluster_info_read(const struct nb_http_answer *answer, const char *name,
+int nb_cluster_info_read(const struct nb_api *api, const struct nb_http_answer *answer,
                          const char *token_id, struct nb_cluster_info *ret_info,
                          struct nb_failure *f);
 
-int nb_cluster_info_fetch_verified(struct nb_api *api, const char *token_id, uint64_t until_ms,
-                                   struct nb_cluster_info *ret_info, struct nb_failure *f);
+/* Without the signatures. */
+int nb_cluster_info_fetch_verified(struct nb_api *api, struct nb_cluster_info *ret_info,
+                                   struct nb_failure *f);
+
+/* Whether the server has no cluster-info, or hides it from clients without a credential. */
+bool nb_cluster_info_is_hidden(const struct nb_failure *f);
+
+/* The status of the answer, or a failure. 200: read; 404: there is no such Node; 403: this identity
+ * may not read it; 401: it is not valid. */
+int nb_node_read(struct nb_api *api, const char *name, struct nb_node_object *ret_node,
+                 struct nb_failure *f);
+
+/* A value of GET /version: "gitVersion", "minor". "" if the server does not say. */
+int nb_version_read(struct nb_api *api, const char *key, char ret[static NB_VERSION_SIZE],
+                    struct nb_failure *f);
 
 /*
- * 1: read; 0: there is no such Node. -EACCES with nothing set: this identity may not read it (403),
- * or is not valid (401); *ret_status tells which.
+ * The ConfigMap in kube-system with which kubeadm configures the kubelets of a cluster: appends the
+ * text of kubelet-config and sets its name. If it does not exist or may not be read, tries
+ * kubelet-config-1.N for the server's version and the two before it: older clusters have one for
+ * each version, and let a joining machine read only its own. NB_KUBELET_CONFIG_MISSING,
+ * NB_KUBELET_CONFIG_REFUSED, NB_KUBELET_CONFIG_UNACCEPTABLE (too large), and what any call may fail
+ * with.
  */
-int nb_node_read(struct nb_api *api, const char *name, uint64_t until_ms,
-                 struct nb_node_object *ret_node, long *ret_status, struct nb_failure *f);
+int nb_kubelet_config_fetch(struct nb_api *api, struct nb_buffer *ret_text,
+                            char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE],
+                            struct nb_failure *f);

@@ -11,8 +11,6 @@
 
 #define CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define QUERY_SIZE 256
-#define WATCH "watching the CSR at"
-#define REVIEW "reviewing access at"
 
 static const struct nb_answer_codes csr_codes = {
         .unauthorized = NB_TOKEN_REJECTED,
@@ -22,8 +20,9 @@ static const struct nb_answer_codes csr_codes = {
 };
 
 int nb_csr_submit(struct nb_api *api, const char *name, const struct nb_csr_request *request,
-                  uint64_t until_ms, struct nb_csr *ret_csr, struct nb_failure *f) {
-        static const char what[] = "creating the CSR at";
+                  struct nb_csr *ret_csr, struct nb_failure *f) {
+        static const struct nb_call call = { "creating the CSR at", CSRS_PATH, NB_CSR_OBJECT_MAX,
+                                             &csr_codes };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX);
         int r;
@@ -31,83 +30,61 @@ int nb_csr_submit(struct nb_api *api, const char *name, const struct nb_csr_requ
         r = nb_csr_format(name, request, &body);
         if (r < 0)
                 return nb_failure_set_memory(f);
-        r = nb_api_perform(api,
-                           &(struct nb_http_request){
-                                   .what = what,
-                                   .url = CSRS_PATH,
-                                   .authorization = &api->authorization,
-                                   .body = body.data,
-                                   .body_len = body.len,
-                                   .max_body = NB_CSR_OBJECT_MAX,
-                           },
-                           until_ms, &answer, f);
+        r = nb_api_perform(api, &call,
+                           &(struct nb_http_request){ .body = body.data, .body_len = body.len },
+                           &answer, f);
         if (r < 0)
                 return r;
         if (answer.status == 200 || answer.status == 201)
                 return nb_csr_parse(nb_answer_text(&answer), answer.body.len, ret_csr, f);
         if (answer.status != 409)
-                return nb_answer_failure(&answer, what, api->name, &csr_codes, f);
-        r = nb_csr_read(api, name, until_ms, ret_csr, f);
+                return nb_answer_failure(api, &call, &answer, f);
+        r = nb_csr_read(api, name, ret_csr, f);
         if (r != 0)
                 return r;
         return nb_failure_set_http(f, NB_SERVER_ERROR, 404,
                                    "%s %s: CSR '%s' existed, and was deleted before it could be "
                                    "read",
-                                   what, api->name, name);
+                                   call.what, api->name, name);
 }
 
-int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct nb_csr *ret_csr,
+int nb_csr_read(struct nb_api *api, const char *name, struct nb_csr *ret_csr,
                 struct nb_failure *f) {
-        static const char what[] = "reading the CSR from";
+        static const struct nb_call call = { "reading the CSR from", CSRS_PATH "/",
+                                             NB_CSR_OBJECT_MAX, &csr_codes };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char path[sizeof(CSRS_PATH) + NB_CSR_NAME_MAX + 2];
         int r;
 
-        snprintf(path, sizeof(path), CSRS_PATH "/%s", name);
-        r = nb_api_perform(api,
-                           &(struct nb_http_request){
-                                   .what = what,
-                                   .url = path,
-                                   .authorization = &api->authorization,
-                                   .max_body = NB_CSR_OBJECT_MAX,
-                           },
-                           until_ms, &answer, f);
+        r = nb_api_get(api, &call, name, &answer, f);
         if (r < 0)
                 return r;
         if (nb_answer_is_not_found(&answer))
                 return 0;
         if (answer.status != 200)
-                return nb_answer_failure(&answer, what, api->name, &csr_codes, f);
+                return nb_answer_failure(api, &call, &answer, f);
         r = nb_csr_parse(nb_answer_text(&answer), answer.body.len, ret_csr, f);
         return r < 0 ? r : 1;
 }
 
 /* --- Watch --- */
 
-int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const char *name,
-                       const char *resource_version, struct nb_failure *f) {
-        char path[sizeof(CSRS_PATH) + QUERY_SIZE + NB_CSR_NAME_MAX];
-        struct nb_http_transfer *transfer;
-        int r;
+static const struct nb_call watch_call = { "watching the CSR at", CSRS_PATH, NB_WATCH_LINE_MAX,
+                                           &csr_codes };
 
-        snprintf(path, sizeof(path),
-                 CSRS_PATH "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&"
-                           "fieldSelector=metadata.name%%3D%s&resourceVersion=%s",
+int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const char *name,
+                       const char *resource_version, struct nb_failure *f) {
+        char query[QUERY_SIZE + NB_CSR_NAME_MAX];
+
+        snprintf(query, sizeof(query),
+                 "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&"
+                 "fieldSelector=metadata.name%%3D%s&resourceVersion=%s",
                  NB_WATCH_TIMEOUT_SEC, name, resource_version);
-        r = nb_api_start(api,
-                         &(struct nb_http_request){
-                                 .what = WATCH,
-                                 .url = path,
-                                 .authorization = &api->authorization,
-                                 .max_body = NB_WATCH_LINE_MAX,
-                                 .silence_sec = NB_WATCH_SILENCE_SEC,
-                                 .is_stream = true,
-                         },
-                         &transfer, f);
-        if (r < 0)
-                return r;
-        *ret_watch = (struct nb_csr_watch){ .api = api, .transfer = transfer };
-        return 0;
+        watch->api = api;
+        return nb_api_start(api, &watch_call,
+                            &(struct nb_http_request){ .url = query,
+                                                       .silence_sec = NB_WATCH_SILENCE_SEC,
+                                                       .is_stream = true },
+                            &watch->transfer, f);
 }
 
 /* 1, or 0 if no whole line has arrived. */
@@ -136,7 +113,7 @@ static int finish_watch(struct nb_csr_watch *watch, struct nb_failure *f) {
                 return r;
         if (answer.status == 200)
                 return NB_WATCH_ENDED;
-        return nb_answer_failure(&answer, WATCH, watch->api->name, &csr_codes, f);
+        return nb_answer_failure(watch->api, &watch_call, &answer, f);
 }
 
 int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_csr_event *ret_event,
@@ -150,12 +127,8 @@ int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_c
                 assert(watch->transfer);
                 received = nb_http_received(watch->transfer, &status);
                 r = status == 200 ? take_event(received, ret_event, f) : 0;
-                if (r < 0) {
-                        nb_csr_watch_done(watch);
-                        return r;
-                }
-                if (r > 0)
-                        return NB_WATCH_EVENT;
+                if (r != 0)
+                        return r < 0 ? r : NB_WATCH_EVENT;
                 r = nb_http_wait(watch->api->http, until_ms, &done, f);
                 if (r < 0)
                         return r;
@@ -163,10 +136,8 @@ int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_c
                         return NB_WATCH_TIME;
                 if (done == watch->transfer)
                         return finish_watch(watch, f);
-                if (done) {
-                        watch->other = done;
+                if (done)
                         return NB_WATCH_OTHER;
-                }
         }
 }
 
@@ -177,25 +148,21 @@ void nb_csr_watch_done(struct nb_csr_watch *watch) {
 
 /* --- Rights --- */
 
-static struct nb_http_request right_request(const struct nb_api *api, enum nb_right right) {
+static const struct nb_call review_call = {
+        "reviewing access at", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        NB_ACCESS_REVIEW_MAX,
+        &(const struct nb_answer_codes){ .unauthorized = NB_TOKEN_REJECTED,
+                                         .anonymous = NB_TOKEN_REJECTED }
+};
+
+static struct nb_http_request right_request(enum nb_right right) {
         const char *body = nb_access_review_body[right];
 
-        return (struct nb_http_request){
-                .what = REVIEW,
-                .url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-                .authorization = &api->authorization,
-                .body = body,
-                .body_len = strlen(body),
-                .max_body = NB_ACCESS_REVIEW_MAX,
-        };
+        return (struct nb_http_request){ .body = body, .body_len = strlen(body) };
 }
 
 static int read_right(const struct nb_api *api, const struct nb_http_answer *answer,
                       struct nb_failure *f) {
-        static const struct nb_answer_codes codes = {
-                .unauthorized = NB_TOKEN_REJECTED,
-                .anonymous = NB_TOKEN_REJECTED,
-        };
         struct nb_status status;
         char user[sizeof(status.message)];
         bool is_allowed;
@@ -204,7 +171,7 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
         if (answer->status == 200 || answer->status == 201) {
                 r = nb_access_review_parse(nb_answer_text(answer), answer->body.len, &is_allowed,
                                            f);
-                return r < 0 ? r : is_allowed;
+                return r < 0 ? r : is_allowed ? NB_RIGHT_GRANTED : NB_RIGHT_DENIED;
         }
         (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         nb_status_user(&status, user, sizeof(user));
@@ -212,25 +179,24 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
          * invalid. */
         if ((answer->status == 403 || answer->status == 404) && status.code == answer->status &&
             strcmp(user, "system:anonymous") != 0)
-                return -EACCES;
-        return nb_answer_failure(answer, REVIEW, api->name, &codes, f);
+                return NB_RIGHT_UNTOLD;
+        return nb_answer_failure(api, &review_call, answer, f);
 }
 
-int nb_right_read(struct nb_api *api, enum nb_right right, uint64_t until_ms,
-                  struct nb_failure *f) {
+int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        const struct nb_http_request request = right_request(api, right);
+        const struct nb_http_request request = right_request(right);
         int r;
 
-        r = nb_api_perform(api, &request, until_ms, &answer, f);
+        r = nb_api_perform(api, &review_call, &request, &answer, f);
         return r < 0 ? r : read_right(api, &answer, f);
 }
 
 int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,
                    struct nb_failure *f) {
-        const struct nb_http_request request = right_request(api, right);
+        const struct nb_http_request request = right_request(right);
 
-        return nb_api_start(api, &request, ret_transfer, f);
+        return nb_api_start(api, &review_call, &request, ret_transfer, f);
 }
 
 int nb_right_finish(const struct nb_api *api, struct nb_http_transfer *transfer,

@@ -25,21 +25,19 @@
  * NB_SERVER_ERROR, ...
  */
 int nb_csr_submit(struct nb_api *api, const char *name, const struct nb_csr_request *request,
-                  uint64_t until_ms, struct nb_csr *ret_csr, struct nb_failure *f);
+                  struct nb_csr *ret_csr, struct nb_failure *f);
 
 /* 1: read; 0: there is none (404). */
-int nb_csr_read(struct nb_api *api, const char *name, uint64_t until_ms, struct nb_csr *ret_csr,
-                struct nb_failure *f);
+int nb_csr_read(struct nb_api *api, const char *name, struct nb_csr *ret_csr, struct nb_failure *f);
 
 /* --- Watch on one CSR --- */
 
 struct nb_csr_watch {
         struct nb_api *api;
         struct nb_http_transfer *transfer; /* NULL once it is over */
-        struct nb_http_transfer *other;    /* with NB_WATCH_OTHER: the one that is over */
 };
 
-int nb_csr_watch_start(struct nb_csr_watch *ret_watch, struct nb_api *api, const char *name,
+int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const char *name,
                        const char *resource_version, struct nb_failure *f);
 
 enum nb_watch_result {
@@ -57,13 +55,19 @@ void nb_csr_watch_done(struct nb_csr_watch *watch);
 
 /* --- Rights --- */
 
+enum nb_right_answer {
+        NB_RIGHT_DENIED,
+        NB_RIGHT_GRANTED,
+        NB_RIGHT_UNTOLD, /* the identity may not ask (403), or the server does not know the question
+                            (404) */
+};
+
 /*
  * Asks the API server whether the identity has a right; in two parts, so that a watch goes on
- * meanwhile. 1: yes; 0: no; -EACCES with nothing set: the identity may not ask (403), or the server
- * does not know the question (404). NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, as of
+ * meanwhile. One of the above; or NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, and as of
  * nb_http_perform().
  */
-int nb_right_read(struct nb_api *api, enum nb_right right, uint64_t until_ms, struct nb_failure *f);
+int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f);
 int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,
                    struct nb_failure *f);
 int nb_right_finish(const struct nb_api *api, struct nb_http_transfer *transfer,

@@ -3,36 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/cluster_calls.h"
 #include "api/k3s_calls.h"
 #include "base/macro.h"
-#include "codec/json.h"
 #include "kube/object.h"
 
-#define VERSION_MAX (16 * 1024) /* a real one has some hundred bytes */
-#define SIGN "requesting the certificate from the supervisor at"
-
-static const struct nb_http_request cacerts_request = {
-        .what = "/cacerts of",
-        .url = "/cacerts",
-        .max_body = NB_CACERTS_MAX,
-};
-
-int nb_cacerts_start(struct nb_http *http, const struct nb_url *endpoint,
-                     struct nb_http_transfer **ret_transfer, struct nb_failure *f) {
-        return nb_api_start_unverified(http, endpoint, &cacerts_request, ret_transfer, f);
-}
+const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
 /* kube-apiserver has no /cacerts, and refuses it in one of three ways. */
-int nb_cacerts_verify(const struct nb_http_answer *answer, const char *name, struct nb_failure *f) {
+int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *answer,
+                      struct nb_failure *f) {
         if (answer->status == 200)
                 return 0;
         if (answer->status == 401 || answer->status == 403 || answer->status == 404)
                 return nb_failure_set_http(f, NB_SUPERVISOR_MISSING, answer->status,
                                            "/cacerts of %s: the answer has status %ld; a "
                                            "supervisor of k3s or RKE2 serves it to everybody",
-                                           name, answer->status);
-        return nb_answer_failure(answer, cacerts_request.what, name, &(struct nb_answer_codes){ 0 },
-                                 f);
+                                           api->name, answer->status);
+        return nb_answer_failure(api, &nb_cacerts_call, answer, f);
 }
 
 /* --- /version --- */
@@ -52,29 +40,13 @@ static bool is_too_old(const char *version) {
         return minor < 29 || patch < first_patch[minor];
 }
 
-int nb_k3s_verify_version(struct nb_api *api, uint64_t until_ms, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+int nb_k3s_verify_version(struct nb_api *api, struct nb_failure *f) {
         struct nb_failure ignored = { 0 };
-        const char *version;
-        size_t len;
-        int r;
+        char version[NB_VERSION_SIZE];
 
-        r = nb_api_perform(api,
-                           &(struct nb_http_request){
-                                   .what = "/version of",
-                                   .url = "/version",
-                                   .authorization = &api->authorization,
-                                   .max_body = VERSION_MAX,
-                           },
-                           until_ms, &answer, &ignored);
-        if (r == -ECANCELED)
-                return r;
-        if (r < 0 || answer.status != 200 ||
-            nb_json_parse(nb_answer_text(&answer), answer.body.len, "/version", NB_ANSWER_MALFORMED,
-                          &json, &ignored) < 0 ||
-            nb_json_string(&json, "gitVersion", &version, &len, &ignored) <= 0 ||
-            !is_too_old(version))
+        if (nb_version_read(api, "gitVersion", version, &ignored) == -ECANCELED)
+                return -ECANCELED;
+        if (!is_too_old(version))
                 return 0;
         return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EPROTONOSUPPORT,
                               "the supervisor at %s runs version %s", api->name, version);
@@ -85,72 +57,69 @@ int nb_k3s_verify_version(struct nb_api *api, uint64_t until_ms, struct nb_failu
 static int make_header(const char *program, const char *what, const char *value,
                        struct nb_secret *ret_line) {
         char name[64];
-        int r;
 
         snprintf(name, sizeof(name), "%s-Node-%s: ", program, what);
-        r = nb_secret_init(ret_line, strlen(name) + strlen(value));
-        if (r >= 0)
-                r = nb_secret_append(ret_line, name, strlen(name));
-        return r < 0 ? r : nb_secret_append(ret_line, value, strlen(value));
+        return nb_header_init(ret_line, name, value, strlen(value));
 }
 
-static const struct nb_answer_codes sign_codes = {
-        .has_plain_refusals = true,
-        .unauthorized = NB_TOKEN_REJECTED,
-        .forbidden = NB_SUPERVISOR_REFUSED,
-        .invalid = NB_CSR_REJECTED,
-};
-
-static int read_certificate(const struct nb_api *api, const struct nb_http_answer *answer,
-                            struct nb_buffer *ret_certificate, struct nb_failure *f) {
+static int read_certificate(const struct nb_api *api, const struct nb_call *call,
+                            const struct nb_http_answer *answer, struct nb_buffer *ret_certificate,
+                            struct nb_failure *f) {
         const char *text = nb_answer_text(answer);
         struct nb_status status;
+        int r;
 
         (void)nb_status_parse(text, answer->body.len, &status);
         /* Old supervisors answer without a Status object. */
-        if (answer->status == 401)
-                return nb_failure_set_http(
-                        f, NB_TOKEN_REJECTED, 401,
-                        SIGN " %s: the supervisor rejected the %s (401%s%s)", api->name,
-                        api->authorization.len > 0 ? "token" : "client certificate",
-                        status.message[0] ? ": " : "", status.message);
+        if (answer->status == 401) {
+                r = nb_failure_set_http(f, NB_TOKEN_REJECTED, 401,
+                                        "%s %s: the supervisor rejected the %s (401%s%s)",
+                                        call->what, api->name,
+                                        api->authorization.len > 0 ? "token" : "client certificate",
+                                        status.message[0] ? ": " : "", status.message);
+                return nb_api_name_identity(api, r, f);
+        }
         /* 403 has two reasons; only the message tells them apart. */
         if (answer->status == 403 &&
             (status.code == 403 ? strcmp(status.message, "forbidden") != 0
                                 : strcasestr(text, "node password") != NULL))
-                return nb_failure_set_http(f, NB_NODE_PASSWORD_REJECTED, 403,
-                                           SIGN " %s: 403 %s: '%.160s'", api->name, status.reason,
-                                           status.code == 403 ? status.message : text);
+                return nb_failure_set_http(
+                        f, NB_NODE_PASSWORD_REJECTED, 403, "%s %s: 403 %s: '%.160s'", call->what,
+                        api->name, status.reason, status.code == 403 ? status.message : text);
         if (answer->status != 200)
-                return nb_answer_failure(answer, SIGN, api->name, &sign_codes, f);
+                return nb_answer_failure(api, call, answer, f);
         if (nb_buffer_append(ret_certificate, text, answer->body.len) < 0)
                 return nb_failure_set_memory(f);
         return 0;
 }
 
-int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request, uint64_t until_ms,
+int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 struct nb_buffer *ret_certificate, struct nb_failure *f) {
+        static const struct nb_answer_codes codes = {
+                .has_plain_refusals = true,
+                .unauthorized = NB_TOKEN_REJECTED,
+                .forbidden = NB_SUPERVISOR_REFUSED,
+                .invalid = NB_CSR_REJECTED,
+        };
         const char *program = request->endpoint->port == NB_RKE2_SUPERVISOR_PORT ? "rke2" : "k3s";
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_secret_done) struct nb_secret name = NB_SECRET_INIT, password = NB_SECRET_INIT;
         char path[64];
+        const struct nb_call call = { "requesting the certificate from the supervisor at", path,
+                                      NB_K3S_CERTIFICATE_MAX, &codes };
         int r;
 
         if (make_header(program, "Name", request->node_name, &name) < 0 ||
             make_header(program, "Password", request->node_password, &password) < 0)
                 return nb_failure_set_memory(f);
         snprintf(path, sizeof(path), "/v1-%s/client-kubelet.crt", program);
-        r = nb_api_perform(api,
+        r = nb_api_perform(api, &call,
                            &(struct nb_http_request){
-                                   .what = SIGN,
-                                   .url = path,
-                                   .authorization = &api->authorization,
                                    .headers = { &name, &password },
                                    .body = request->csr->data,
                                    .body_len = request->csr->len,
                                    .body_type = "application/pkcs10",
-                                   .max_body = NB_K3S_CERTIFICATE_MAX,
                            },
-                           until_ms, &answer, f);
-        return r < 0 ? r : read_certificate(api, &answer, ret_certificate, f);
+                           &answer, f);
+        return r < 0 ? r : read_certificate(api, &call, &answer, ret_certificate, f);
 }

@@ -5,14 +5,9 @@
  * credential, and client-kubelet.crt, which signs at once. k3s serves them on the API server's
  * port, RKE2 on another one and with "rke2" in paths and headers. */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "api/api.h"
 #include "base/buffer.h"
 #include "base/failure.h"
-#include "base/secret.h"
 #include "codec/url.h"
 #include "net/http.h"
 
@@ -20,14 +15,13 @@
 #define NB_K3S_CERTIFICATE_MAX (64 * 1024) /* leaf and client CA: some kilobytes */
 #define NB_RKE2_SUPERVISOR_PORT 9345
 
-/* Starts a transfer, since all endpoints are asked at once. An unverified answer proves nothing
- * until its hash has been compared, which is not done here. */
-int nb_cacerts_start(struct nb_http *http, const struct nb_url *endpoint,
-                     struct nb_http_transfer **ret_transfer, struct nb_failure *f);
+/* All endpoints are asked at once. An unverified answer proves nothing until its hash has been
+ * compared, which is not done here. */
+extern const struct nb_call nb_cacerts_call;
 
-/* 0 if a supervisor answered, otherwise a failure for the status. `name` of the endpoint, for
- * messages. */
-int nb_cacerts_verify(const struct nb_http_answer *answer, const char *name, struct nb_failure *f);
+/* 0 if a supervisor answered, otherwise a failure for the status. */
+int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *answer,
+                      struct nb_failure *f);
 
 struct nb_k3s_request {
         const struct nb_url *endpoint;
@@ -38,12 +32,12 @@ struct nb_k3s_request {
 
 /* Call this before sending anything that the supervisor stores. 0, also if its version is unknown;
  * NB_SUPERVISOR_TOO_OLD; -ECANCELED. */
-int nb_k3s_verify_version(struct nb_api *api, uint64_t until_ms, struct nb_failure *f);
+int nb_k3s_verify_version(struct nb_api *api, struct nb_failure *f);
 
 /*
  * Appends the issued certificate (PEM, unverified). NB_TOKEN_REJECTED (401),
  * NB_NODE_PASSWORD_REJECTED, NB_SUPERVISOR_REFUSED (403), NB_CSR_REJECTED (400), NB_SERVER_ERROR
  * (503, ...), ...
  */
-int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request, uint64_t until_ms,
+int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 struct nb_buffer *ret_certificate, struct nb_failure *f);

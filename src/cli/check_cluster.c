@@ -12,15 +12,8 @@
 #include "cli/check_internal.h"
 #include "crypto/certificate.h"
 
-/* For one question. More than NB_HTTP_REQUEST_TIMEOUT_MS, whose failure says more. */
-#define PATIENCE_MS 15000
 /* NTP keeps clocks within seconds; certificates are backdated by minutes. */
 #define SKEW_MAX_SEC 60
-#define VERSION_MAX ((size_t)64 * 1024)
-
-static uint64_t until(void) {
-        return nb_now_ms() + PATIENCE_MS;
-}
 
 /* --- Join: whether it could begin --- */
 
@@ -168,7 +161,7 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
                 .node_name = check->node_name,
                 .is_name_own = check->is_joined,
                 .state_fd = -1,
-                .deadline_ms = until(),
+                .deadline_ms = NB_TIME_INFINITE, /* each request has a time limit */
                 .is_rehearsal = true,
         };
         char name[NB_URL_MAX];
@@ -240,22 +233,16 @@ int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
 
 /* It may be another server than the endpoint: with a name or an address that cannot be reached. */
 int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         struct nb_join *join = &check->join;
+        char version[NB_VERSION_SIZE];
         int r;
 
-        r = nb_api_init(&join->api, &join->cluster, join->ca.data, join->ca.len,
-                        &join->bootstrap->identity, f);
+        r = nb_api_init(&join->api, &join->cluster, &join->bootstrap->identity, NB_TIME_INFINITE,
+                        f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
-        r = nb_api_perform(&join->api,
-                           &(struct nb_http_request){
-                                   .what = "the API server",
-                                   .url = "/version",
-                                   .max_body = VERSION_MAX,
-                           },
-                           until(), &answer, f);
+        r = nb_version_read(&join->api, "gitVersion", version, f);
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
         nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
@@ -270,17 +257,17 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
         struct nb_join *join = &check->join;
         int r;
 
-        r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, until(), f);
-        if (r < 0 && (r != -EACCES || f->code != NB_NONE))
-                return nb_join_name_identity(identity, nb_join_map_clock_skew(join, r, f), f);
+        r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
         nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the API server (%s)",
                      identity->source);
-        if (r == 0)
+        if (r == NB_RIGHT_DENIED)
                 return nb_failure_set_http(
                         f, NB_CSR_FORBIDDEN, 0,
                         "%s: the identity is not allowed to create certificate signing requests",
                         join->api.name);
-        if (r > 0)
+        if (r == NB_RIGHT_GRANTED)
                 nb_check_row(check, NB_CHECK_GOOD,
                              "identity: may create certificate signing requests");
         else
@@ -293,26 +280,23 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
 int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
         struct nb_join *join = &check->join;
         struct nb_node_object node = { 0 };
-        long status = 0;
         int r;
 
-        r = nb_node_read(&join->api, check->node_name, until(), &node, &status, f);
-        if (r == -EACCES && f->code == NB_NONE) {
+        r = nb_node_read(&join->api, check->node_name, &node, f);
+        if (r == 401 || r == 403) {
                 nb_check_row(check, NB_CHECK_DOUBT,
                              "node name: cannot tell whether '%s' is free: the API server answers "
-                             "with status %ld",
-                             check->node_name, status);
+                             "with status %d",
+                             check->node_name, r);
                 return 0;
         }
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
-        if (r > 0 && node.is_ready && !check->is_joined && !join->settings->allow_existing) {
-                join->deadline_ms = until();
+        if (node.is_ready && !check->is_joined && !join->settings->allow_existing)
                 return nb_stage_node(join, f);
-        }
         nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
-                     r == 0 ? "there is no" : "there is a", check->node_name,
-                     r == 0             ? ""
+                     r == 404 ? "there is no" : "there is a", check->node_name,
+                     r == 404           ? ""
                      : !node.is_ready   ? ", but it is not Ready"
                      : check->is_joined ? ", and this machine has joined with this name"
                                         : ", which node.allowExisting permits");
@@ -345,7 +329,7 @@ static int print_request(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         if (csr->state == NB_CSR_STATE_PENDING) {
-                r = nb_join_ask_reason(join, until(), &reason);
+                r = nb_join_ask_reason(join, &reason);
                 if (r < 0)
                         return r;
         }
@@ -370,7 +354,7 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         nb_log_field(NB_FIELD_CSR, "%s", name);
-        r = nb_csr_read(&join->api, name, until(), &join->csr, f);
+        r = nb_csr_read(&join->api, name, &join->csr, f);
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
         if (r > 0)

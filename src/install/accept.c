@@ -67,10 +67,11 @@ static int verify_endpoint(const struct nb_context *context, const struct nb_han
  */
 static int verify_server(const struct nb_context *context, const struct nb_handoff *handoff,
                          struct nb_failure *f) {
-        const struct nb_cluster *document = &context->bootstrap.document;
+        const struct nb_cluster *document = &context->bootstrap.origin;
         char server[NB_URL_MAX];
 
-        if (handoff->cluster.ca[0] || !document->server.host[0])
+        if (handoff->cluster.ca[0] || !document->server.host[0] ||
+            context->bootstrap.method == NB_METHOD_URL)
                 return 0;
         if (nb_url_is_equal(&document->server, &handoff->cluster.server) &&
             !strcmp(document->tls_server_name, handoff->cluster.tls_server_name) &&

@@ -91,15 +91,12 @@ static void take_review(struct await *a) {
         int r;
 
         r = nb_right_finish(&a->join->api, TAKE(a->review), &ignored);
-        if (r >= 0) {
-                take_reason(a, nb_pending_reason_of(r));
-                return;
-        }
-        nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
-               ignored.code == NB_NONE ? "the server refuses the question" : ignored.detail);
-        p->reason = NB_PENDING_UNKNOWN;
-        if (ignored.code != NB_NONE)
+        if (r < 0) {
+                nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
+                       ignored.detail);
                 p->ask_ms = p->remind_ms;
+        }
+        take_reason(a, nb_pending_reason_of(r));
 }
 
 static void ask_when_due(struct await *a) {
@@ -115,7 +112,7 @@ static void ask_when_due(struct await *a) {
                 p->reason = NB_PENDING_UNKNOWN;
 }
 
-int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret) {
+int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
         struct nb_failure ignored = { 0 };
         int r;
 
@@ -123,7 +120,7 @@ int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_
                 *ret = NB_PENDING_MACHINE;
                 return 0;
         }
-        r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, until_ms, &ignored);
+        r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, &ignored);
         if (r == -ECANCELED)
                 return r;
         *ret = nb_pending_reason_of(r);
@@ -288,12 +285,11 @@ static int poll_once(struct await *a, struct nb_failure *f) {
                 return r;
         if (r > 0)
                 return describe(join, f);
-        r = nb_csr_read(&join->api, join->csr_name, join->deadline_ms, &csr, f);
+        r = nb_csr_read(&join->api, join->csr_name, &csr, f);
         if (r < 0) {
                 (void)describe(join, &waiting);
                 nb_retry_last_word(&waiting, f);
-                return nb_join_name_identity(&join->bootstrap->identity,
-                                             nb_join_map_clock_skew(join, r, f), f);
+                return r;
         }
         if (r == 0)
                 return submit_again(a, "was deleted");

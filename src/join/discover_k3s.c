@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/k3s_calls.h"
 #include "base/encoding.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
@@ -16,7 +14,7 @@
 
 /* It is handed to the installer as a JSON string. Verified before anything is sent that a
  * supervisor remembers. */
-static int verify_text(const struct nb_http_answer *answer, const char *name,
+static int verify_text(const struct nb_api *api, const struct nb_http_answer *answer,
                        struct nb_failure *f) {
         const char *text = answer->body.data;
         size_t left = answer->body.len;
@@ -30,15 +28,15 @@ static int verify_text(const struct nb_http_answer *answer, const char *name,
                         return nb_failure_set(f, NB_ANSWER_MALFORMED, EBADMSG,
                                               "/cacerts of %s: expected certificates in PEM and "
                                               "comments in UTF-8, found other bytes",
-                                              name);
+                                              api->name);
                 text += n;
                 left -= n;
         }
         return 0;
 }
 
-static int verify_hash(const struct nb_join *join, const struct nb_http_answer *answer,
-                       const char *name, struct nb_failure *f) {
+static int verify_hash(const struct nb_join *join, const struct nb_api *api,
+                       const struct nb_http_answer *answer, struct nb_failure *f) {
         char found[2 * NB_SHA256_SIZE + 1], expected[2 * NB_SHA256_SIZE + 1];
         uint8_t hash[NB_SHA256_SIZE];
         int r;
@@ -51,7 +49,7 @@ static int verify_hash(const struct nb_join *join, const struct nb_http_answer *
         if (r < 0)
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, r,
                                       "/cacerts of %s: expected CA certificates in PEM, found %s",
-                                      name, nb_certificates_reason(r));
+                                      api->name, nb_certificates_reason(r));
         /* Without a hash, unsafeSkipCAVerification is set: nb_bootstrap_verify(). */
         if (!join->bootstrap->has_hash || nb_digest_is_equal(hash, join->bootstrap->hash))
                 return 0;
@@ -59,7 +57,7 @@ static int verify_hash(const struct nb_join *join, const struct nb_http_answer *
         nb_hex_encode(join->bootstrap->hash, NB_K3S_HASH_SIZE, expected);
         return nb_failure_set(f, NB_CA_HASH_MISMATCH, EKEYREJECTED,
                               "the CA certificates of %s have the hash %s; the token expects %s",
-                              name, found, expected);
+                              api->name, found, expected);
 }
 
 /* Only CAs that match the hash verify the connection for the second copy, and then those that carry
@@ -74,98 +72,50 @@ static int select_vouched_for(const struct nb_join *join, const struct nb_http_a
                             NB_ANSWER_MALFORMED, NB_CA_HASH_MISMATCH, ret_ca, NULL, f);
 }
 
-static int compare(const struct nb_http_answer *first, const struct nb_http_answer *second,
-                   const char *name, struct nb_failure *f) {
+static int verify_first(const struct nb_join *join, const struct nb_api *api,
+                        const struct nb_http_answer *answer, struct nb_buffer *ret_ca,
+                        struct nb_failure *f) {
         int r;
 
-        r = nb_cacerts_verify(second, name, f);
+        r = nb_cacerts_verify(api, answer, f);
+        if (r >= 0)
+                r = verify_text(api, answer, f);
+        if (r >= 0)
+                r = verify_hash(join, api, answer, f);
+        return r < 0 ? r : select_vouched_for(join, answer, ret_ca, f);
+}
+
+static int verify_answer(const struct nb_join *join, const struct nb_api *api,
+                         const struct nb_unverified *first, struct nb_http_answer *second,
+                         struct nb_cluster *ret_cluster, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        const struct nb_buffer *known = &first->answer.body;
+        int r;
+
+        if (!second) {
+                r = verify_first(join, api, &first->answer, &ca, f);
+                f->is_unverified = r < 0;
+                nb_cluster_take_ca(ret_cluster, &ca);
+                return r < 0 ? r : NB_RACE_AGAIN;
+        }
+        r = nb_cacerts_verify(api, second, f);
         if (r < 0)
                 return r;
-        if (second->body.len != first->body.len ||
-            memcmp(second->body.data, first->body.data, first->body.len) != 0)
+        if (second->body.len != known->len ||
+            memcmp(second->body.data, known->data, known->len) != 0)
                 return nb_failure_set(
                         f, NB_CACERTS_CHANGED, EKEYREJECTED,
-                        "/cacerts of %s differs when TLS is verified by the CA of the token", name);
-        return 0;
-}
-
-/*
- * The installer verifies the hash again. If it is that of the exact bytes, these are kept;
- * otherwise the selection contains the certificate that the hash is of.
- */
-static int keep_ca(struct nb_join *join, const struct nb_http_answer *answer,
-                   const struct nb_buffer *selected, struct nb_failure *f) {
-        const struct nb_buffer *kept = selected;
-        uint8_t digest[NB_SHA256_SIZE];
-
-        if (nb_sha256(answer->body.data, answer->body.len, digest) < 0)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
-        if (join->bootstrap->has_hash && nb_digest_is_equal(digest, join->bootstrap->hash))
-                kept = &answer->body;
-        nb_buffer_done(&join->ca);
-        join->ca = (struct nb_buffer)NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
-        return nb_buffer_append(&join->ca, kept->data, kept->len) < 0 ? nb_failure_set_memory(f)
-                                                                      : 0;
-}
-
-/* 0: verified; NB_RACE_AGAIN: by the token alone, and `ret_ca` verifies a second copy. */
-static int verify_copies(struct nb_join *join, const char *name, const struct nb_http_answer *first,
-                         const struct nb_http_answer *second, struct nb_buffer *ret_ca,
-                         struct nb_failure *f) {
-        int r;
-
-        r = nb_cacerts_verify(first, name, f);
-        if (r >= 0)
-                r = verify_text(first, name, f);
-        if (r >= 0)
-                r = verify_hash(join, first, name, f);
-        if (r >= 0 && !second)
-                r = select_vouched_for(join, first, ret_ca, f);
-        if (r < 0) {
-                f->is_unverified = true;
-                return r;
-        }
-        if (!second)
-                return NB_RACE_AGAIN;
-        r = compare(first, second, name, f);
-        f->is_unverified = r < 0 && !join->bootstrap->has_hash;
-        return r;
-}
-
-static int verify_answer(struct nb_join *join, const struct nb_url *endpoint,
-                         const struct nb_unverified *first, const struct nb_http_answer *second,
-                         struct nb_buffer *ret_ca, struct nb_failure *f) {
-        const struct nb_http_answer *answer = &first->answer;
-        struct nb_trust trust = NB_TRUST_INIT;
-        char name[NB_URL_MAX], what[NB_URL_MAX + 16];
-        int r;
-
-        nb_endpoint_format(endpoint, name);
-        r = verify_copies(join, name, answer, second, ret_ca, f);
-        if (r != 0)
-                return r;
-        /* The hash matches by now; pins may be configured as well. */
-        r = nb_join_select_ca(join, answer->body.data, answer->body.len, NB_ANSWER_MALFORMED,
-                              &trust, f);
-        if (r >= 0)
-                r = keep_ca(join, answer, &trust.ca, f);
-        nb_buffer_done(&trust.ca);
-        if (r < 0) {
-                f->is_unverified = !join->bootstrap->has_hash;
-                return r;
-        }
-        snprintf(what, sizeof(what), "/cacerts of %s", name);
-        nb_join_log_selection(&trust.selection, what);
-        join->cluster = (struct nb_cluster){ .server = *endpoint };
+                        "/cacerts of %s differs when TLS is verified by the CA of the token",
+                        api->name);
+        nb_cluster_take_ca(ret_cluster, &second->body);
         /* RKE2's supervisor serves no Kubernetes API; its API server is on the same machine. */
-        if (endpoint->port == NB_RKE2_SUPERVISOR_PORT)
-                join->cluster.server.port = NB_API_SERVER_PORT;
-        snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
+        if (ret_cluster->server.port == NB_RKE2_SUPERVISOR_PORT)
+                ret_cluster->server.port = NB_API_SERVER_PORT;
         return 0;
 }
 
 int nb_discover_k3s(struct nb_join *join, struct nb_failure *f) {
-        const struct nb_race race = { "/cacerts of", nb_cacerts_start, verify_answer,
+        const struct nb_race race = { &nb_cacerts_call, verify_answer, NB_ANSWER_MALFORMED,
                                       !join->bootstrap->has_hash };
 
         assert(join->bootstrap->has_hash || join->settings->unsafe_skip_ca_verification);

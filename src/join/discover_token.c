@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/cluster_calls.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
@@ -74,25 +71,24 @@ static bool is_covered(const struct nb_join *join, const struct nb_cluster *clus
 }
 
 /* Only the signed part must be equal: signatures for other tokens come and go. */
-static int compare(const struct nb_join *join, const char *name, const struct nb_cluster_info *info,
-                   const struct nb_http_answer *second, struct nb_failure *f) {
+static int compare(const struct nb_join *join, const struct nb_api *api,
+                   const struct nb_cluster_info *info, const struct nb_http_answer *second,
+                   struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info again = { 0 };
         int r;
 
-        r = nb_cluster_info_read(second, name, join->bootstrap->token.id, &again, f);
-        if (r < 0)
+        r = nb_cluster_info_read(api, second, join->bootstrap->token.id, &again, f);
+        if (r < 0 || nb_cluster_info_is_equal(&again, info))
                 return r;
-        if (again.kubeconfig_len != info->kubeconfig_len ||
-            memcmp(again.kubeconfig, info->kubeconfig, info->kubeconfig_len) != 0)
-                return nb_failure_set(
-                        f, NB_CLUSTER_INFO_CHANGED, EKEYREJECTED,
-                        "cluster-info from %s differs when TLS is verified by the pinned CA", name);
-        return 0;
+        return nb_failure_set(f, NB_CLUSTER_INFO_CHANGED, EKEYREJECTED,
+                              "cluster-info from %s differs when TLS is verified by the pinned CA",
+                              api->name);
 }
 
 /* Only pinned CAs are trusted until cluster-info was fetched over TLS that they verify. */
-static int verify_pins(const struct nb_join *join, const struct nb_cluster *cluster,
-                       struct nb_buffer *ret_pinned, struct nb_failure *f) {
+static int verify_pins(const struct nb_join *join, struct nb_cluster *cluster,
+                       struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer pinned = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
         const struct nb_settings *s = join->settings;
         struct nb_ca_selection selection;
         int r;
@@ -100,52 +96,35 @@ static int verify_pins(const struct nb_join *join, const struct nb_cluster *clus
         if (s->n_pins == 0)
                 return 0;
         r = nb_ca_select(cluster->ca, cluster->ca_len, s->pins, s->n_pins, NB_CA_PINNED,
-                         NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, ret_pinned, &selection,
-                         f);
-        return r < 0 || is_covered(join, cluster, &selection) ? r : NB_RACE_AGAIN;
+                         NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pinned, &selection, f);
+        if (r < 0 || is_covered(join, cluster, &selection))
+                return r;
+        nb_cluster_take_ca(cluster, &pinned);
+        return NB_RACE_AGAIN;
 }
 
-static int verify_cluster_info(struct nb_join *join, const struct nb_url *endpoint,
-                               const struct nb_unverified *first,
-                               const struct nb_http_answer *second, struct nb_buffer *ret_ca,
-                               struct nb_failure *f) {
+static int verify_cluster_info(const struct nb_join *join, const struct nb_api *api,
+                               const struct nb_unverified *first, struct nb_http_answer *second,
+                               struct nb_cluster *ret_cluster, struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        struct nb_trust trust = NB_TRUST_INIT;
-        char name[NB_URL_MAX], what[NB_URL_MAX + 32];
         int r;
 
-        nb_endpoint_format(endpoint, name);
-        r = nb_cluster_info_read(&first->answer, name, join->bootstrap->token.id, &info, f);
+        r = nb_cluster_info_read(api, &first->answer, join->bootstrap->token.id, &info, f);
         if (r >= 0)
-                r = verify_signature(join, &info, name, f);
+                r = verify_signature(join, &info, api->name, f);
         /* From here on, the data is signed by a holder of the token. */
         f->is_unverified = r < 0;
         if (r < 0)
                 return r;
-        r = nb_cluster_info_parse_cluster(&info, &cluster, f);
+        r = nb_cluster_info_parse_cluster(&info, ret_cluster, f);
         if (r < 0)
                 return r;
-        r = second ? compare(join, name, &info, second, f) : verify_pins(join, &cluster, ret_ca, f);
-        if (r != 0)
-                return r;
-        r = nb_join_select_ca(join, cluster.ca, cluster.ca_len, NB_CLUSTER_INFO_UNACCEPTABLE,
-                              &trust, f);
-        if (r < 0) {
-                nb_buffer_done(&trust.ca);
-                return r;
-        }
-        snprintf(what, sizeof(what), "cluster-info from %s", name);
-        nb_join_log_selection(&trust.selection, what);
-        join->cluster = TAKE(cluster);
-        join->ca = trust.ca;
-        snprintf(join->endpoint, sizeof(join->endpoint), "%s", name);
-        return 0;
+        return second ? compare(join, api, &info, second, f) : verify_pins(join, ret_cluster, f);
 }
 
 int nb_discover_token(struct nb_join *join, struct nb_failure *f) {
-        static const struct nb_race race = { "cluster-info from", nb_cluster_info_start,
-                                             verify_cluster_info, false };
+        static const struct nb_race race = { &nb_cluster_info_call, verify_cluster_info,
+                                             NB_CLUSTER_INFO_UNACCEPTABLE, false };
 
         return nb_join_race(join, &race, f);
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "api/kubelet_config_calls.h"
+#include "api/cluster_calls.h"
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -43,8 +43,8 @@ static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the key cannot be written as PEM");
         identity.secret = key;
-        r = nb_api_init(&api, &join->cluster, join->ca.data, join->ca.len, &identity, f);
-        return r < 0 ? r : nb_kubelet_config_fetch(&api, join->deadline_ms, ret_text, ret_name, f);
+        r = nb_api_init(&api, &join->cluster, &identity, join->deadline_ms, f);
+        return r < 0 ? r : nb_kubelet_config_fetch(&api, ret_text, ret_name, f);
 }
 
 /* The token may have expired before the CSR was approved, or may not be in kubeadm's group. */
@@ -52,7 +52,7 @@ static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
                         char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
         int r;
 
-        r = nb_kubelet_config_fetch(&join->api, join->deadline_ms, ret_text, ret_name, f);
+        r = nb_kubelet_config_fetch(&join->api, ret_text, ret_name, f);
         if (r >= 0 || f->code != NB_KUBELET_CONFIG_REFUSED)
                 return r;
         nb_log(LOG_DEBUG, NB_NONE, "%s; asking with the node's new certificate", f->detail);
@@ -68,14 +68,14 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
         char name[NB_KUBELET_CONFIG_NAME_SIZE], origin[NB_KUBELET_CONFIG_NAME_SIZE + 32],
                 dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
         const struct nb_kubelet_config_source source = { origin,
-                                                         join->ca.len > 0 ? join->settings->ca_file
+                                                         join->cluster.ca ? join->settings->ca_file
                                                                           : NULL,
                                                          NB_KUBELET_CONFIG_UNACCEPTABLE };
         int r;
 
         r = fetch_config(join, &text, name, f);
         if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
+                return r;
         snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
         r = nb_kubelet_config_filter(&source, text.data ? text.data : "", text.len, &filtered,
                                      dropped, f);
@@ -103,7 +103,8 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         };
         int r;
 
-        handoff.cluster.ca = join->ca.data ? join->ca.data : none;
+        if (!handoff.cluster.ca)
+                handoff.cluster.ca = none;
         snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
         snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
         snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",

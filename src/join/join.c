@@ -5,34 +5,52 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "crypto/certificate.h"
+#include "crypto/digest.h"
 #include "join/join.h"
 #include "join/wall_clock.h"
 
 void nb_join_done(struct nb_join *join) {
         nb_cluster_done(&join->cluster);
-        nb_buffer_done(&join->ca);
         nb_api_done(&join->api);
         nb_key_free(TAKE(join->key));
         nb_csr_done(&join->csr);
         nb_buffer_done(&join->certificate);
 }
 
-int nb_join_select_ca(const struct nb_join *join, const char *pem, size_t len,
-                      enum nb_code malformed, struct nb_trust *trust, struct nb_failure *f) {
-        const struct nb_ca_request request = { .bootstrap = join->bootstrap,
-                                               .settings = join->settings,
-                                               .pem = pem,
-                                               .len = len,
-                                               .malformed = malformed,
-                                               .mismatch = NB_CA_PIN_MISMATCH,
-                                               .ret_pem = &trust->ca,
-                                               .ret_selection = &trust->selection };
+/* Whether the token's hash is that of the exact bytes. The installer verifies it again, so these
+ * are kept; otherwise the selection contains the certificate that the hash is of. */
+static bool is_hashed_whole(const struct nb_bootstrap *bootstrap,
+                            const struct nb_cluster *cluster) {
+        uint8_t digest[NB_SHA256_SIZE];
 
-        nb_buffer_clear(&trust->ca);
-        return nb_bootstrap_select_ca(&request, f);
+        return bootstrap->has_hash && nb_sha256(cluster->ca, cluster->ca_len, digest) >= 0 &&
+               nb_digest_is_equal(digest, bootstrap->hash);
 }
 
-void nb_join_log_selection(const struct nb_ca_selection *selection, const char *what) {
+int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
+                  struct nb_ca_selection *ret_selection, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+        const struct nb_ca_request request = { .bootstrap = join->bootstrap,
+                                               .settings = join->settings,
+                                               .pem = cluster->ca ? cluster->ca : "",
+                                               .len = cluster->ca_len,
+                                               .malformed = malformed,
+                                               .mismatch = NB_CA_PIN_MISMATCH,
+                                               .ret_pem = &ca,
+                                               .ret_selection = ret_selection };
+        int r;
+
+        r = nb_bootstrap_select_ca(&request, f);
+        if (r < 0)
+                return r;
+        if (!is_hashed_whole(join->bootstrap, cluster))
+                nb_cluster_take_ca(cluster, &ca);
+        return 0;
+}
+
+void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char *endpoint,
+                   const struct nb_ca_selection *selection, const char *what) {
         char pin[NB_PIN_TEXT_SIZE];
 
         for (unsigned i = 0; i < selection->n_left_out; i++) {
@@ -41,19 +59,13 @@ void nb_join_log_selection(const struct nb_ca_selection *selection, const char *
                        "%s contains a certificate that may not be trusted as a CA, %s: left out",
                        what, pin);
         }
-        if (selection->n_taken == 0)
-                return;
-        nb_pin_format(selection->taken[0], pin);
-        nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
-}
-
-int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f) {
-        if (r < 0 && f->code == NB_TOKEN_REJECTED && identity->token_id[0])
-                nb_failure_add(f, "; presented was the token with the ID %s from %s",
-                               identity->token_id, identity->source);
-        else if (r < 0 && f->code == NB_TOKEN_REJECTED)
-                nb_failure_add(f, "; presented was the identity in %s", identity->source);
-        return r;
+        if (selection->n_taken > 0) {
+                nb_pin_format(selection->taken[0], pin);
+                nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
+        }
+        nb_cluster_done(&join->cluster);
+        join->cluster = TAKE(*cluster);
+        snprintf(join->endpoint, sizeof(join->endpoint), "%s", endpoint);
 }
 
 static int64_t clock_skew_sec(const struct nb_join *join) {

@@ -34,8 +34,7 @@ struct nb_join {
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
 
         /* discover: verified. */
-        struct nb_cluster cluster;
-        struct nb_buffer ca;       /* PEM of the trusted CAs; empty: the system's CAs */
+        struct nb_cluster cluster; /* its `ca` are the trusted CAs; NULL: the system's */
         char endpoint[NB_URL_MAX]; /* the verified endpoint, the host of the URL, or the server of
                                     * the document */
         struct nb_api api;
@@ -61,21 +60,15 @@ struct nb_join {
 
 void nb_join_done(struct nb_join *join);
 
-/* The trusted CAs of a bundle. */
-struct nb_trust {
-        struct nb_buffer ca; /* PEM */
-        struct nb_ca_selection selection;
-};
+/* Replaces the CAs of `cluster` by those that nb_bootstrap_select_ca() trusts; `malformed` or
+ * NB_CA_PIN_MISMATCH. */
+int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
+                  struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
-#define NB_TRUST_INIT \
-        { .ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX) }
-
-/* nb_bootstrap_select_ca() for this join; `malformed` or NB_CA_PIN_MISMATCH. */
-int nb_join_select_ca(const struct nb_join *join, const char *pem, size_t len,
-                      enum nb_code malformed, struct nb_trust *trust, struct nb_failure *f);
-
-/* Logs which CAs of `what` are left out, and sets the journal's field for the first trusted one. */
-void nb_join_log_selection(const struct nb_ca_selection *selection, const char *what);
+/* Takes over a verified cluster that was found through `endpoint`. Logs which CAs of `what` were
+ * left out. */
+void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char *endpoint,
+                   const struct nb_ca_selection *selection, const char *what);
 
 /*
  * If a certificate looks expired or not yet valid while this machine's clock is wrong, replaces the
@@ -83,6 +76,3 @@ void nb_join_log_selection(const struct nb_ca_selection *selection, const char *
  * build of this program. Returns r.
  */
 int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f);
-
-/* Adds to an NB_TOKEN_REJECTED the ID and the source of the identity. Returns r. */
-int nb_join_name_identity(const struct nb_identity *identity, int r, struct nb_failure *f);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/csr_calls.h"
 #include "base/clock.h"
 #include "base/macro.h"
 #include "join/pending.h"
@@ -26,9 +27,9 @@ bool nb_pending_is_openshift(const struct nb_csr *csr) {
 }
 
 enum nb_pending_reason nb_pending_reason_of(int review) {
-        if (review < 0)
-                return NB_PENDING_UNKNOWN;
-        return review > 0 ? NB_PENDING_UNAPPROVED : NB_PENDING_UNBOUND;
+        if (review == NB_RIGHT_GRANTED)
+                return NB_PENDING_UNAPPROVED;
+        return review == NB_RIGHT_DENIED ? NB_PENDING_UNBOUND : NB_PENDING_UNKNOWN;
 }
 
 const char *nb_pending_reason_name(enum nb_pending_reason reason) {

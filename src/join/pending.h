@@ -39,7 +39,7 @@ uint64_t nb_pending_next_ms(uint64_t waited_ms);
  * kube-controller-manager. */
 bool nb_pending_is_openshift(const struct nb_csr *csr);
 
-/* What the result of nb_right_finish() means. */
+/* What the result of nb_right_finish() means: an enum nb_right_answer, or a failure. */
 enum nb_pending_reason nb_pending_reason_of(int review);
 
 /* For the journal's field: one word; NULL if unknown. */

@@ -13,8 +13,8 @@
 /* One endpoint: being asked, waiting for its next attempt, or out. */
 struct candidate {
         const struct nb_url *url;
-        struct nb_http *http; /* unverified; one for each, so that no endpoint waits for another */
-        struct nb_api api;    /* verified, for the second copy; empty if none is needed */
+        struct nb_api api;   /* unverified; one for each, so that no endpoint waits for another */
+        struct nb_api again; /* verified, for the second copy; empty if none is needed */
         struct nb_unverified first;        /* the copy that the second is compared with */
         struct nb_http_transfer *transfer; /* while it is asked */
         struct nb_retry retry;
@@ -31,14 +31,14 @@ struct race {
 
 /* Drops the connection for the second copy. */
 static void forget_first(struct candidate *c) {
-        nb_api_done(&c->api);
+        nb_api_done(&c->again);
         nb_unverified_done(&c->first);
 }
 
 static void race_done(struct race *race) {
         for (unsigned i = 0; i < race->n; i++) {
                 forget_first(&race->candidates[i]);
-                nb_http_free(race->candidates[i].http);
+                nb_api_done(&race->candidates[i].api);
         }
 }
 
@@ -59,7 +59,7 @@ static int start_due(struct race *race, uint64_t deadline_ms, uint64_t *ret_next
                                 *ret_next_ms = c->retry.due_ms;
                         continue;
                 }
-                r = race->kind->start(c->http, c->url, &c->transfer, f);
+                r = nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, f);
                 if (r < 0)
                         return r;
         }
@@ -82,15 +82,13 @@ static const struct candidate *most_telling(const struct race *race) {
 
 static int give_up(const struct race *race, struct nb_failure *f) {
         const struct candidate *c = most_telling(race);
-        char name[NB_URL_MAX];
 
-        nb_endpoint_format(c->url, name);
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
-        nb_report_connection(&c->connection, name);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", c->api.name);
+        nb_report_connection(&c->connection, c->api.name);
         if (c->failure.code == NB_NONE)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT,
-                                      "%s %s: no answer until the deadline", race->kind->what,
-                                      name);
+                                      "%s %s: no answer until the deadline", race->kind->call->what,
+                                      c->api.name);
         *f = c->failure;
         return c->failure.errnum > 0 ? -c->failure.errnum : -EPROTO;
 }
@@ -120,54 +118,75 @@ static void note_date(struct nb_join *join, const struct nb_http_answer *answer)
 }
 
 /* Repeats the request over TLS verified by `ca`. */
-static int start_second(const struct race *race, struct candidate *c, const struct nb_buffer *ca,
-                        struct nb_failure *f) {
-        const struct nb_cluster cluster = { .server = *c->url };
+static int start_second(const struct nb_join *join, const struct race *race, struct candidate *c,
+                        const struct nb_cluster *verified) {
+        const struct nb_cluster cluster = { .server = *c->url,
+                                            .ca = verified->ca,
+                                            .ca_len = verified->ca_len };
         int r;
 
-        r = nb_api_init(&c->api, &cluster, ca->data, ca->len, NULL, f);
-        return r < 0 ? r : race->kind->start(c->api.http, c->url, &c->transfer, f);
+        r = nb_api_init(&c->again, &cluster, NULL, join->deadline_ms, &c->failure);
+        return r < 0 ? r
+                     : nb_api_start(&c->again, race->kind->call, NULL, &c->transfer, &c->failure);
 }
 
-static int classify_first(struct nb_join *join, const struct race *race, struct candidate *c) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
+static int classify_first(struct nb_join *join, const struct race *race, struct candidate *c,
+                          struct nb_cluster *ret_cluster) {
         int r;
 
         r = nb_http_finish_unverified(TAKE(c->transfer), &c->first, &c->failure);
-        (void)nb_http_take_connection(c->http, &c->connection);
+        (void)nb_http_take_connection(c->api.http, &c->connection);
         if (r < 0)
                 return r;
         note_date(join, &c->first.answer);
-        r = race->kind->verify(join, c->url, &c->first, NULL, &ca, &c->failure);
-        return r == NB_RACE_AGAIN ? start_second(race, c, &ca, &c->failure) : r;
+        r = race->kind->verify(join, &c->api, &c->first, NULL, ret_cluster, &c->failure);
+        return r == NB_RACE_AGAIN ? start_second(join, race, c, ret_cluster) : r;
 }
 
-static int classify_second(struct nb_join *join, const struct race *race, struct candidate *c) {
+static int classify_second(const struct nb_join *join, const struct race *race, struct candidate *c,
+                           struct nb_cluster *ret_cluster) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer second = { 0 };
         int r;
 
         r = nb_http_finish(TAKE(c->transfer), &second, &c->failure);
-        if (r < 0) {
-                c->failure.is_unverified = c->failure.is_unverified || race->kind->is_unproven;
+        if (r < 0)
                 return nb_join_map_clock_skew(join, r, &c->failure);
-        }
-        r = race->kind->verify(join, c->url, &c->first, &second, NULL, &c->failure);
-        if (r >= 0)
-                nb_report_new_connection(&c->api);
-        return r;
+        return race->kind->verify(join, &c->api, &c->first, &second, ret_cluster, &c->failure);
+}
+
+static int adopt(struct nb_join *join, const struct race *race, struct candidate *c,
+                 struct nb_cluster *cluster) {
+        char what[NB_URL_MAX + 32];
+        struct nb_ca_selection selection;
+        int r;
+
+        r = nb_join_trust(join, cluster, race->kind->malformed, &selection, &c->failure);
+        if (r < 0)
+                return r;
+        snprintf(what, sizeof(what), "%s %s", race->kind->call->what, c->api.name);
+        nb_join_adopt(join, cluster, c->api.name, &selection, what);
+        nb_report_new_connection(&c->again);
+        return 0;
 }
 
 static int classify(struct nb_join *join, const struct race *race, struct candidate *c) {
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { .server = *c->url };
         const struct nb_failure before = c->failure;
+        bool is_second = c->again.http;
         int r;
 
         nb_failure_clear(&c->failure);
-        r = c->api.http ? classify_second(join, race, c) : classify_first(join, race, c);
+        r = is_second ? classify_second(join, race, c, &cluster)
+                      : classify_first(join, race, c, &cluster);
         /* Waiting for the second copy. */
         if (r >= 0 && c->transfer) {
                 c->failure = before;
                 return NB_RACE_AGAIN;
         }
+        if (r >= 0)
+                r = adopt(join, race, c, &cluster);
+        if (r < 0 && is_second && race->kind->is_unproven)
+                c->failure.is_unverified = true;
         forget_first(c);
         nb_retry_last_word(&before, &c->failure);
         return r;
@@ -175,15 +194,12 @@ static int classify(struct nb_join *join, const struct race *race, struct candid
 
 /* Schedules the next attempt with an endpoint that was not verified. */
 static void plan(struct nb_join *join, struct candidate *c) {
-        char name[NB_URL_MAX];
-
         if (join->is_rehearsal) {
                 c->is_out = true;
                 return;
         }
         c->is_out = !nb_retry_next(&c->retry, &c->failure, nb_now_ms(), nb_random());
-        nb_endpoint_format(c->url, name);
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", c->api.name);
         nb_log_field(NB_FIELD_ATTEMPT, "%u", c->retry.attempts);
         if (!c->is_out || join->settings->n_endpoints > 1)
                 nb_report_wait(&join->waiting_since, &c->failure, c->retry.is_new);
@@ -194,8 +210,8 @@ static int wait_for_any(struct race *race, uint64_t until_ms, struct nb_http_tra
         struct nb_http *https[NB_SETTINGS_ENDPOINTS_MAX];
 
         for (unsigned i = 0; i < race->n; i++)
-                https[i] = race->candidates[i].api.http ? race->candidates[i].api.http
-                                                        : race->candidates[i].http;
+                https[i] = race->candidates[i].again.http ? race->candidates[i].again.http
+                                                          : race->candidates[i].api.http;
         return nb_http_wait_any(https, race->n, until_ms, ret_done, f);
 }
 
@@ -235,11 +251,12 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
         _cleanup_(race_done) struct race race = { .kind = kind, .n = join->settings->n_endpoints };
 
         for (unsigned i = 0; i < race.n; i++) {
-                int r = nb_http_new(NULL, &race.candidates[i].http, f);
+                const struct nb_url *url = &join->settings->endpoints[i];
+                int r = nb_api_init_unverified(&race.candidates[i].api, url, f);
 
                 if (r < 0)
                         return r;
-                race.candidates[i].url = &join->settings->endpoints[i];
+                race.candidates[i].url = url;
                 race.candidates[i].retry.deadline_ms = join->deadline_ms;
         }
         return run_race(join, &race, f);

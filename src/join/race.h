@@ -10,17 +10,17 @@
 #define NB_RACE_AGAIN 1
 
 struct nb_race {
-        const char *what; /* for messages, before the endpoint: "cluster-info from" */
-        int (*start)(struct nb_http *http, const struct nb_url *endpoint,
-                     struct nb_http_transfer **ret_transfer, struct nb_failure *f);
+        const struct nb_call *call;
         /*
-         * Verifies an endpoint's answer, and sets cluster, CA and endpoint in `join`. On the first
-         * call `second` is NULL; if it then returns NB_RACE_AGAIN, it is called again with a second
-         * copy of the answer, received over TLS verified by the CAs in `ret_ca`.
+         * Verifies an endpoint's answer, and sets *ret_cluster, whose CAs nb_join_trust() chooses
+         * from. On the first call `second` is NULL; if it then returns NB_RACE_AGAIN, it is called
+         * again with a second copy of the answer, received over TLS verified by ret_cluster->ca.
+         * May take the body of the second copy.
          */
-        int (*verify)(struct nb_join *join, const struct nb_url *endpoint,
-                      const struct nb_unverified *first, const struct nb_http_answer *second,
-                      struct nb_buffer *ret_ca, struct nb_failure *f);
+        int (*verify)(const struct nb_join *join, const struct nb_api *api,
+                      const struct nb_unverified *first, struct nb_http_answer *second,
+                      struct nb_cluster *ret_cluster, struct nb_failure *f);
+        enum nb_code malformed; /* the failure of its CAs */
         bool is_unproven; /* the CAs are unverified, so a copy that they verify proves nothing */
 };
 

@@ -18,44 +18,29 @@ static int verify_present(const struct nb_cluster *present, struct nb_failure *f
                            NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
 }
 
-static int fetch(const struct nb_cluster *cluster, const char *ca, size_t ca_len,
-                 uint64_t deadline_ms, struct nb_cluster_info *ret_info, struct nb_failure *f) {
+static int fetch(const struct nb_cluster *cluster, uint64_t deadline_ms,
+                 struct nb_cluster_info *ret_info, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         int r;
 
-        r = nb_api_init(&api, cluster, ca, ca_len, NULL, f);
+        r = nb_api_init(&api, cluster, NULL, deadline_ms, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        return nb_cluster_info_fetch_verified(&api, "", deadline_ms, ret_info, f);
-}
-
-/* A cluster may hide cluster-info from clients without credentials. */
-static int fetch_present(const struct nb_cluster *present, uint64_t deadline_ms,
-                         struct nb_cluster_info *ret_info, struct nb_failure *f) {
-        int r = fetch(present, present->ca, present->ca_len, deadline_ms, ret_info, f);
-
-        if (r < 0 && (f->code == NB_CLUSTER_INFO_REFUSED || f->code == NB_CLUSTER_INFO_MISSING ||
-                      f->http_status == 404))
-                f->code = NB_REFRESH_NOT_SHOWN;
-        return r;
+        return nb_cluster_info_fetch_verified(&api, ret_info, f);
 }
 
 /* TLS proves that the server has a certificate of the CA; equal cluster-info, that it is of this
  * cluster and not of another one with the same CA. */
-static int verify_newer(const struct nb_cluster *newer, const struct nb_buffer *ca,
-                        const struct nb_cluster_info *expected, uint64_t deadline_ms,
-                        struct nb_failure *f) {
+static int verify_newer(const struct nb_cluster *newer, const struct nb_cluster_info *expected,
+                        uint64_t deadline_ms, struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         char server[NB_URL_MAX];
         int r;
 
-        r = fetch(newer, ca->data, ca->len, deadline_ms, &info, f);
-        if (r < 0)
+        r = fetch(newer, deadline_ms, &info, f);
+        if (r < 0 || nb_cluster_info_is_equal(&info, expected))
                 return r;
-        if (info.kubeconfig_len == expected->kubeconfig_len &&
-            !memcmp(info.kubeconfig, expected->kubeconfig, info.kubeconfig_len))
-                return 0;
         nb_url_format(&newer->server, server);
         return nb_failure_set(f, NB_REFRESH_UNPROVEN, EKEYREJECTED,
                               "cluster-info names the server '%s', whose own cluster-info differs",
@@ -77,13 +62,14 @@ struct refresh {
 static int attempt_refresh(void *userdata, struct nb_failure *f) {
         const struct refresh *refresh = userdata;
         const struct nb_cluster *present = refresh->present;
-        uint64_t deadline_ms = refresh->deadline_ms;
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
         int r;
 
-        r = fetch_present(present, deadline_ms, &info, f);
+        r = fetch(present, refresh->deadline_ms, &info, f);
+        if (r < 0 && nb_cluster_info_is_hidden(f))
+                f->code = NB_REFRESH_NOT_SHOWN;
         if (r >= 0)
                 r = nb_cluster_info_parse_cluster(&info, &newer, f);
         if (r >= 0)
@@ -94,12 +80,10 @@ static int attempt_refresh(void *userdata, struct nb_failure *f) {
         nb_cluster_inherit_transport(present, &newer);
         if (r == 0 && has_same_transport(present, &newer))
                 return 0;
-        r = verify_newer(&newer, &ca, &info, deadline_ms, f);
+        nb_cluster_take_ca(&newer, &ca);
+        r = verify_newer(&newer, &info, refresh->deadline_ms, f);
         if (r < 0)
                 return r;
-        nb_cluster_done(&newer);
-        newer.ca_len = ca.len;
-        newer.ca = TAKE(ca.data);
         *refresh->ret_newer = TAKE(newer);
         return 1;
 }

@@ -15,22 +15,17 @@
  */
 int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
         struct nb_node_object node = { 0 };
-        long status = 0;
         int r;
 
         if (join->settings->allow_existing || join->is_name_own)
                 return 0;
-        r = nb_node_read(&join->api, join->node_name, join->deadline_ms, &node, &status, f);
-        if (r == -EACCES && f->code == NB_NONE) {
+        r = nb_node_read(&join->api, join->node_name, &node, f);
+        if (r == 401 || r == 403)
                 nb_log(LOG_DEBUG, NB_NONE,
-                       "cannot tell whether there is a Node '%s' already: %s answers %ld",
-                       join->node_name, join->api.name, status);
-                return 0;
-        }
-        if (r < 0)
-                return nb_join_map_clock_skew(join, r, f);
-        if (r == 0 || !node.is_ready)
-                return 0;
+                       "cannot tell whether there is a Node '%s' already: %s answers %d",
+                       join->node_name, join->api.name, r);
+        if (r < 0 || !node.is_ready)
+                return r < 0 ? r : 0;
         return nb_failure_set(f, NB_NODE_NAME_TAKEN, EEXIST,
                               "the cluster already has a Node '%s', and it is Ready%s%s%s%s",
                               node.name, node.ready_since[0] ? " since " : "", node.ready_since,
@@ -75,10 +70,9 @@ static int submit(struct nb_join *join, struct nb_failure *f) {
         r = nb_csr_submit(&join->api, join->csr_name,
                           &(struct nb_csr_request){ request.data, request.len,
                                                     join->settings->csr_expiration_seconds },
-                          join->deadline_ms, &csr, f);
+                          &csr, f);
         if (r < 0)
-                return nb_join_name_identity(&join->bootstrap->identity,
-                                             nb_join_map_clock_skew(join, r, f), f);
+                return r;
         if (strcmp(csr.name, join->csr_name) != 0)
                 return nb_failure_set(
                         f, NB_ANSWER_MALFORMED, EBADMSG,

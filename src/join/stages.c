@@ -16,14 +16,14 @@ int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
 #undef NB_METHOD
         };
 
-        return discover[join->bootstrap->method](join, f);
+        return nb_join_map_clock_skew(join, discover[join->bootstrap->method](join, f), f);
 }
 
 static int connect_api(struct nb_join *join, struct nb_failure *f) {
         int r;
 
-        r = nb_api_init(&join->api, &join->cluster, join->ca.data, join->ca.len,
-                        &join->bootstrap->identity, f);
+        r = nb_api_init(&join->api, &join->cluster, &join->bootstrap->identity, join->deadline_ms,
+                        f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
@@ -87,7 +87,7 @@ struct attempt {
 static int attempt_stage(void *userdata, struct nb_failure *f) {
         const struct attempt *attempt = userdata;
 
-        return attempt->stage->run(attempt->join, f);
+        return nb_join_map_clock_skew(attempt->join, attempt->stage->run(attempt->join, f), f);
 }
 
 static void report_wait(void *userdata, const struct nb_failure *f, bool is_new) {

@@ -56,17 +56,14 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f);
  * Asks the API server at once why join->csr is not approved automatically, for callers that do not
  * wait for it. NB_PENDING_UNKNOWN if it does not say. 0; -ECANCELED.
  */
-int nb_join_ask_reason(struct nb_join *join, uint64_t until_ms, enum nb_pending_reason *ret);
+int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret);
 
 /* --- Between stages --- */
 
-/*
- * Takes over a kubeconfig found at `origin` (its own server, or the web server it came from), or
- * newer cluster-info fetched over TLS that its CAs verify. `malformed`: the failure if its CAs are.
- */
+/* Takes over a kubeconfig, or newer cluster-info fetched over TLS that its CAs verify. `malformed`:
+ * the failure if its CAs are. */
 int nb_join_adopt_document(struct nb_join *join, struct nb_cluster *document,
-                           const struct nb_url *origin, enum nb_code malformed,
-                           struct nb_failure *f);
+                           enum nb_code malformed, struct nb_failure *f);
 
 /* Copies proxy and TLS server name to `newer` unless it has its own, so that a node that reaches
  * the cluster through them continues to. */

@@ -41,7 +41,7 @@ static bool can_present_previous(const struct nb_join *join) {
 static int ask_as(const struct nb_join *join, const struct nb_identity *identity,
                   const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_cluster supervisor = { 0 };
+        struct nb_cluster supervisor = join->cluster;
         struct nb_k3s_request request = {
                 .endpoint = &supervisor.server,
                 .node_name = join->node_name,
@@ -52,18 +52,17 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
 
         r = nb_endpoint_parse(join->endpoint, strlen(join->endpoint), &supervisor.server);
         assert(r >= 0);
-        r = nb_api_init(&api, &supervisor, join->ca.data, join->ca.len, identity, f);
+        r = nb_api_init(&api, &supervisor, identity, join->deadline_ms, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        r = nb_k3s_verify_version(&api, join->deadline_ms, f);
+        r = nb_k3s_verify_version(&api, f);
         if (r < 0)
                 return r;
-        r = nb_join_map_clock_skew(join, nb_k3s_sign(&api, &request, join->deadline_ms, ret_pem, f),
-                                   f);
+        r = nb_k3s_sign(&api, &request, ret_pem, f);
         if (r >= 0)
                 nb_report_new_connection(&api);
-        return nb_join_name_identity(identity, r, f);
+        return r;
 }
 
 static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buffer *ret_pem,

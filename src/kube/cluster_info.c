@@ -88,6 +88,11 @@ int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
         return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
 }
 
+bool nb_cluster_info_is_equal(const struct nb_cluster_info *a, const struct nb_cluster_info *b) {
+        return a->kubeconfig_len == b->kubeconfig_len &&
+               !memcmp(a->kubeconfig, b->kubeconfig, a->kubeconfig_len);
+}
+
 void nb_cluster_info_done(struct nb_cluster_info *info) {
         free(info->kubeconfig);
         free(info->signature);

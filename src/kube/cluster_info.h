@@ -3,6 +3,7 @@
 
 /* The ConfigMap kube-public/cluster-info, as the API server returns it. */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/failure.h"
@@ -24,5 +25,8 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
 /* The cluster of its kubeconfig; NB_CLUSTER_INFO_UNACCEPTABLE. */
 int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
                                   struct nb_cluster *ret_cluster, struct nb_failure *f);
+
+/* Whether the signed parts are the same bytes. */
+bool nb_cluster_info_is_equal(const struct nb_cluster_info *a, const struct nb_cluster_info *b);
 
 void nb_cluster_info_done(struct nb_cluster_info *info);

@@ -323,6 +323,13 @@ void nb_cluster_done(struct nb_cluster *cluster) {
         cluster->ca_len = 0;
 }
 
+void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca) {
+        free(cluster->ca);
+        cluster->ca_len = ca->len;
+        cluster->ca = TAKE(ca->data);
+        nb_buffer_done(ca);
+}
+
 /* --- Users --- */
 
 /* What an entry of `users` holds besides its name; NULL for nothing. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/failure.h"
 #include "base/secret.h"
 #include "codec/url.h"
@@ -27,6 +28,9 @@ struct nb_cluster {
 };
 
 void nb_cluster_done(struct nb_cluster *cluster);
+
+/* Replaces its CAs by those in `ca`, which is empty afterwards. */
+void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca);
 
 enum nb_kubeconfig_users {
         NB_KUBECONFIG_USERS_EMPTY,   /* entries may be there, credentials may not */

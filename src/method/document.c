@@ -15,9 +15,14 @@
 
 static int load_document(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
                          struct nb_failure *f) {
+        const char *path = inputs->settings->discovery_file;
+        const struct nb_kubeconfig_source source = { NB_CREDENTIAL_CLUSTER_INFO,
+                                                     path[0] == '/' ? path : "",
+                                                     &nb_kubeconfig_discovery_file };
         int r;
 
-        r = nb_inputs_read_document(inputs, &bootstrap->document, bootstrap->discovery_source, f);
+        r = nb_kubeconfig_load(inputs->sources, &source, &bootstrap->origin, NULL,
+                               bootstrap->discovery_source, f);
         if (r <= 0)
                 return r;
         r = nb_inputs_verify_alone(inputs, bootstrap->discovery_source, f);
@@ -28,51 +33,45 @@ static int load_kubeconfig(struct nb_inputs *inputs, struct nb_bootstrap *bootst
                            _unused_ struct nb_failure *f) {
         if (!inputs->has_kubeconfig)
                 return 0;
-        bootstrap->document = TAKE(inputs->kubeconfig);
+        bootstrap->origin = TAKE(inputs->kubeconfig);
         memcpy(bootstrap->discovery_source, inputs->kubeconfig_source,
                sizeof(inputs->kubeconfig_source));
         return 1;
 }
 
+/* Its CAs, and whether caCertHashes matches them, are known before any server is asked. */
+static int select_own(const struct nb_bootstrap *bootstrap, const struct nb_settings *s,
+                      enum nb_code mismatch, struct nb_ca_selection *ret_selection,
+                      struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
+
+        return nb_ca_select(bootstrap->origin.ca, bootstrap->origin.ca_len,
+                            (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins,
+                            s->n_pins > 0 ? NB_CA_PINNED : NB_CA_ALL_UNPINNED,
+                            NB_DISCOVERY_FILE_UNACCEPTABLE, mismatch, &ignored, ret_selection, f);
+}
+
 static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer own = NB_BUFFER_INIT(BUNDLE_MAX);
-        const struct nb_cluster *document = &c->bootstrap->document;
-        const struct nb_settings *s = c->settings;
-        struct nb_ca_selection selection;
+        struct nb_ca_selection own;
         int r;
 
-        if (!document->ca)
+        if (!c->bootstrap->origin.ca)
                 return nb_ca_choose_system(c, f);
-        r = nb_ca_select(document->ca, document->ca_len, (const uint8_t(*)[NB_PIN_SIZE])s->pins,
-                         s->n_pins, s->n_pins > 0 ? NB_CA_PINNED : NB_CA_ALL_UNPINNED,
-                         NB_DISCOVERY_FILE_UNACCEPTABLE, c->mismatch, &own, &selection, f);
-        if (r < 0)
-                return r;
-        return nb_ca_select(c->pem, c->len, (const uint8_t(*)[NB_PIN_SIZE])selection.taken,
-                            selection.n_taken, s->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED,
-                            c->malformed, c->mismatch, c->ret_pem, c->ret_selection, f);
+        r = select_own(c->bootstrap, c->settings, c->mismatch, &own, f);
+        return r < 0 ? r
+                     : nb_ca_choose(c, (const uint8_t(*)[NB_PIN_SIZE])own.taken, own.n_taken, f);
 }
 
-/* Its CAs, and whether caCertHashes matches them, are known before any server is asked. */
 static int verify_document(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                            struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
-        const struct nb_cluster *document = &bootstrap->document;
-        struct nb_ca_selection selection;
+        const struct nb_ca_request none = { .bootstrap = bootstrap,
+                                            .settings = settings,
+                                            .mismatch = NB_CA_PIN_MISMATCH };
+        struct nb_ca_selection own;
 
-        return select_ca(&(struct nb_ca_request){ .bootstrap = bootstrap,
-                                                  .settings = settings,
-                                                  .pem = document->ca ? document->ca : "",
-                                                  .len = document->ca ? document->ca_len : 0,
-                                                  .malformed = NB_DISCOVERY_FILE_UNACCEPTABLE,
-                                                  .mismatch = NB_CA_PIN_MISMATCH,
-                                                  .ret_pem = &ignored,
-                                                  .ret_selection = &selection },
-                         f);
-}
-
-static const struct nb_url *get_server(const struct nb_bootstrap *bootstrap) {
-        return &bootstrap->document.server;
+        if (!bootstrap->origin.ca)
+                return nb_ca_choose_system(&none, f);
+        return select_own(bootstrap, settings, NB_CA_PIN_MISMATCH, &own, f);
 }
 
 /* Certificates that are not CAs, and those beyond the limit, are left out. */
@@ -86,9 +85,9 @@ static int identify(const struct nb_bootstrap *bootstrap, const struct nb_settin
                 return nb_cluster_identity_by_pins(settings, identity);
         snprintf(identity->name, sizeof(identity->name), "the CA in %s",
                  bootstrap->discovery_source);
-        if (!bootstrap->document.ca)
+        if (!bootstrap->origin.ca)
                 return 0;
-        r = nb_certificates_parse(bootstrap->document.ca, bootstrap->document.ca_len, false, &ca);
+        r = nb_certificates_parse(bootstrap->origin.ca, bootstrap->origin.ca_len, false, &ca);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
         for (size_t i = 0; i < nb_certificates_count(ca); i++)
@@ -106,7 +105,7 @@ const struct nb_method nb_method_document = {
         .load = load_document,
         .verify = verify_document,
         .select_ca = select_ca,
-        .origin = get_server,
+        .has_origin = true,
         .identify = identify,
 };
 
@@ -118,6 +117,6 @@ const struct nb_method nb_method_kubeconfig = {
         .load = load_kubeconfig,
         .verify = verify_document,
         .select_ca = select_ca,
-        .origin = get_server,
+        .has_origin = true,
         .identify = identify,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The tokens and kubeconfigs on this machine, before a join method is chosen. Private to method/.
- */
+/* The tokens and kubeconfigs on this machine, before a join method is chosen. */
 
 #include <stdbool.h>
 
@@ -39,11 +38,6 @@ void nb_inputs_done(struct nb_inputs *inputs);
  * this order. NB_IDENTITY_NONE if there is none. 0, -ENOMEM. */
 int nb_inputs_take_identity(struct nb_inputs *inputs, struct nb_identity *ret_identity);
 
-/* The discovery file: the credential, or the path in the settings. 1: read; 0: there is none. */
-int nb_inputs_read_document(const struct nb_inputs *inputs, struct nb_cluster *ret_cluster,
-                            char ret_source[static NB_IDENTITY_SOURCE_MAX + 1],
-                            struct nb_failure *f);
-
 /* That nothing else identifies the cluster beside the discovery file or URL `source`:
  * NB_SETTINGS_INVALID names both places. */
 int nb_inputs_verify_alone(const struct nb_inputs *inputs, const char *source,
@@ -55,3 +49,17 @@ int nb_inputs_verify_alone(const struct nb_inputs *inputs, const char *source,
  * NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE.
  */
 int nb_client_certificate_verify(const struct nb_identity *identity, struct nb_failure *f);
+
+/* A kubeconfig: a credential, or the file at a path. */
+struct nb_kubeconfig_source {
+        const char *credential;
+        const char *path; /* "" for none */
+        const struct nb_kubeconfig_policy *policy;
+        bool is_installed; /* kubelet's: no credential, and whatever its mode */
+};
+
+/* Also reads the files that it names. 1: read; 0: there is none. *ret_source names it for people.
+ */
+int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_source *source,
+                       struct nb_cluster *ret_cluster, struct nb_identity *ret_identity,
+                       char ret_source[static NB_IDENTITY_SOURCE_MAX + 1], struct nb_failure *f);

@@ -115,18 +115,18 @@ static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         const struct nb_settings *s = c->settings;
         int r;
 
+        if (!c->bootstrap->has_hash)
+                return nb_ca_choose_configured(c, f);
         /* Pins that are configured as well must match as well. */
-        if (s->n_pins > 0) {
-                r = nb_ca_select(c->pem, c->len, (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins,
-                                 NB_CA_ALL, c->malformed, c->mismatch, &ignored, NULL, f);
-                if (r < 0)
-                        return r;
-        }
-        if (c->bootstrap->has_hash)
-                return nb_ca_select_k3s(c->pem, c->len, c->bootstrap->hash,
-                                        s->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED,
-                                        c->malformed, c->mismatch, c->ret_pem, c->ret_selection, f);
-        return nb_ca_choose_unverified(c, c->mismatch, "the token contains no hash of the CA", f);
+        r = s->n_pins == 0 ? 0
+                           : nb_ca_select(c->pem, c->len, (const uint8_t(*)[NB_PIN_SIZE])s->pins,
+                                          s->n_pins, NB_CA_ALL, c->malformed, c->mismatch, &ignored,
+                                          NULL, f);
+        if (r < 0)
+                return r;
+        return nb_ca_select_k3s(c->pem, c->len, c->bootstrap->hash,
+                                s->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED, c->malformed,
+                                c->mismatch, c->ret_pem, c->ret_selection, f);
 }
 
 static int identify(const struct nb_bootstrap *bootstrap,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -83,8 +82,7 @@ int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *sett
 
 void nb_bootstrap_done(struct nb_bootstrap *bootstrap) {
         nb_token_done(&bootstrap->token);
-        nb_cluster_done(&bootstrap->document);
-        free(bootstrap->url_ca);
+        nb_cluster_done(&bootstrap->origin);
         nb_identity_done(&bootstrap->identity);
         nb_identity_done(&bootstrap->previous);
         nb_secret_done(&bootstrap->node_password);
@@ -131,9 +129,7 @@ int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_se
 }
 
 const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap) {
-        const struct nb_method *method = nb_method(bootstrap->method);
-
-        return method->origin ? method->origin(bootstrap) : NULL;
+        return nb_method(bootstrap->method)->has_origin ? &bootstrap->origin.server : NULL;
 }
 
 bool nb_bootstrap_accepts_endpoint(const struct nb_bootstrap *bootstrap,
@@ -155,41 +151,34 @@ int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failur
         return nb_method(request->bootstrap->method)->select_ca(request, f);
 }
 
-int nb_ca_choose_pinned(const struct nb_ca_request *request, struct nb_failure *f) {
-        return nb_ca_select(
-                request->pem, request->len, (const uint8_t(*)[NB_PIN_SIZE])request->settings->pins,
-                request->settings->n_pins,
-                request->settings->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED,
-                request->malformed, request->mismatch, request->ret_pem, request->ret_selection, f);
+int nb_ca_choose(const struct nb_ca_request *c, const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
+                 struct nb_failure *f) {
+        enum nb_ca_choice choice = c->settings->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED;
+
+        return nb_ca_select(c->pem, c->len, pins, n_pins, n_pins > 0 ? choice : NB_CA_ALL_UNPINNED,
+                            c->malformed, c->mismatch, c->ret_pem, c->ret_selection, f);
 }
 
-int nb_ca_choose_unpinned(const struct nb_ca_request *request, struct nb_failure *f) {
-        return nb_ca_select(request->pem, request->len, NULL, 0, NB_CA_ALL_UNPINNED,
-                            request->malformed, request->mismatch, request->ret_pem,
-                            request->ret_selection, f);
+int nb_ca_choose_configured(const struct nb_ca_request *c, struct nb_failure *f) {
+        const struct nb_settings *s = c->settings;
+
+        if (s->n_pins == 0 && !s->unsafe_skip_ca_verification &&
+            !nb_method(c->bootstrap->method)->has_origin)
+                return nb_failure_set(f, c->mismatch, EPERM,
+                                      "there is no hash of the CA, and "
+                                      "discovery.unsafeSkipCAVerification is not set: no CA can be "
+                                      "trusted");
+        return nb_ca_choose(c, (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins, f);
 }
 
-int nb_ca_choose_unverified(const struct nb_ca_request *request, enum nb_code code, const char *why,
-                            struct nb_failure *f) {
-        if (request->settings->unsafe_skip_ca_verification)
-                return nb_ca_choose_unpinned(request, f);
-        return nb_failure_set(f, code, EPERM,
-                              "%s, and discovery.unsafeSkipCAVerification is not set: no CA can be "
-                              "trusted",
-                              why);
-}
-
-int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f) {
-        if (request->settings->n_pins > 0)
-                return nb_failure_set(f, request->mismatch, EKEYREJECTED,
-                                      "%s contains no CA: expected one that "
-                                      "discovery.caCertHashes names",
-                                      request->bootstrap->discovery_source);
-        if (request->len > 0)
-                return nb_failure_set(f, request->mismatch, EKEYREJECTED,
-                                      "expected the system's CAs, since %s contains none; found "
-                                      "another CA",
-                                      request->bootstrap->discovery_source);
-        *request->ret_selection = (struct nb_ca_selection){ 0 };
+int nb_ca_choose_system(const struct nb_ca_request *c, struct nb_failure *f) {
+        if (c->settings->n_pins > 0 || c->len > 0)
+                return nb_failure_set(
+                        f, c->mismatch, EKEYREJECTED, "%s contains no CA: expected %s",
+                        c->bootstrap->discovery_source,
+                        c->settings->n_pins > 0 ? "one that discovery.caCertHashes names"
+                                                : "the system's CAs, found another CA");
+        if (c->ret_selection)
+                *c->ret_selection = (struct nb_ca_selection){ 0 };
         return 0;
 }

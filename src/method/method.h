@@ -44,12 +44,9 @@ struct nb_bootstrap {
 
         /* token: its secret is the key of the signature; empty if there is none */
         struct nb_token token;
-        /* document, kubeconfig: `ca` is NULL for the system's CAs */
-        struct nb_cluster document;
-        /* URL: the web server, and the PEM CAs that verify it; NULL for the system's CAs */
-        struct nb_url url;
-        char *url_ca;
-        size_t url_ca_len;
+        /* document, kubeconfig: its cluster. URL: the web server. `ca` is NULL for the system's
+         * CAs. */
+        struct nb_cluster origin;
         /* k3s: the hash in the token */
         bool has_hash;
         uint8_t hash[NB_K3S_HASH_SIZE];
@@ -82,6 +79,7 @@ struct nb_method {
         const char *object;   /* what it reads: "cluster-info" */
         const char *verified; /* logged once the cluster is verified */
         bool is_signed;       /* the object carries a signature made with the token */
+        bool has_origin;      /* it asks bootstrap->origin, not discovery.endpoints */
 
         /* Takes what it needs from `inputs`. 1: this method is used; 0: it has no input. */
         int (*load)(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap, struct nb_failure *f);
@@ -89,8 +87,6 @@ struct nb_method {
         int (*verify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                       struct nb_failure *f);
         int (*select_ca)(const struct nb_ca_request *request, struct nb_failure *f);
-        /* The one server it asks. NULL: it asks those in discovery.endpoints. */
-        const struct nb_url *(*origin)(const struct nb_bootstrap *bootstrap);
         /* What tells this cluster from others. NULL: discovery.caCertHashes. *ret_identity is empty
          * at first. 0, -ENOMEM. */
         int (*identify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
@@ -151,15 +147,13 @@ bool nb_bootstrap_accepts_endpoint(const struct nb_bootstrap *bootstrap,
 
 /* --- For the methods --- */
 
-/* By discovery.caCertHashes. */
-int nb_ca_choose_pinned(const struct nb_ca_request *request, struct nb_failure *f);
+/* By these pins; all, if there are none. */
+int nb_ca_choose(const struct nb_ca_request *request, const uint8_t (*pins)[NB_PIN_SIZE],
+                 unsigned n_pins, struct nb_failure *f);
 
-/* All, without discovery.caCertHashes. */
-int nb_ca_choose_unpinned(const struct nb_ca_request *request, struct nb_failure *f);
-
-/* The same where discovery.unsafeSkipCAVerification is required: otherwise `code`, and `why`. */
-int nb_ca_choose_unverified(const struct nb_ca_request *request, enum nb_code code, const char *why,
-                            struct nb_failure *f);
+/* By discovery.caCertHashes, which only discovery.unsafeSkipCAVerification or a method with an
+ * origin can do without. */
+int nb_ca_choose_configured(const struct nb_ca_request *request, struct nb_failure *f);
 
 /* The system's CAs, for an empty bundle and without caCertHashes; otherwise the mismatch. */
 int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f);

@@ -35,13 +35,6 @@ static int verify_token(const struct nb_bootstrap *bootstrap, const struct nb_se
                                         "kubeconfig alone, remove discovery.endpoints");
 }
 
-static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
-        if (c->settings->n_pins > 0)
-                return nb_ca_choose_pinned(c, f);
-        return nb_ca_choose_unverified(c, NB_SETTINGS_INCOMPLETE,
-                                       "there is no discovery.caCertHashes", f);
-}
-
 const struct nb_method nb_method_token = {
         .name = "token",
         .summary = "cluster-info from discovery.endpoints, verified with the token and the pins",
@@ -50,5 +43,5 @@ const struct nb_method nb_method_token = {
         .is_signed = true,
         .load = load_token,
         .verify = verify_token,
-        .select_ca = select_ca,
+        .select_ca = nb_ca_choose_configured,
 };

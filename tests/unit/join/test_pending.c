@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/csr_calls.h"
 #include "join/pending.h"
 
 #include "case.h"
@@ -127,8 +128,8 @@ static void describes_at_a_look(void **state) {
 }
 
 static void reads_the_answer(_unused_ void **state) {
-        assert_int_equal(nb_pending_reason_of(1), NB_PENDING_UNAPPROVED);
-        assert_int_equal(nb_pending_reason_of(0), NB_PENDING_UNBOUND);
+        assert_int_equal(nb_pending_reason_of(NB_RIGHT_GRANTED), NB_PENDING_UNAPPROVED);
+        assert_int_equal(nb_pending_reason_of(NB_RIGHT_DENIED), NB_PENDING_UNBOUND);
         assert_int_equal(nb_pending_reason_of(-EACCES), NB_PENDING_UNKNOWN);
 }
 

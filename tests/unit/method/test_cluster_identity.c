@@ -51,8 +51,8 @@ static void cas_of_a_document(void **state) {
         struct nb_cluster_identity identity;
 
         set_up(0);
-        bootstrap.document.ca = bundle;
-        bootstrap.document.ca_len = strlen(bundle);
+        bootstrap.origin.ca = bundle;
+        bootstrap.origin.ca_len = strlen(bundle);
         assert_int_equal(nb_cluster_identity_init(&identity, &bootstrap, &settings), 0);
         assert_int_equal(identity.n_pins, 2);
         assert_string_equal(identity.name, "the CA in '/etc/x.conf'");
@@ -63,7 +63,7 @@ static void cas_of_a_document(void **state) {
         }
         nb_certificates_free(certificates);
 
-        bootstrap.document.ca = NULL;
+        bootstrap.origin.ca = NULL;
         assert_int_equal(nb_cluster_identity_init(&identity, &bootstrap, &settings), 0);
         assert_int_equal(identity.n_pins, 0);
         free(bundle);

@@ -156,12 +156,13 @@ static struct load_case cases[] = {
           { TOKEN },
           DOCUMENT,
           .code = NB_SETTINGS_INVALID,
-          .detail = "discovery.endpoints in main, and discovery.file in main" },
+          .detail = "/document', which is discovery.file in main" },
         { "a URL and endpoints",
           "discovery: {file: \"https://a/b\", endpoints: [a]}\n",
           { TOKEN },
           .code = NB_SETTINGS_INVALID,
-          .detail = "discovery.endpoints in main, and discovery.file in main" },
+          .detail =
+                  "discovery.endpoints in main, and https://a/b, which is discovery.file in main" },
         { "a credential and endpoints",
           ENDPOINTS,
           { TOKEN, [CREDENTIAL_CLUSTER_INFO] = DOCUMENT },
@@ -347,7 +348,7 @@ static void check_loaded(const struct load_case *c, const struct nb_bootstrap *b
         if (c->discovery_token)
                 assert_string_equal(bootstrap->token.id, c->discovery_token);
         if (bootstrap->method == NB_METHOD_DOCUMENT || bootstrap->method == NB_METHOD_KUBECONFIG)
-                assert_string_equal(bootstrap->document.server.host, "10.0.0.11");
+                assert_string_equal(bootstrap->origin.server.host, "10.0.0.11");
 }
 
 static void loaded(void **state) {

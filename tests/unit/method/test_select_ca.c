@@ -47,7 +47,7 @@ static struct select_case cases[] = {
           .bundle = { STRANGER }, .is_whole = true, .code = MISMATCH },
         { "token: no pin fits where verification may be skipped", TOKEN, .pins = { OURS },
           .bundle = { STRANGER }, .is_unsafe = true, .code = MISMATCH },
-        { "token: no pin", TOKEN, .bundle = { OURS }, .code = NB_SETTINGS_INCOMPLETE },
+        { "token: no pin", TOKEN, .bundle = { OURS }, .code = MISMATCH },
         { "token: no pin where verification may be skipped", TOKEN, .bundle = { OURS, STRANGER },
           .taken = { OURS, STRANGER }, .is_unsafe = true },
         { "token: an empty bundle", TOKEN, .pins = { OURS }, .code = MALFORMED },
@@ -162,8 +162,8 @@ static void selected(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(c->pins) && c->pins[i] != NOBODY; i++)
                 take_pin(&settings, c->pins[i]);
         if (c->document[0] != NOBODY) {
-                bootstrap.document.ca = document;
-                bootstrap.document.ca_len = strlen(document);
+                bootstrap.origin.ca = document;
+                bootstrap.origin.ca_len = strlen(document);
         }
         r = select_from(&bootstrap, &settings, bundle, &pem, &selection, &f);
         assert_int_equal(f.code, c->code);
