@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -47,13 +46,12 @@ static bool is_wanted(const struct nb_context *context, const struct nb_record *
 }
 
 int nb_discard_mark(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        struct nb_record record = { 0 };
         int r;
 
-        record = calloc(1, sizeof(*record));
-        r = record ? nb_context_read_record(context, record) : -ENOMEM;
-        if (r >= 0 && is_wanted(context, record))
-                r = write_mark(context, record->metadata);
+        r = nb_context_read_record(context, &record);
+        if (r >= 0 && is_wanted(context, &record))
+                r = write_mark(context, record.metadata);
         if (r >= 0)
                 return 0;
         return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r,

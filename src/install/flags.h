@@ -3,13 +3,13 @@
 
 /*
  * kubelet's arguments in kubeadm-flags.env, as kubeadm join writes them
- * (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go), sorted by name:
+ * (kubernetes cmd/kubeadm/app/phases/kubelet/flags.go):
  *
  *      kubelet.criSocket       --container-runtime-endpoint
- *      node.taints             --register-with-taints
- *      kubelet.providerID      --provider-id
- *      kubelet.extraArgs       as configured
  *      the node name           --hostname-override, if it differs from the host name
+ *      kubelet.providerID      --provider-id
+ *      node.taints             --register-with-taints
+ *      kubelet.extraArgs       as configured
  *
  * A file that something else wrote is never edited: a warning names the arguments that it lacks.
  */
@@ -27,11 +27,11 @@ int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret);
 int nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
 
 /* Whether the file is what nb_flags_file_format() makes of these arguments. */
-bool nb_flags_file_is(const struct nb_buffer *file, const char *arguments);
+bool nb_flags_file_is(const char *file, size_t len, const char *arguments);
 
 /*
  * Appends those of `arguments` that a file does not contain; --hostname-override also if
  * `arguments` lacks it and the file has another one. 0, -E2BIG, -ENOMEM.
  */
-int nb_flags_find_missing(const struct nb_buffer *file, const char *arguments,
-                          const char *node_name, struct nb_buffer *ret);
+int nb_flags_find_missing(const char *text, const char *arguments, const char *node_name,
+                          struct nb_buffer *ret);

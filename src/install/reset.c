@@ -11,27 +11,34 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "install/aside.h"
 #include "install/flags.h"
 #include "install/reset.h"
 #include "install/state.h"
+#include "install/swap.h"
 #include "kube/kubeconfig.h"
 #include "method/cluster_identity.h"
 #include "settings/kubelet_env.h"
 #include "state/record.h"
 
 #define CA_FILE_MAX (256 * 1024)
-#define ENV_FILE NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
-#define DISCARD_FILE NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE
-#define FLAGS_FILE NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
-#define PATH_SIZE (2 * NB_SETTINGS_PATH_MAX)
 
 struct reset {
         const struct nb_context *context;
         struct nb_record record;
-        char record_path[PATH_SIZE];
-        char link[PATH_SIZE]; /* kubelet-client-current.pem */
-        bool is_taken_over;   /* another program has joined this machine since, in the same paths */
+        char record_path[NB_SWAP_PATH_SIZE];
+        char link[NB_SWAP_PATH_SIZE]; /* kubelet-client-current.pem */
+        bool is_renewed;              /* the link names another file than the record */
+        bool is_taken_over; /* another program has joined this machine since, in the same paths */
+};
+
+/* A file that is removed. */
+struct row {
+        const char *path;
+        bool is_shared; /* stays if the machine is taken over: the other kubeconfig may need it */
+        size_t max;     /* of what `judge` reads; 0: nothing */
+        /* Sets the reason for which the file stays. `text` is empty if it is not a regular file of
+         * at most `max` bytes. 0, -errno. */
+        int (*judge)(struct reset *reset, const struct nb_secret *text, const char **ret_why);
 };
 
 static int unfinished(const char *path, int r, struct nb_failure *f) {
@@ -44,47 +51,64 @@ static void print_left(const char *path, const char *why) {
         printf("left     %s: %s\n", path, why);
 }
 
-static int open_folder(const struct reset *reset, const char *path, int *ret_fd,
-                       const char **ret_name) {
-        char folder[PATH_SIZE];
-        int r = nb_path_split(path, folder, sizeof(folder), ret_name);
-
-        if (r < 0)
-                return r;
-        r = nb_path_open(reset->context->root_fd, folder, O_RDONLY | O_DIRECTORY);
-        if (r < 0)
-                return r;
-        *ret_fd = r;
-        return 0;
+/* Does not follow a link. -ENOENT if there is nothing. */
+static int open_file(const struct reset *reset, const char *path) {
+        return nb_path_open(reset->context->root_fd, path, O_PATH | O_NOFOLLOW);
 }
 
-/* Does not follow a link. 1; 0 if there is nothing; -errno. */
-static int find_file(const struct reset *reset, const char *path, int *ret_fd,
-                     const char **ret_name) {
-        int r = open_folder(reset, path, ret_fd, ret_name);
-
-        if (r >= 0 && faccessat(*ret_fd, *ret_name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-                r = -errno;
-        return r == -ENOENT ? 0 : r < 0 ? r : 1;
-}
-
-static int remove_file(const struct reset *reset, const char *path, struct nb_failure *f) {
+static int remove_file(const struct reset *reset, const char *path) {
         _cleanup_(nb_closep) int fd = -1;
+        char folder[NB_SWAP_PATH_SIZE];
         const char *name;
         int r;
 
-        r = find_file(reset, path, &fd, &name);
-        if (r == 0)
-                return 0;
-        if (r > 0)
-                r = nb_file_remove(fd, name);
+        r = nb_path_split(path, folder, sizeof(folder), &name);
         if (r < 0)
-                return unfinished(path, r, f);
-        printf("removed  %s\n", path);
-        return 0;
+                return r;
+        fd = nb_path_open(reset->context->root_fd, folder, O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return fd;
+        r = nb_file_remove(fd, name);
+        if (r >= 0)
+                printf("removed  %s\n", path);
+        return r;
 }
 
-/* --- kubeconfig --- */
+/* Why a file stays; NULL if it is to be removed. */
+static int judge_row(struct reset *reset, const struct row *row, const char **ret_why) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = 0;
+
+        *ret_why = NULL;
+        if (row->is_shared && reset->is_taken_over)
+                *ret_why = "used by the kubeconfig, which is not that of the join";
+        if (*ret_why || !row->judge)
+                return 0;
+        if (row->max > 0)
+                r = nb_path_read(reset->context->root_fd, row->path, row->max, &text);
+        if (r < 0 && r != -ENOENT && r != -EBADF && r != -EFBIG)
+                return r;
+        return row->judge(reset, &text, ret_why);
+}
+
+static int remove_row(struct reset *reset, const struct row *row, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = open_file(reset, row->path);
+        const char *why;
+        int r;
+
+        if (fd == -ENOENT)
+                return 0;
+        if (fd < 0)
+                return unfinished(row->path, fd, f);
+        r = judge_row(reset, row, &why);
+        if (r >= 0 && why)
+                print_left(row->path, why);
+        else if (r >= 0)
+                r = remove_file(reset, row->path);
+        return r < 0 ? unfinished(row->path, r, f) : 0;
+}
+
+/* --- Which files are those of the join --- */
 
 /* Another program that has joined this machine to another cluster uses kubelet's paths as well. */
 static bool is_server_ours(const struct reset *reset, const char *server) {
@@ -94,63 +118,35 @@ static bool is_server_ours(const struct reset *reset, const char *server) {
                nb_url_is_equal(&url, &reset->record.server);
 }
 
-static int remove_kubeconfig(struct reset *reset, struct nb_failure *f) {
+static int judge_kubeconfig(struct reset *reset, const struct nb_secret *text,
+                            const char **ret_why) {
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *path = reset->context->settings.kubeconfig;
         struct nb_failure why = { 0 };
-        int r;
+        int r = text->data ? nb_kubeconfig_parse_client("", text->data, text->len, &client, &why)
+                           : -EINVAL;
 
-        r = nb_path_read(reset->context->root_fd, path, NB_KUBECONFIG_MAX, &text);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0 && r != -EBADF && r != -EFBIG)
-                return unfinished(path, r, f);
-        if (r >= 0)
-                r = nb_kubeconfig_parse_client(path, text.data, text.len, &client, &why);
         if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0) {
-                print_left(path, "not a kubeconfig");
-                return 0;
-        }
-        reset->is_taken_over = true;
-        if (client.certificate.data || !client.certificate_file ||
-            strcmp(client.certificate_file, reset->link) != 0) {
-                print_left(path, "uses another client certificate than that of the join");
-                return 0;
-        }
-        if (!is_server_ours(reset, client.server)) {
-                print_left(path, "uses another API server than the join");
-                return 0;
-        }
-        reset->is_taken_over = false;
-        return remove_file(reset, path, f);
+                return r;
+        reset->is_taken_over = r >= 0;
+        if (r < 0)
+                *ret_why = "not a kubeconfig";
+        else if (client.certificate.data || !client.certificate_file ||
+                 strcmp(client.certificate_file, reset->link) != 0)
+                *ret_why = "uses another client certificate than that of the join";
+        else if (!is_server_ours(reset, client.server))
+                *ret_why = "uses another API server than the join";
+        else
+                reset->is_taken_over = false;
+        return 0;
 }
-
-/* True for a file that belongs to whoever wrote the kubeconfig that stays. */
-static bool is_left_to_other(const struct reset *reset, const char *path) {
-        _cleanup_(nb_closep) int fd = -1;
-        const char *name;
-
-        if (reset->is_taken_over && find_file(reset, path, &fd, &name) > 0)
-                print_left(path, "used by the kubeconfig, which is not that of the join");
-        return reset->is_taken_over;
-}
-
-/* --- Certificate --- */
 
 /* Whether the link still names the file of the record: when kubelet renews, it names another. */
 static bool is_renewed(const struct reset *reset) {
-        _cleanup_(nb_closep) int fd = -1;
-        char target[PATH_SIZE];
-        const char *name;
-        ssize_t n;
+        _cleanup_(nb_closep) int fd = open_file(reset, reset->link);
+        char target[NB_SWAP_PATH_SIZE];
+        ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target) - 1);
 
-        if (open_folder(reset, reset->link, &fd, &name) < 0)
-                return true;
-        n = readlinkat(fd, name, target, sizeof(target) - 1);
         if (n < 0)
                 return true;
         target[n] = '\0';
@@ -158,106 +154,50 @@ static bool is_renewed(const struct reset *reset) {
 }
 
 /* Nothing outside of the store is removed because a record names it, though root wrote that. */
-static bool is_in_store(const struct reset *reset) {
+static int judge_certificate(struct reset *reset, _unused_ const struct nb_secret *text,
+                             const char **ret_why) {
         const char *folder = reset->context->settings.certificate_directory,
                    *path = reset->record.certificate;
         size_t len = strlen(folder);
 
-        return !strncmp(path, folder, len) && path[len] == '/' &&
-               fnmatch("kubelet-client-*.pem", path + len + 1, FNM_PATHNAME) == 0;
-}
-
-static int remove_certificate(struct reset *reset, struct nb_failure *f) {
-        bool was_renewed = is_renewed(reset);
-        int r;
-
-        if (is_left_to_other(reset, reset->link)) {
-                if (!was_renewed)
-                        return 0;
-        } else {
-                r = remove_file(reset, reset->link, f);
-                if (r < 0)
-                        return r;
-        }
-        if (is_in_store(reset)) {
-                r = remove_file(reset, reset->record.certificate, f);
-                if (r < 0)
-                        return r;
-        }
-        if (was_renewed && !reset->is_taken_over)
-                printf("         kubelet has renewed its certificate since; that one stays "
-                       "valid until it expires\n");
+        if (strncmp(path, folder, len) != 0 || path[len] != '/' ||
+            fnmatch("kubelet-client-*.pem", path + len + 1, FNM_PATHNAME) != 0)
+                *ret_why = "not a client certificate in the certificate directory";
+        else if (reset->is_taken_over && !reset->is_renewed)
+                *ret_why = "used by the kubeconfig, which is not that of the join";
         return 0;
 }
-
-/* --- Other files --- */
 
 /* Whether the file has exactly the certificates of the join, by their public keys. */
 static bool is_ca_ours(const struct reset *reset, const struct nb_secret *text) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-        uint8_t pins[NB_CERTIFICATES_MAX][NB_SHA256_SIZE];
-        unsigned n = 0;
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(CA_FILE_MAX);
+        struct nb_ca_selection found;
+        struct nb_failure ignored = { 0 };
 
-        if (nb_certificates_parse(text->data, text->len, true, &ca) < 0)
-                return false;
-        for (; n < nb_certificates_count(ca); n++)
-                if (nb_certificate_pin(ca, n, pins[n]) < 0)
-                        return false;
-        return n > 0 && nb_pins_are_equal((const uint8_t(*)[NB_PIN_SIZE])pins, n,
-                                          (const uint8_t(*)[NB_PIN_SIZE])reset->record.ca_hashes,
-                                          reset->record.n_ca_hashes);
+        return text->data &&
+               nb_ca_select(text->data, text->len, NULL, 0, NB_CA_ALL_UNPINNED, NB_RESET_UNFINISHED,
+                            NB_RESET_UNFINISHED, &pem, &found, &ignored) >= 0 &&
+               found.n_left_out == 0 &&
+               nb_pins_are_equal((const uint8_t(*)[NB_PIN_SIZE])found.taken, found.n_taken,
+                                 (const uint8_t(*)[NB_PIN_SIZE])reset->record.ca_hashes,
+                                 reset->record.n_ca_hashes);
 }
 
-static int remove_ca(struct reset *reset, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *path = reset->context->settings.ca_file;
-        int r;
-
-        if (is_left_to_other(reset, path))
-                return 0;
-        r = nb_path_read(reset->context->root_fd, path, CA_FILE_MAX, &text);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0 && r != -EBADF && r != -EFBIG)
-                return unfinished(path, r, f);
-        if (r >= 0 && is_ca_ours(reset, &text) && !reset->record.is_ca_found)
-                return remove_file(reset, path, f);
-        print_left(path, r >= 0 && reset->record.is_ca_found
-                                 ? "existed before the join"
-                                 : "does not have exactly the certificates that the join wrote");
+static int judge_ca(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
+        if (!is_ca_ours(reset, text))
+                *ret_why = "does not have exactly the certificates that the join wrote";
+        else if (reset->record.is_ca_found)
+                *ret_why = "existed before the join";
         return 0;
 }
 
-static int remove_env(struct reset *reset, struct nb_failure *f) {
-        return remove_file(reset, ENV_FILE, f);
-}
-
-static int remove_flags(struct reset *reset, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer file = NB_BUFFER_INIT(NB_FLAGS_MAX);
-        _cleanup_(nb_closep) int fd = -1;
-        const char *name;
-        int r;
-
-        if (is_left_to_other(reset, FLAGS_FILE))
-                return 0;
-        r = open_folder(reset, FLAGS_FILE, &fd, &name);
-        if (r >= 0)
-                r = nb_file_read(fd, name, &file, NULL);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return unfinished(FLAGS_FILE, r, f);
-        if (nb_flags_file_is(&file, reset->record.arguments))
-                return remove_file(reset, FLAGS_FILE, f);
-        print_left(FLAGS_FILE, "not written by the join");
+static int judge_flags(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
+        if (!nb_flags_file_is(text->data, text->len, reset->record.arguments))
+                *ret_why = "not written by the join";
         return 0;
 }
 
-static int remove_discard(struct reset *reset, struct nb_failure *f) {
-        return remove_file(reset, DISCARD_FILE, f);
-}
-
-static int clear_state(_unused_ struct reset *reset, struct nb_failure *f) {
+static int clear_state(struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
 
@@ -268,11 +208,6 @@ static int clear_state(_unused_ struct reset *reset, struct nb_failure *f) {
                 return r;
         r = nb_state_clear(&state);
         return r < 0 ? unfinished(getenv("STATE_DIRECTORY"), r, f) : 0;
-}
-
-/* Last: without it a second reset would remove nothing. */
-static int remove_record(struct reset *reset, struct nb_failure *f) {
-        return remove_file(reset, reset->record_path, f);
 }
 
 /* --- What is left --- */
@@ -299,7 +234,7 @@ static void print_folder(const struct reset *reset, const char *folder) {
         _cleanup_(nb_folder_closep) DIR *stream = NULL;
         _cleanup_(nb_closep) int fd = nb_path_open(reset->context->root_fd, folder,
                                                    O_RDONLY | O_DIRECTORY);
-        char path[PATH_SIZE + NAME_MAX];
+        char path[NB_SWAP_PATH_SIZE + NAME_MAX];
         struct dirent *entry;
 
         stream = fd < 0 ? NULL : nb_folder_list(fd);
@@ -315,7 +250,7 @@ static void print_folder(const struct reset *reset, const char *folder) {
 static void print_rest(const struct reset *reset) {
         const char *paths[] = { reset->link, reset->context->settings.kubeconfig,
                                 reset->context->settings.ca_file };
-        char folders[N_ELEMENTS(paths)][PATH_SIZE];
+        char folders[N_ELEMENTS(paths)][NB_SWAP_PATH_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
                 bool is_new = true;
@@ -330,37 +265,63 @@ static void print_rest(const struct reset *reset) {
         }
 }
 
-int nb_reset(const struct nb_context *context, struct nb_failure *f) {
-        static int (*const steps[])(struct reset *, struct nb_failure *) = {
-                remove_kubeconfig, remove_certificate, remove_ca,   remove_env,
-                remove_flags,      remove_discard,     clear_state, remove_record,
+static int remove_rows(struct reset *reset, struct nb_failure *f) {
+        const struct nb_settings *settings = &reset->context->settings;
+        const struct row rows[] = {
+                { settings->kubeconfig, false, NB_KUBECONFIG_MAX, judge_kubeconfig },
+                { reset->record.certificate, false, 0, judge_certificate },
+                { reset->link, true, 0, NULL },
+                { settings->ca_file, true, CA_FILE_MAX, judge_ca },
+                { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
+                { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
+                { NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE, false, 0, NULL },
         };
-        const struct nb_settings *settings = &context->settings;
-        struct reset reset = { .context = context };
-        _cleanup_(nb_closep) int fd = -1;
-        const char *name;
-        int r;
 
-        snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT,
-                 settings->certificate_directory);
-        snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE,
-                 settings->certificate_directory);
-        r = nb_record_read(context->root_fd, settings->certificate_directory, &reset.record, f);
-        if (r < 0)
-                return r;
-        if (r == 0) {
-                printf("node-bootstrap has not joined this machine: there is no %s\n",
-                       reset.record_path);
-                if (find_file(&reset, settings->kubeconfig, &fd, &name) > 0)
-                        print_left(settings->kubeconfig, "not written by node-bootstrap");
-                return clear_state(&reset, f);
-        }
-        for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
-                r = steps[i](&reset, f);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                int r = remove_row(reset, &rows[i], f);
+
                 if (r < 0)
                         return r;
         }
+        return 0;
+}
+
+int nb_reset(const struct nb_context *context, struct nb_failure *f) {
+        const struct nb_settings *settings = &context->settings;
+        const char *store = settings->certificate_directory;
+        struct reset reset = { .context = context };
+        const struct row record = { .path = reset.record_path };
+        int r;
+
+        snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT, store);
+        snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE, store);
+        r = nb_record_read(context->root_fd, store, &reset.record, f);
+        if (r < 0)
+                return r;
+        if (r == 0) {
+                _cleanup_(nb_closep) int fd = open_file(&reset, settings->kubeconfig);
+
+                printf("node-bootstrap has not joined this machine: there is no %s\n",
+                       reset.record_path);
+                if (fd >= 0)
+                        print_left(settings->kubeconfig, "not written by node-bootstrap");
+                return clear_state(f);
+        }
+        reset.is_renewed = is_renewed(&reset);
+        r = remove_rows(&reset, f);
+        if (r < 0)
+                return r;
+        r = clear_state(f);
+        if (r < 0)
+                return r;
+        /* Last: without it a second reset would remove nothing. */
+        r = remove_row(&reset, &record, f);
+        if (r < 0)
+                return r;
         print_rest(&reset);
+        if (reset.is_renewed && !reset.is_taken_over)
+                printf("left     the certificate that kubelet has renewed since: it stays valid "
+                       "until it expires\n");
         printf("left     " NB_KUBELET_DIRECTORY "/config.yaml and kubelet's other files\n"
                "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
                reset.record.node);

@@ -7,7 +7,7 @@
  * can be repeated:
  *
  *      kubeconfig, if it names kubelet-client-current.pem and the server of the join
- *      kubelet-client-current.pem, and the dated file that the record names
+ *      the dated file that the record names, and kubelet-client-current.pem
  *      CA file, if it still has exactly the certificates that the join wrote
  *      node-bootstrap.env; kubeadm-flags.env if the join wrote it
  *      node-bootstrap.discard

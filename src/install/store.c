@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "install/aside.h"
 #include "install/store.h"
 
 #define TRIES_MAX 60
@@ -60,12 +59,14 @@ bool nb_store_has_file(int folder_fd) {
         return is_file(folder_fd, NB_STORE_CURRENT);
 }
 
-int nb_store_link(struct nb_swap *swap, int folder_fd, const char *target) {
-        struct nb_aside aside;
-        int r = 0;
+int nb_store_link(struct nb_swap *swap, const char *target, struct nb_failure *f) {
+        char old_name[NAME_MAX + 1];
+        int r = is_file(swap->folder_fd, NB_STORE_UPDATED)
+                        ? nb_aside_rename(swap->folder_fd, NB_STORE_UPDATED, old_name)
+                        : 0;
 
-        if (is_file(folder_fd, NB_STORE_UPDATED))
-                r = nb_aside_move(&aside, folder_fd, NB_STORE_UPDATED);
-        return r < 0 ? r
-                     : nb_swap_link(swap, folder_fd, NB_STORE_CURRENT, NB_STORE_UPDATED, target);
+        if (r < 0)
+                return nb_failure_set(f, NB_TARGET_UNWRITABLE, r,
+                                      "cannot rename '" NB_STORE_UPDATED "': %m");
+        return nb_swap_stage_link(swap, NB_STORE_UPDATED, target, f);
 }

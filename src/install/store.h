@@ -26,9 +26,9 @@ int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
  * Stages kubelet-client-current.pem as a link to `target`. A regular file in its place is for the
  * caller to set aside before it is published: kubelet would refuse to rotate it ("expected ... to
  * be a symlink but it is a file"). One under the temporary name, kubelet-client-updated.pem, was
- * put there by hand and is set aside here. 0, -errno.
+ * put there by hand and is set aside here. NB_TARGET_UNWRITABLE.
  */
-int nb_store_link(struct nb_swap *swap, int folder_fd, const char *target);
+int nb_store_link(struct nb_swap *swap, const char *target, struct nb_failure *f);
 
 /* Whether kubelet-client-current.pem is a regular file. */
 bool nb_store_has_file(int folder_fd);

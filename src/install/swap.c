@@ -7,50 +7,66 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/macro.h"
 #include "install/swap.h"
+#include "state/handoff.h"
 
-/* Refuses a folder, which an exchange would move away as well. */
-static int init_swap(struct nb_swap *swap, int folder_fd, const char *name) {
-        size_t len = strlen(name);
+#define ASIDE_MAX 10000
+
+static int check_written(const struct nb_swap *swap, int r, struct nb_failure *f) {
+        return r < 0 ? nb_failure_set(f, NB_TARGET_UNWRITABLE, r, "cannot write '%s': %m",
+                                      swap->path)
+                     : 0;
+}
+
+void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode) {
+        *swap = (struct nb_swap){ .mode = mode,
+                                  .text = NB_BUFFER_INIT(NB_HANDOFF_MAX),
+                                  .folder_fd = -1 };
+        snprintf(swap->path, sizeof(swap->path), "%s%s", folder, name);
+}
+
+int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f) {
+        char folder[NB_SWAP_PATH_SIZE], temporary[NAME_MAX + 1];
+        int r;
+
+        r = nb_path_split(swap->path, folder, sizeof(folder), &swap->name);
+        if (r >= 0)
+                r = nb_path_make_folder(root_fd, folder, 0755, &swap->folder_fd);
+        if (r < 0)
+                return check_written(swap, r, f);
+        snprintf(temporary, sizeof(temporary), ".%s.tmp", swap->name);
+        return check_written(swap, nb_file_remove(swap->folder_fd, temporary), f);
+}
+
+static bool is_folder(const struct nb_swap *swap) {
         struct stat st;
 
-        if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
-                return -EISDIR;
-        if (len >= sizeof(swap->name))
-                return -ENAMETOOLONG;
-        *swap = (struct nb_swap){ .folder_fd = folder_fd };
-        memcpy(swap->name, name, len + 1);
-        return 0;
+        return fstatat(swap->folder_fd, swap->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+               S_ISDIR(st.st_mode);
 }
 
-int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode,
-                 const void *data, size_t len) {
-        int r;
+int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
+        int r = -EISDIR;
 
-        r = init_swap(swap, folder_fd, name);
-        if (r < 0)
-                return r;
-        r = nb_file_stage(folder_fd, name, mode, data, len, swap->temporary);
-        if (r < 0)
-                return r;
-        swap->step = NB_SWAP_STAGED;
-        return 0;
+        if (!swap->is_wanted)
+                return 0;
+        if (!is_folder(swap))
+                r = nb_file_stage(swap->folder_fd, swap->name, swap->mode, swap->text.data,
+                                  swap->text.len, swap->temporary);
+        if (r >= 0)
+                swap->step = NB_SWAP_STAGED;
+        return check_written(swap, r, f);
 }
 
-int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary,
-                 const char *target) {
-        int r;
-
-        r = init_swap(swap, folder_fd, name);
-        if (r < 0)
-                return r;
-        if (snprintf(swap->temporary, sizeof(swap->temporary), "%s", temporary) >=
-            (int)sizeof(swap->temporary))
-                return -ENAMETOOLONG;
-        if (unlinkat(folder_fd, temporary, 0) < 0 && errno != ENOENT)
-                return -errno;
-        if (symlinkat(target, folder_fd, temporary) < 0)
-                return -errno;
+int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
+                       struct nb_failure *f) {
+        if (is_folder(swap))
+                return check_written(swap, -EISDIR, f);
+        snprintf(swap->temporary, sizeof(swap->temporary), "%s", temporary);
+        if ((unlinkat(swap->folder_fd, temporary, 0) < 0 && errno != ENOENT) ||
+            symlinkat(target, swap->folder_fd, temporary) < 0)
+                return check_written(swap, -errno, f);
         swap->step = NB_SWAP_STAGED;
         return 0;
 }
@@ -72,15 +88,15 @@ static int exchange(struct nb_swap *swap) {
         return 0;
 }
 
-int nb_swap_publish(struct nb_swap *swap) {
+int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f) {
         int r;
 
         if (swap->step != NB_SWAP_STAGED)
                 return 0;
         r = exchange(swap);
-        if (r < 0)
-                return r;
-        return fsync(swap->folder_fd) < 0 ? -errno : 0;
+        if (r >= 0 && fsync(swap->folder_fd) < 0)
+                r = -errno;
+        return check_written(swap, r, f);
 }
 
 int nb_swap_undo(struct nb_swap *swap) {
@@ -105,4 +121,46 @@ void nb_swap_keep(struct nb_swap *swap) {
         if (swap->step == NB_SWAP_EXCHANGED)
                 (void)nb_file_remove(swap->folder_fd, swap->temporary);
         swap->step = NB_SWAP_NONE;
+}
+
+int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NAME_MAX + 1]) {
+        char old_name[NAME_MAX + 1];
+        int n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX, name), r = -EEXIST;
+
+        for (unsigned i = 2; r == -EEXIST && i <= ASIDE_MAX; i++) {
+                if (n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                r = nb_file_rename_new(folder_fd, name, old_name);
+                if (r >= 0)
+                        memcpy(ret_old_name, old_name, sizeof(old_name));
+                n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX ".%u", name, i);
+        }
+        return r < 0 || fsync(folder_fd) >= 0 ? r : -errno;
+}
+
+int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f) {
+        int r = 0;
+
+        if (faccessat(swap->folder_fd, swap->name, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
+                r = nb_aside_rename(swap->folder_fd, swap->name, swap->old_name);
+        else if (errno != ENOENT)
+                r = -errno;
+        return check_written(swap, r, f);
+}
+
+int nb_swap_put_back(struct nb_swap *swap) {
+        int r;
+
+        if (!swap->old_name[0])
+                return 0;
+        r = nb_file_rename_new(swap->folder_fd, swap->old_name, swap->name);
+        if (r < 0)
+                return r;
+        swap->old_name[0] = '\0';
+        return fsync(swap->folder_fd) < 0 ? -errno : 0;
+}
+
+void nb_swap_done(struct nb_swap *swap) {
+        nb_closep(&swap->folder_fd);
+        nb_buffer_done(&swap->text);
 }

@@ -2,21 +2,31 @@
 #pragma once
 
 /*
- * Replaces a file or link in steps: staged (complete and durable under a temporary name, nothing is
- * replaced yet), published, and then either kept, which removes the previous one, or undone, which
- * puts it back. So several files can be replaced together, and put back together if one of them
- * fails.
+ * Replaces a file or link in steps: opened, staged (complete and durable under a temporary name,
+ * nothing is replaced yet), published, and then either kept, which removes the previous one, or
+ * undone, which puts it back. So several files can be replaced together, and put back together if
+ * one of them fails.
  *
- * Does not own the folder's descriptor. A crash leaves the temporary name, which the next staging
- * removes.
+ * An existing file can be set aside first: it is renamed to NAME.old, or the first free one of
+ * NAME.old.2, NAME.old.3 and so on, so that an earlier file is never overwritten.
+ *
+ * A crash leaves the temporary name, which the next opening or staging removes.
  */
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "settings/settings.h"
+
+#define NB_SWAP_PATH_SIZE (NB_SETTINGS_PATH_MAX + 64)
+#define NB_ASIDE_SUFFIX ".old"
+
 enum nb_swap_step {
-        NB_SWAP_NONE, /* not staged: the functions below do nothing */
+        NB_SWAP_NONE, /* not staged: there is nothing to publish, undo or keep */
         NB_SWAP_STAGED,
         NB_SWAP_NEW,       /* published; there was no previous file */
         NB_SWAP_EXCHANGED, /* published; the previous file has the temporary name */
@@ -24,24 +34,50 @@ enum nb_swap_step {
 };
 
 struct nb_swap {
+        char path[NB_SWAP_PATH_SIZE];
+        mode_t mode;
+        bool is_wanted; /* nb_swap_stage() writes `text` */
+        struct nb_buffer text;
+
+        /* Set by nb_swap_open(). */
         int folder_fd;
+        const char *name; /* the last component of `path` */
+
         enum nb_swap_step step;
-        char name[NAME_MAX + 1];
         char temporary[NAME_MAX + 1];
+        char old_name[NAME_MAX + 1]; /* of the file that was set aside; "" for none */
 };
 
-/* Stages a file with exactly `mode` as `.<name>.tmp`. 0; -EISDIR if `name` is a folder; -errno. */
-int nb_swap_file(struct nb_swap *swap, int folder_fd, const char *name, mode_t mode,
-                 const void *data, size_t len);
+/* The path is `folder` and `name` in one. */
+void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode);
+
+/* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
+ * This and the functions below with a failure: NB_TARGET_UNWRITABLE. */
+int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
+
+/* Stages the text, if it is wanted, with exactly the mode as `.<name>.tmp`. A folder in its place
+ * fails: an exchange would move it away as well. */
+int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
 
 /* Stages a symbolic link under the given temporary name. */
-int nb_swap_link(struct nb_swap *swap, int folder_fd, const char *name, const char *temporary,
-                 const char *target);
+int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
+                       struct nb_failure *f);
 
-/* 0, -errno; durable on 0. */
-int nb_swap_publish(struct nb_swap *swap);
+/* Durable on 0; nothing to publish is fine. */
+int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f);
 
-/* Restores the previous state. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
+/* Restores what was published over. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
 int nb_swap_undo(struct nb_swap *swap);
-
 void nb_swap_keep(struct nb_swap *swap);
+
+/* Does not follow a link; durable on 0; nothing of that name is fine. Can have to be undone even
+ * after a failure. */
+int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
+
+/* Renames the file that was set aside back, unless the name is taken. 0, -errno. */
+int nb_swap_put_back(struct nb_swap *swap);
+
+/* Renames a file as above: 0; -EEXIST if all names are taken; -ENAMETOOLONG; -errno. */
+int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NAME_MAX + 1]);
+
+void nb_swap_done(struct nb_swap *swap);

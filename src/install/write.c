@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "install/aside.h"
 #include "install/discard.h"
 #include "install/flags.h"
 #include "install/store.h"
@@ -21,8 +20,6 @@
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
 #include "settings/kubelet_env.h"
-
-#define PATH_SIZE (NB_SETTINGS_PATH_MAX + NB_STORE_NAME_SIZE)
 
 /* In the order in which they are published. */
 enum target {
@@ -41,24 +38,14 @@ enum target {
  * read it with half of what it refers to. */
 static const enum target aside_targets[] = { TARGET_KUBECONFIG, TARGET_CA, TARGET_LINK };
 
-struct file {
-        char path[PATH_SIZE];
-        const char *name; /* its last component */
-        int folder_fd;
-        bool is_wanted; /* it is written, from `text` */
-        struct nb_buffer text;
-        struct nb_swap swap;
-};
-
 /* Everything that is written, prepared in memory before any of it is. */
 struct plan {
         const struct nb_context *context;
         const struct nb_accepted *accepted;
-        struct nb_record *previous; /* of an earlier join; NULL: none */
-        struct file files[_TARGET_N];
-        struct nb_aside asides[N_ELEMENTS(aside_targets)];
-        char arguments[NB_RECORD_ARGUMENTS_SIZE]; /* of kubeadm-flags.env, if it is ours */
-        char pem_name[NB_STORE_NAME_SIZE];        /* the dated file; "" before it exists */
+        bool has_previous;
+        struct nb_record previous, record; /* of an earlier join and of this one */
+        struct nb_swap files[_TARGET_N];
+        char pem_name[NB_STORE_NAME_SIZE]; /* the dated file; "" before it exists */
         bool is_committed; /* the previous files are gone, and nothing can be undone */
 };
 
@@ -68,36 +55,27 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
         const char *store = settings->certificate_directory;
         const struct {
                 const char *folder, *name;
-        } paths[_TARGET_N] = {
-                [TARGET_RECORD] = { store, "/" NB_RECORD_FILE },
-                [TARGET_CA] = { settings->ca_file, "" },
-                [TARGET_LINK] = { store, "/" NB_STORE_CURRENT },
-                [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE },
-                [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE },
-                [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml" },
-                [TARGET_DISCARD] = { NB_KUBELET_DIRECTORY, "/" NB_DISCARD_FILE },
-                [TARGET_KUBECONFIG] = { settings->kubeconfig, "" },
+                mode_t mode;
+        } rows[_TARGET_N] = {
+                [TARGET_RECORD] = { store, "/" NB_RECORD_FILE, 0644 },
+                [TARGET_CA] = { settings->ca_file, "", 0644 },
+                [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, 0 },
+                [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
+                [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
+                [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml", 0644 },
+                [TARGET_DISCARD] = { NB_KUBELET_DIRECTORY, "/" NB_DISCARD_FILE, 0644 },
+                [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
         plan->context = context;
         plan->accepted = accepted;
-        for (unsigned i = 0; i < _TARGET_N; i++) {
-                struct file *file = &plan->files[i];
-
-                snprintf(file->path, sizeof(file->path), "%s%s", paths[i].folder, paths[i].name);
-                file->folder_fd = -1;
-                file->text = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        }
+        for (unsigned i = 0; i < _TARGET_N; i++)
+                nb_swap_init(&plan->files[i], rows[i].folder, rows[i].name, rows[i].mode);
 }
 
 static void plan_freep(struct plan **plan) {
-        if (!*plan)
-                return;
-        for (unsigned i = 0; i < _TARGET_N; i++) {
-                nb_closep(&(*plan)->files[i].folder_fd);
-                nb_buffer_done(&(*plan)->files[i].text);
-        }
-        free((*plan)->previous);
+        for (unsigned i = 0; *plan && i < _TARGET_N; i++)
+                nb_swap_done(&(*plan)->files[i]);
         free(*plan);
 }
 
@@ -117,22 +95,16 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
         if (r < 0)
                 return unwritable(NB_KUBELET_DIRECTORY, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++) {
-                struct file *file = &plan->files[i];
-                char folder[PATH_SIZE];
-
-                r = nb_path_split(file->path, folder, sizeof(folder), &file->name);
+                r = nb_swap_open(&plan->files[i], root_fd, f);
                 if (r < 0)
-                        return unwritable(file->path, r, f);
-                r = nb_path_make_folder(root_fd, folder, 0755, &file->folder_fd);
-                if (r < 0)
-                        return unwritable(folder, r, f);
+                        return r;
         }
         return 0;
 }
 
 static int prepare_kubeconfig(struct plan *plan) {
         const struct nb_cluster *cluster = &plan->accepted->handoff.cluster;
-        struct file *file = &plan->files[TARGET_KUBECONFIG];
+        struct nb_swap *file = &plan->files[TARGET_KUBECONFIG];
         const struct nb_kubeconfig kubeconfig = {
                 .server = &cluster->server,
                 .tls_server_name = cluster->tls_server_name,
@@ -149,7 +121,7 @@ static int prepare_kubeconfig(struct plan *plan) {
 static int prepare_ca(struct plan *plan) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         const struct nb_buffer *ca = &plan->accepted->ca;
-        struct file *file = &plan->files[TARGET_CA];
+        struct nb_swap *file = &plan->files[TARGET_CA];
 
         file->is_wanted = ca->len > 0 &&
                           (nb_file_read(file->folder_fd, file->name, &old, NULL) < 0 ||
@@ -160,7 +132,7 @@ static int prepare_ca(struct plan *plan) {
 /* Never replaces an existing config.yaml, which is the administrator's. */
 static int prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
-        struct file *file = &plan->files[TARGET_CONFIG];
+        struct nb_swap *file = &plan->files[TARGET_CONFIG];
         struct stat st;
 
         file->is_wanted = config->len > 0 &&
@@ -176,14 +148,11 @@ static const char *name_metadata(const struct plan *plan) {
 }
 
 /* Names what a kubeadm-flags.env that something else wrote lacks. */
-static int warn_foreign_flags(const struct plan *plan, const struct nb_buffer *file,
-                              const char *arguments) {
+static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
-        int r;
 
-        r = nb_flags_find_missing(file, arguments, plan->context->node_name, &missing);
-        if (r < 0)
-                return r;
+        if (nb_flags_find_missing(file, arguments, plan->context->node_name, &missing) < 0)
+                return -ENOMEM;
         if (missing.len > 0)
                 nb_log(LOG_WARNING, NB_KUBELET_ARGUMENTS_MISSING,
                        "'" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
@@ -192,50 +161,44 @@ static int warn_foreign_flags(const struct plan *plan, const struct nb_buffer *f
         return 0;
 }
 
-/* Writes kubeadm-flags.env if there is none or an earlier join wrote it. */
-static int prepare_flags(struct plan *plan, struct nb_failure *f) {
+/* Writes kubeadm-flags.env if there is none or an earlier join wrote it. 0, -errno. */
+static int prepare_flags(struct plan *plan) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_FLAGS_MAX),
                                                    words = NB_BUFFER_INIT(NB_FLAGS_MAX);
-        struct file *file = &plan->files[TARGET_FLAGS];
-        const char *arguments;
+        struct nb_swap *file = &plan->files[TARGET_FLAGS];
+        const char *arguments, *text;
         bool exists;
         int r;
 
-        r = nb_flags_format(plan->context, &words);
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        arguments = words.data ? words.data : "";
+        if (nb_flags_format(plan->context, &words) < 0)
+                return -ENOMEM;
         r = nb_file_read(file->folder_fd, file->name, &old, NULL);
         if (r < 0 && r != -ENOENT)
-                return unwritable(file->path, r, f);
+                return r;
         exists = r >= 0;
-        if (exists && !nb_flags_file_is(&old, arguments) &&
-            !(plan->previous && nb_flags_file_is(&old, plan->previous->arguments)))
-                return warn_foreign_flags(plan, &old, arguments) < 0 ? nb_failure_set_memory(f) : 0;
-        if (words.len < sizeof(plan->arguments))
-                memcpy(plan->arguments, arguments, words.len + 1);
-        /* Also if it is as wanted: staging removes what a crash left under the temporary name. */
+        arguments = words.data ? words.data : "";
+        text = old.data ? old.data : "";
+        if (exists && !nb_flags_file_is(text, old.len, arguments) &&
+            !(plan->has_previous && nb_flags_file_is(text, old.len, plan->previous.arguments)))
+                return warn_foreign_flags(plan, text, arguments);
+        if (words.len < sizeof(plan->record.arguments))
+                memcpy(plan->record.arguments, arguments, words.len + 1);
         file->is_wanted = exists || words.len > 0;
-        return nb_flags_file_format(arguments, &file->text) < 0 ? nb_failure_set_memory(f) : 0;
+        return nb_flags_file_format(arguments, &file->text) < 0 ? -ENOMEM : 0;
 }
 
 static int prepare_plan(struct plan *plan, struct nb_failure *f) {
-        struct file *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD];
+        struct nb_swap *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD];
         const struct nb_settings *settings = &plan->context->settings;
         int r;
 
         r = open_folders(plan, f);
         if (r < 0)
                 return r;
-        plan->previous = calloc(1, sizeof(*plan->previous));
-        r = plan->previous ? nb_context_read_record(plan->context, plan->previous) : -ENOMEM;
+        r = nb_context_read_record(plan->context, &plan->previous);
         if (r < 0)
                 return nb_failure_set_memory(f);
-        if (r == 0) {
-                free(plan->previous);
-                plan->previous = NULL;
-        }
-
+        plan->has_previous = r > 0;
         env->is_wanted = true;
         discard->is_wanted = settings->token_discard;
         if (nb_kubelet_env_format(plan->context->node_name, settings, &env->text) < 0 ||
@@ -245,17 +208,21 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         r = prepare_kubeconfig(plan);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format the kubeconfig: %m");
-        return prepare_flags(plan, f);
+        r = prepare_flags(plan);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return r < 0 ? unwritable(plan->files[TARGET_FLAGS].path, r, f) : 0;
 }
 
 /* Whether the CA file was there before any join of ours, so that reset leaves it. */
 static bool is_ca_found(const struct plan *plan) {
         const struct nb_ca_selection *selection = &plan->accepted->selection;
-        const struct nb_record *previous = plan->previous;
+        const struct nb_record *previous = &plan->previous;
 
         if (plan->accepted->ca.len == 0 || plan->files[TARGET_CA].is_wanted)
                 return false;
-        return !previous || previous->is_ca_found || previous->n_ca_hashes != selection->n_taken ||
+        return !plan->has_previous || previous->is_ca_found ||
+               previous->n_ca_hashes != selection->n_taken ||
                memcmp(previous->ca_hashes, selection->taken,
                       selection->n_taken * sizeof(selection->taken[0])) != 0;
 }
@@ -265,31 +232,31 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         const struct nb_accepted *accepted = plan->accepted;
         const struct nb_handoff *handoff = &accepted->handoff;
         const struct nb_cluster_identity *identity = &context->identity;
-        struct nb_record record = { .n_pins = identity->n_pins,
-                                    .n_ca_hashes = accepted->selection.n_taken };
-        struct file *file = &plan->files[TARGET_RECORD];
+        struct nb_record *record = &plan->record;
+        struct nb_swap *file = &plan->files[TARGET_RECORD];
         int r;
 
-        _Static_assert(sizeof(record.ca_hashes) == sizeof(accepted->selection.taken), "same size");
-        _Static_assert(sizeof(record.pins) == sizeof(identity->pins), "same size");
-        memcpy(record.pins, identity->pins, sizeof(record.pins));
-        memcpy(record.ca_hashes, accepted->selection.taken, sizeof(record.ca_hashes));
-        snprintf(record.discovery, sizeof(record.discovery), "%s",
+        _Static_assert(sizeof(record->ca_hashes) == sizeof(accepted->selection.taken), "same size");
+        _Static_assert(sizeof(record->pins) == sizeof(identity->pins), "same size");
+        record->n_pins = identity->n_pins;
+        record->n_ca_hashes = accepted->selection.n_taken;
+        memcpy(record->pins, identity->pins, sizeof(record->pins));
+        memcpy(record->ca_hashes, accepted->selection.taken, sizeof(record->ca_hashes));
+        snprintf(record->discovery, sizeof(record->discovery), "%s",
                  nb_method(context->bootstrap.method)->name);
-        snprintf(record.node, sizeof(record.node), "%s", context->node_name);
-        snprintf(record.metadata, sizeof(record.metadata), "%s", name_metadata(plan));
-        snprintf(record.certificate, sizeof(record.certificate), "%s", certificate);
-        record.server = handoff->cluster.server;
-        memcpy(record.endpoint, handoff->endpoint, sizeof(record.endpoint));
-        memcpy(record.csr, handoff->csr, sizeof(record.csr));
-        memcpy(record.token_id, handoff->token_id, sizeof(record.token_id));
-        memcpy(record.token_source, handoff->token_source, sizeof(record.token_source));
-        memcpy(record.arguments, plan->arguments, sizeof(record.arguments));
-        record.is_node_from_metadata = context->is_node_from_metadata;
-        record.is_discard_from_metadata = context->is_discard_from_metadata;
-        record.is_ca_found = is_ca_found(plan);
-        nb_time_format(context->now, record.joined_at);
-        r = nb_state_file_format(&nb_record_file, &record, &file->text);
+        snprintf(record->node, sizeof(record->node), "%s", context->node_name);
+        snprintf(record->metadata, sizeof(record->metadata), "%s", name_metadata(plan));
+        snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
+        record->server = handoff->cluster.server;
+        memcpy(record->endpoint, handoff->endpoint, sizeof(record->endpoint));
+        memcpy(record->csr, handoff->csr, sizeof(record->csr));
+        memcpy(record->token_id, handoff->token_id, sizeof(record->token_id));
+        memcpy(record->token_source, handoff->token_source, sizeof(record->token_source));
+        record->is_node_from_metadata = context->is_node_from_metadata;
+        record->is_discard_from_metadata = context->is_discard_from_metadata;
+        record->is_ca_found = is_ca_found(plan);
+        nb_time_format(context->now, record->joined_at);
+        r = nb_state_file_format(&nb_record_file, record, &file->text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format '%s': %m", file->path);
         file->is_wanted = true;
@@ -300,8 +267,8 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
 
 static int stage_all(struct plan *plan, struct nb_failure *f) {
         const char *store = plan->context->settings.certificate_directory;
-        struct file *link = &plan->files[TARGET_LINK];
-        char certificate[PATH_SIZE], name[NB_STORE_NAME_SIZE];
+        struct nb_swap *link = &plan->files[TARGET_LINK];
+        char certificate[NB_SWAP_PATH_SIZE], name[NB_STORE_NAME_SIZE];
         int r;
 
         r = nb_store_create(link->folder_fd, plan->context->now, &plan->accepted->pem, name);
@@ -309,71 +276,46 @@ static int stage_all(struct plan *plan, struct nb_failure *f) {
                 return unwritable(store, r, f);
         memcpy(plan->pem_name, name, sizeof(name));
         snprintf(certificate, sizeof(certificate), "%s/%s", store, name);
-        r = nb_store_link(&link->swap, link->folder_fd, certificate);
-        if (r < 0)
-                return unwritable(link->path, r, f);
-        r = prepare_record(plan, certificate, f);
+        r = nb_store_link(link, certificate, f);
         if (r < 0)
                 return r;
-        for (unsigned i = 0; i < _TARGET_N; i++) {
-                struct file *file = &plan->files[i];
-
-                if (!file->is_wanted)
-                        continue;
-                r = nb_swap_file(&file->swap, file->folder_fd, file->name,
-                                 i == TARGET_KUBECONFIG ? 0600 : 0644, file->text.data,
-                                 file->text.len);
-                if (r < 0)
-                        return unwritable(file->path, r, f);
-        }
-        return 0;
+        r = prepare_record(plan, certificate, f);
+        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
+                r = nb_swap_stage(&plan->files[i], f);
+        return r;
 }
 
 static int set_aside(struct plan *plan, struct nb_failure *f) {
-        for (size_t i = 0; i < N_ELEMENTS(aside_targets); i++) {
-                const struct file *file = &plan->files[aside_targets[i]];
-                int r;
+        int r = 0;
 
-                if (aside_targets[i] == TARGET_LINK ? !nb_store_has_file(file->folder_fd)
-                                                    : !file->is_wanted)
-                        continue;
-                r = nb_aside_move(&plan->asides[i], file->folder_fd, file->name);
-                if (r < 0)
-                        return unwritable(file->path, r, f);
+        for (size_t i = 0; i < N_ELEMENTS(aside_targets) && r >= 0; i++) {
+                struct nb_swap *file = &plan->files[aside_targets[i]];
+
+                if (aside_targets[i] == TARGET_LINK ? nb_store_has_file(file->folder_fd)
+                                                    : file->is_wanted)
+                        r = nb_swap_set_aside(file, f);
         }
-        return 0;
-}
-
-static int publish(struct plan *plan, enum target target, struct nb_failure *f) {
-        int r = nb_swap_publish(&plan->files[target].swap);
-
-        return r < 0 ? unwritable(plan->files[target].path, r, f) : 0;
+        return r;
 }
 
 static int publish_all(struct plan *plan, struct nb_failure *f) {
         int r;
 
         r = set_aside(plan, f);
-        if (r < 0)
-                return r;
         /* kubeadm-flags.env is ours if the record describes it, or if it is as wanted. After a
          * crash between the two the latter holds, whichever record is there. */
-        if (plan->previous) {
-                r = publish(plan, TARGET_FLAGS, f);
-                if (r < 0)
-                        return r;
-        }
-        for (unsigned i = 0; i < TARGET_KUBECONFIG; i++) {
-                r = publish(plan, (enum target)i, f);
-                if (r < 0)
-                        return r;
-        }
+        if (r >= 0 && plan->has_previous)
+                r = nb_swap_publish(&plan->files[TARGET_FLAGS], f);
+        for (unsigned i = 0; i < TARGET_KUBECONFIG && r >= 0; i++)
+                r = nb_swap_publish(&plan->files[i], f);
+        if (r < 0)
+                return r;
         /* Remove the previous files before the kubeconfig is there: after a crash behind it nobody
          * would. */
         for (unsigned i = 0; i < TARGET_KUBECONFIG; i++)
-                nb_swap_keep(&plan->files[i].swap);
+                nb_swap_keep(&plan->files[i]);
         plan->is_committed = true;
-        return publish(plan, TARGET_KUBECONFIG, f);
+        return nb_swap_publish(&plan->files[TARGET_KUBECONFIG], f);
 }
 
 /* The old kubeconfig comes back only if everything that it refers to did. */
@@ -383,7 +325,7 @@ static void undo(struct plan *plan) {
         if (plan->is_committed)
                 return;
         for (unsigned i = _TARGET_N; i-- > 0;)
-                if (nb_swap_undo(&plan->files[i].swap) < 0)
+                if (nb_swap_undo(&plan->files[i]) < 0)
                         is_undone = false;
         if (!is_undone)
                 return;
@@ -391,15 +333,18 @@ static void undo(struct plan *plan) {
         if (plan->pem_name[0])
                 (void)nb_file_remove(plan->files[TARGET_LINK].folder_fd, plan->pem_name);
         for (size_t i = N_ELEMENTS(aside_targets); i-- > 0;)
-                if (nb_aside_undo(&plan->asides[i]) < 0)
+                if (nb_swap_put_back(&plan->files[aside_targets[i]]) < 0)
                         return;
 }
 
 static void report_aside(const struct plan *plan) {
-        for (size_t i = 0; i < N_ELEMENTS(aside_targets); i++)
-                if (plan->asides[i].old_name[0])
+        for (size_t i = 0; i < N_ELEMENTS(aside_targets); i++) {
+                const struct nb_swap *file = &plan->files[aside_targets[i]];
+
+                if (file->old_name[0])
                         nb_log(LOG_NOTICE, NB_SET_ASIDE, "the existing '%s' was renamed to '%s'",
-                               plan->files[aside_targets[i]].path, plan->asides[i].old_name);
+                               file->path, file->old_name);
+        }
 }
 
 static void warn_volatile(const struct plan *plan) {

@@ -8,7 +8,7 @@
  *      everything is prepared in memory                      nothing has changed
  *      kubelet-client-<time>.pem; everything else under a    nothing refers to it
  *      temporary name
- *      kubeconfig is renamed to kubeconfig.old (aside.h);    from here on kubelet has no kubeconfig
+ *      kubeconfig is renamed to kubeconfig.old (swap.h);    from here on kubelet has no kubeconfig
  *      so is a CA file with other contents, and a file
  *      where kubelet needs its link
  *      node-bootstrap.json, CA file,                         each exchanged with what is there

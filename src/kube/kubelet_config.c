@@ -8,10 +8,12 @@
 #include "codec/json.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
+#include "kube/object.h"
 
 #define API_VERSION "kubelet.config.k8s.io/v1beta1"
 #define KIND "KubeletConfiguration"
 #define PATH_SIZE 128
+#define CONFIG_MAP_MAX (2 * 1024 * 1024) /* etcd limits an object to 1.5 MiB */
 #define TEXT_MAX 1024
 #define NUMBER_MAX 20
 
@@ -23,7 +25,6 @@ enum type {
         TEXTS,    /* a list of texts */
         TEXT_MAP, /* a mapping of any keys to texts */
         TAINTS,   /* a list of mappings of key, value and effect */
-        SECTION,  /* a mapping whose keys have rows */
         WEBHOOK,  /* this word; any other is refused */
         CA_FILE,  /* replaced by this machine's; dropped if it has none */
         /* Dropped with any other value: */
@@ -31,6 +32,10 @@ enum type {
         ONLY_ZERO,
         ONLY_EMPTY,
         ABSOLUTE, /* a path */
+        _TYPE_N,
+
+        SECTION = _TYPE_N, /* of keys below it */
+        UNKNOWN,
 };
 
 /*
@@ -56,132 +61,125 @@ enum type {
  *      enableDebugFlagsHandler, enableContentionProfiling
  *              expose more of the machine than the defaults
  */
-static const struct key {
-        const char *path;
-        enum type type;
-} keys[] = {
-        { "address", TEXT },
-        { "authentication", SECTION },
-        { "authentication.anonymous", SECTION },
-        /* Otherwise anyone who can reach the node has an identity. */
-        { "authentication.anonymous.enabled", ONLY_FALSE },
-        { "authentication.webhook", SECTION },
-        { "authentication.webhook.cacheTTL", TEXT },
-        { "authentication.webhook.enabled", BOOLEAN },
-        { "authentication.x509", SECTION },
+static const char *const keys[_TYPE_N][37] = {
+        [BOOLEAN] = {
+                "authentication.webhook.enabled",
+                "cgroupsPerQOS",
+                "cpuCFSQuota",
+                "enableControllerAttachDetach",
+                /* Logs and exec: enabled by default, behind authorization. */
+                "enableDebuggingHandlers",
+                "enableServer",
+                "enableSystemLogHandler",
+                "failCgroupV1",
+                "failSwapOn",
+                "kernelMemcgNotification",
+                "localStorageCapacityIsolation",
+                "logging.options.json.splitStream",
+                "logging.options.text.splitStream",
+                "makeIPTablesUtilChains",
+                "mergeDefaultEvictionSettings",
+                "protectKernelDefaults",
+                "rotateCertificates",
+                "seccompDefault",
+                "serializeImagePulls",
+                "serverTLSBootstrap",
+                "singleProcessOOMKill",
+        },
+        [NUMBER] = {
+                "containerLogMaxFiles",
+                "containerLogMaxWorkers",
+                "eventBurst",
+                "eventRecordQPS",
+                "evictionMaxPodGracePeriod",
+                "healthzPort",
+                "imageGCHighThresholdPercent",
+                "imageGCLowThresholdPercent",
+                "iptablesDropBit",
+                "iptablesMasqueradeBit",
+                "kubeAPIBurst",
+                "kubeAPIQPS",
+                "logging.verbosity",
+                "maxOpenFiles",
+                "maxParallelImagePulls",
+                "maxPods",
+                "memoryThrottlingFactor",
+                "nodeLeaseDurationSeconds",
+                "nodeStatusMaxImages",
+                "oomScoreAdj",
+                "podPidsLimit",
+                "podsPerCore",
+                "port",
+                "registryBurst",
+                "registryPullQPS",
+        },
+        [TEXT] = {
+                "address",
+                "authentication.webhook.cacheTTL",
+                "authorization.webhook.cacheAuthorizedTTL",
+                "authorization.webhook.cacheUnauthorizedTTL",
+                "cgroupDriver",
+                "clusterDomain",
+                "configMapAndSecretChangeDetectionStrategy",
+                "containerLogMaxSize",
+                "containerLogMonitorInterval",
+                "contentType",
+                "cpuCFSQuotaPeriod",
+                "cpuManagerPolicy",
+                "cpuManagerReconcilePeriod",
+                "crashLoopBackOff.maxContainerRestartPeriod",
+                "evictionPressureTransitionPeriod",
+                "fileCheckFrequency",
+                "hairpinMode",
+                "healthzBindAddress",
+                "httpCheckFrequency",
+                "imageMaximumGCAge",
+                "imageMinimumGCAge",
+                "logging.format",
+                "memoryManagerPolicy",
+                "memorySwap.swapBehavior",
+                "nodeStatusReportFrequency",
+                "nodeStatusUpdateFrequency",
+                "reservedSystemCPUs",
+                "runtimeRequestTimeout",
+                "shutdownGracePeriod",
+                "shutdownGracePeriodCriticalPods",
+                "streamingConnectionIdleTimeout",
+                "syncFrequency",
+                "tlsMinVersion",
+                "topologyManagerPolicy",
+                "topologyManagerScope",
+                "volumeStatsAggPeriod",
+        },
+        [SCALAR] = {
+                "logging.flushFrequency",
+                "logging.options.json.infoBufferSize",
+                "logging.options.text.infoBufferSize",
+        },
+        [TEXTS] = { "clusterDNS", "enforceNodeAllocatable", "tlsCipherSuites" },
+        [TEXT_MAP] = {
+                "cpuManagerPolicyOptions",
+                "evictionHard",
+                "evictionMinimumReclaim",
+                "evictionSoft",
+                "evictionSoftGracePeriod",
+                "kubeReserved",
+                "qosReserved",
+                "systemReserved",
+                "topologyManagerPolicyOptions",
+        },
+        [TAINTS] = { "registerWithTaints" },
+        [WEBHOOK] = { "authorization.mode" },
         /* Its clients can be allowed to run commands in pods. */
-        { "authentication.x509.clientCAFile", CA_FILE },
-        { "authorization", SECTION },
-        { "authorization.mode", WEBHOOK },
-        { "authorization.webhook", SECTION },
-        { "authorization.webhook.cacheAuthorizedTTL", TEXT },
-        { "authorization.webhook.cacheUnauthorizedTTL", TEXT },
-        { "cgroupDriver", TEXT },
-        { "cgroupsPerQOS", BOOLEAN },
-        { "clusterDNS", TEXTS },
-        { "clusterDomain", TEXT },
-        { "configMapAndSecretChangeDetectionStrategy", TEXT },
-        { "containerLogMaxFiles", NUMBER },
-        { "containerLogMaxSize", TEXT },
-        { "containerLogMaxWorkers", NUMBER },
-        { "containerLogMonitorInterval", TEXT },
-        /* kubeadm writes "". */
-        { "containerRuntimeEndpoint", ONLY_EMPTY },
-        { "contentType", TEXT },
-        { "cpuCFSQuota", BOOLEAN },
-        { "cpuCFSQuotaPeriod", TEXT },
-        { "cpuManagerPolicy", TEXT },
-        { "cpuManagerPolicyOptions", TEXT_MAP },
-        { "cpuManagerReconcilePeriod", TEXT },
-        { "crashLoopBackOff", SECTION },
-        { "crashLoopBackOff.maxContainerRestartPeriod", TEXT },
-        { "enableControllerAttachDetach", BOOLEAN },
-        /* Logs and exec: enabled by default, behind authorization. */
-        { "enableDebuggingHandlers", BOOLEAN },
-        { "enableServer", BOOLEAN },
-        { "enableSystemLogHandler", BOOLEAN },
-        { "enforceNodeAllocatable", TEXTS },
-        { "eventBurst", NUMBER },
-        { "eventRecordQPS", NUMBER },
-        { "evictionHard", TEXT_MAP },
-        { "evictionMaxPodGracePeriod", NUMBER },
-        { "evictionMinimumReclaim", TEXT_MAP },
-        { "evictionPressureTransitionPeriod", TEXT },
-        { "evictionSoft", TEXT_MAP },
-        { "evictionSoftGracePeriod", TEXT_MAP },
-        { "failCgroupV1", BOOLEAN },
-        { "failSwapOn", BOOLEAN },
-        { "fileCheckFrequency", TEXT },
-        { "hairpinMode", TEXT },
-        { "healthzBindAddress", TEXT },
-        { "healthzPort", NUMBER },
-        { "httpCheckFrequency", TEXT },
-        { "imageGCHighThresholdPercent", NUMBER },
-        { "imageGCLowThresholdPercent", NUMBER },
-        { "imageMaximumGCAge", TEXT },
-        { "imageMinimumGCAge", TEXT },
-        { "iptablesDropBit", NUMBER },
-        { "iptablesMasqueradeBit", NUMBER },
-        { "kernelMemcgNotification", BOOLEAN },
-        { "kubeAPIBurst", NUMBER },
-        { "kubeAPIQPS", NUMBER },
-        { "kubeReserved", TEXT_MAP },
-        { "localStorageCapacityIsolation", BOOLEAN },
-        { "logging", SECTION },
-        { "logging.flushFrequency", SCALAR },
-        { "logging.format", TEXT },
-        { "logging.options", SECTION },
-        { "logging.options.json", SECTION },
-        { "logging.options.json.infoBufferSize", SCALAR },
-        { "logging.options.json.splitStream", BOOLEAN },
-        { "logging.options.text", SECTION },
-        { "logging.options.text.infoBufferSize", SCALAR },
-        { "logging.options.text.splitStream", BOOLEAN },
-        { "logging.verbosity", NUMBER },
-        { "makeIPTablesUtilChains", BOOLEAN },
-        { "maxOpenFiles", NUMBER },
-        { "maxParallelImagePulls", NUMBER },
-        { "maxPods", NUMBER },
-        { "memoryManagerPolicy", TEXT },
-        { "memorySwap", SECTION },
-        { "memorySwap.swapBehavior", TEXT },
-        { "memoryThrottlingFactor", NUMBER },
-        { "mergeDefaultEvictionSettings", BOOLEAN },
-        { "nodeLeaseDurationSeconds", NUMBER },
-        { "nodeStatusMaxImages", NUMBER },
-        { "nodeStatusReportFrequency", TEXT },
-        { "nodeStatusUpdateFrequency", TEXT },
-        { "oomScoreAdj", NUMBER },
-        { "podPidsLimit", NUMBER },
-        { "podsPerCore", NUMBER },
-        { "port", NUMBER },
-        { "protectKernelDefaults", BOOLEAN },
-        { "qosReserved", TEXT_MAP },
+        [CA_FILE] = { "authentication.x509.clientCAFile" },
+        /* Otherwise anyone who can reach the node has an identity. */
+        [ONLY_FALSE] = { "authentication.anonymous.enabled" },
         /* It authenticates nobody. */
-        { "readOnlyPort", ONLY_ZERO },
-        { "registerWithTaints", TAINTS },
-        { "registryBurst", NUMBER },
-        { "registryPullQPS", NUMBER },
-        { "reservedSystemCPUs", TEXT },
+        [ONLY_ZERO] = { "readOnlyPort" },
+        /* kubeadm writes "". */
+        [ONLY_EMPTY] = { "containerRuntimeEndpoint" },
         /* Pods get its name servers and search domains, and nothing else in it. */
-        { "resolvConf", ABSOLUTE },
-        { "rotateCertificates", BOOLEAN },
-        { "runtimeRequestTimeout", TEXT },
-        { "seccompDefault", BOOLEAN },
-        { "serializeImagePulls", BOOLEAN },
-        { "serverTLSBootstrap", BOOLEAN },
-        { "shutdownGracePeriod", TEXT },
-        { "shutdownGracePeriodCriticalPods", TEXT },
-        { "singleProcessOOMKill", BOOLEAN },
-        { "streamingConnectionIdleTimeout", TEXT },
-        { "syncFrequency", TEXT },
-        { "systemReserved", TEXT_MAP },
-        { "tlsCipherSuites", TEXTS },
-        { "tlsMinVersion", TEXT },
-        { "topologyManagerPolicy", TEXT },
-        { "topologyManagerPolicyOptions", TEXT_MAP },
-        { "topologyManagerScope", TEXT },
-        { "volumeStatsAggPeriod", TEXT },
+        [ABSOLUTE] = { "resolvConf" },
 };
 
 /* Output and failures are sticky: after the first one nothing more is written. */
@@ -194,14 +192,22 @@ struct filter {
 };
 
 const char *nb_kubelet_config_key(size_t i) {
-        return i < N_ELEMENTS(keys) ? keys[i].path : NULL;
+        for (unsigned type = 0; type < _TYPE_N; type++)
+                for (const char *const *key = keys[type]; *key; key++)
+                        if (i-- == 0)
+                                return *key;
+        return NULL;
 }
 
-static const struct key *find_key(const char *path) {
-        for (size_t i = 0; i < N_ELEMENTS(keys); i++)
-                if (strcmp(keys[i].path, path) == 0)
-                        return &keys[i];
-        return NULL;
+static enum type find_type(const char *path) {
+        size_t len = strlen(path);
+
+        for (unsigned type = 0; type < _TYPE_N; type++)
+                for (const char *const *key = keys[type]; *key; key++)
+                        if (strncmp(*key, path, len) == 0 &&
+                            ((*key)[len] == '\0' || (*key)[len] == '.'))
+                                return (*key)[len] == '.' ? SECTION : (enum type)type;
+        return UNKNOWN;
 }
 
 static void refuse(struct filter *filter, const struct nb_yaml_node *node, const char *path,
@@ -219,10 +225,10 @@ static void refuse(struct filter *filter, const struct nb_yaml_node *node, const
                                 : "");
 }
 
-static int fail_output(const struct filter *filter, int r, struct nb_failure *f) {
+static int fail_output(const struct filter *filter, int r) {
         if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return nb_failure_set(f, filter->source->code, r, "%s: larger than %d bytes",
+                return nb_failure_set_memory(filter->f);
+        return nb_failure_set(filter->f, filter->source->code, r, "%s: larger than %d bytes",
                               filter->source->origin, NB_KUBELET_CONFIG_MAX);
 }
 
@@ -230,14 +236,14 @@ static void put(struct filter *filter, const char *text) {
         int r = filter->r < 0 ? 0 : nb_buffer_append_string(filter->out, text);
 
         if (r < 0)
-                filter->r = fail_output(filter, r, filter->f);
+                filter->r = fail_output(filter, r);
 }
 
 static void put_quoted(struct filter *filter, const char *text) {
         int r = filter->r < 0 ? 0 : nb_json_quote(text, strlen(text), filter->out);
 
         if (r < 0)
-                filter->r = fail_output(filter, r, filter->f);
+                filter->r = fail_output(filter, r);
 }
 
 /* --- Values --- */
@@ -248,21 +254,22 @@ static bool is_text(const char *text) {
         return len <= TEXT_MAX && (len == 0 || nb_text_is_printable(text, len));
 }
 
+/* A decimal one, with or without a fraction. */
 static bool is_number(const struct nb_yaml_node *node) {
+        static const char digits[] = "0123456789";
         const char *at = node->value;
         size_t n;
 
         if (node->type != NB_YAML_SCALAR || !node->is_plain || node->value_len > NUMBER_MAX)
                 return false;
         at += *at == '-';
-        n = strspn(at, "0123456789");
+        n = strspn(at, digits);
         if (n == 0 || (at[0] == '0' && n > 1))
                 return false;
         at += n;
-        if (*at != '.')
-                return *at == '\0';
-        n = strspn(++at, "0123456789");
-        return n > 0 && at[n] == '\0';
+        if (*at == '.' && (n = strspn(++at, digits)) > 0)
+                at += n;
+        return *at == '\0' && at[-1] != '.';
 }
 
 static bool is_word(const struct nb_yaml_node *node, const char *word) {
@@ -290,67 +297,58 @@ static void put_text(struct filter *filter, const struct nb_yaml_node *node, con
                 put_quoted(filter, node->value);
 }
 
-/* {"key": "value"} */
-static void put_map(struct filter *filter, const struct nb_yaml_node *node, const char *path,
-                    bool is_taint) {
-        if (node->type != NB_YAML_MAPPING) {
-                refuse(filter, node, path, "a mapping");
-                return;
-        }
-        put(filter, "{");
-        for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
-                if (is_taint && strcmp(entry->key, "key") != 0 &&
-                    strcmp(entry->key, "value") != 0 && strcmp(entry->key, "effect") != 0)
-                        refuse(filter, entry, path, "key, value and effect");
-                if (!is_text(entry->key) || !entry->key[0])
-                        refuse(filter, entry, path, "keys of printable characters");
-                put_quoted(filter, entry->key);
-                put(filter, ": ");
-                put_text(filter, entry, path);
-                put(filter, entry->next ? ", " : "");
-        }
-        put(filter, "}");
+static bool is_taint_key(const char *key) {
+        return strcmp(key, "key") == 0 || strcmp(key, "value") == 0 || strcmp(key, "effect") == 0;
 }
 
-static void put_list(struct filter *filter, const struct nb_yaml_node *node, const char *path,
-                     bool is_of_taints) {
-        if (node->type != NB_YAML_SEQUENCE) {
-                refuse(filter, node, path, "a list");
+/* A list of texts or taints, or a mapping to texts, which may be that of a taint. */
+static void put_collection(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                           enum nb_yaml_type type, bool is_of_taints) {
+        bool is_map = type == NB_YAML_MAPPING;
+
+        if (node->type != type) {
+                refuse(filter, node, path, is_map ? "a mapping" : "a list");
                 return;
         }
-        put(filter, "[");
+        put(filter, is_map ? "{" : "[");
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
-                if (is_of_taints)
-                        put_map(filter, entry, path, true);
+                if (is_map) {
+                        if (is_of_taints && !is_taint_key(entry->key))
+                                refuse(filter, entry, path, "key, value and effect");
+                        if (!is_text(entry->key) || !entry->key[0])
+                                refuse(filter, entry, path, "keys of printable characters");
+                        put_quoted(filter, entry->key);
+                        put(filter, ": ");
+                }
+                if (is_of_taints && !is_map)
+                        put_collection(filter, entry, path, NB_YAML_MAPPING, true);
                 else
                         put_text(filter, entry, path);
                 put(filter, entry->next ? ", " : "");
         }
-        put(filter, "]");
+        put(filter, is_map ? "}" : "]");
 }
 
-static void put_value(struct filter *filter, const struct nb_yaml_node *node,
-                      const struct key *key) {
-        const enum type type = key->type;
-
+static void put_value(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                      enum type type) {
         if (type == BOOLEAN && !is_word(node, "true") && !is_word(node, "false"))
-                refuse(filter, node, key->path, "true or false");
+                refuse(filter, node, path, "true or false");
         else if (type == NUMBER && !is_number(node))
-                refuse(filter, node, key->path, "a number");
+                refuse(filter, node, path, "a number");
         else if (type == WEBHOOK &&
                  (node->type != NB_YAML_SCALAR || strcmp(node->value, "Webhook") != 0))
-                refuse(filter, node, key->path, "Webhook");
+                refuse(filter, node, path, "Webhook");
         else if (type == TEXTS || type == TAINTS)
-                put_list(filter, node, key->path, type == TAINTS);
+                put_collection(filter, node, path, NB_YAML_SEQUENCE, type == TAINTS);
         else if (type == TEXT_MAP)
-                put_map(filter, node, key->path, false);
+                put_collection(filter, node, path, NB_YAML_MAPPING, false);
         else if (type == CA_FILE)
                 put_quoted(filter, filter->source->ca_file);
         else if (type == BOOLEAN || type == ONLY_FALSE || type == NUMBER || type == ONLY_ZERO ||
                  (type == SCALAR && is_number(node)))
                 put(filter, node->value);
         else
-                put_text(filter, node, key->path);
+                put_text(filter, node, path);
 }
 
 /* --- The document --- */
@@ -358,29 +356,25 @@ static void put_value(struct filter *filter, const struct nb_yaml_node *node,
 static void put_section(struct filter *filter, const struct nb_yaml_node *mapping,
                         const char *prefix);
 
-/* A path has a dot for each level. */
-static void put_key(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
+static void put_entry(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
+        /* A key with a dot in it could have the path of one in a section. */
+        enum type type = strchr(node->key, '.') ? UNKNOWN : find_type(path);
+
+        if (type == UNKNOWN || !is_kept(filter, node, type)) {
+                nb_text_list_add(filter->dropped, NB_KUBELET_CONFIG_DROPPED_SIZE, path);
+                return;
+        }
+        /* A path has a dot for each level. */
         for (const char *p = path; (p = strchr(p, '.')); p++)
                 put(filter, "  ");
         put(filter, node->key);
         put(filter, ":");
-}
-
-static void put_entry(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
-        /* A key with a dot in it could have the path of one in a section. */
-        const struct key *key = strchr(node->key, '.') ? NULL : find_key(path);
-
-        if (!key || !is_kept(filter, node, key->type)) {
-                nb_text_list_add(filter->dropped, NB_KUBELET_CONFIG_DROPPED_SIZE, path);
-                return;
-        }
-        put_key(filter, node, path);
-        if (key->type == SECTION) {
+        if (type == SECTION) {
                 put_section(filter, node, path);
                 return;
         }
         put(filter, " ");
-        put_value(filter, node, key);
+        put_value(filter, node, path, type);
         put(filter, "\n");
 }
 
@@ -413,9 +407,7 @@ static int verify_kind(const struct filter *filter, const struct nb_yaml_node *r
                                                    { "kind", KIND } };
 
         for (size_t i = 0; i < N_ELEMENTS(expected); i++) {
-                const struct nb_yaml_node *node = root && root->type == NB_YAML_MAPPING
-                                                          ? nb_yaml_get(root, expected[i][0])
-                                                          : NULL;
+                const struct nb_yaml_node *node = nb_yaml_get(root, expected[i][0]);
 
                 if (!node || node->type != NB_YAML_SCALAR ||
                     strcmp(node->value, expected[i][1]) != 0)
@@ -439,7 +431,7 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
         int r;
 
         if (len > NB_KUBELET_CONFIG_MAX)
-                return fail_output(&filter, -E2BIG, f);
+                return fail_output(&filter, -E2BIG);
         r = nb_yaml_parse(source->origin, yaml, len, source->code, &root, f);
         if (r < 0)
                 return r;
@@ -455,25 +447,25 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
                 return filter.r;
         r = nb_buffer_append(ret, out.data, out.len);
         if (r < 0)
-                return fail_output(&filter, r, f);
+                return fail_output(&filter, r);
         memcpy(ret_dropped, dropped, sizeof(dropped));
         return 0;
 }
 
 int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *ret_text,
                                 struct nb_failure *f) {
+        static const struct nb_object_type type = {
+                .what = "the ConfigMap",
+                .kind = "ConfigMap",
+                .api_version = "v1",
+                .max = CONFIG_MAP_MAX,
+        };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         const char *value;
         size_t value_len;
         int r;
 
-        r = nb_json_parse(text, len, "the ConfigMap", NB_ANSWER_MALFORMED, &json, f);
-        if (r < 0)
-                return r;
-        r = nb_json_expect(&json, "kind", "ConfigMap", f);
-        if (r < 0)
-                return r;
-        r = nb_json_expect(&json, "apiVersion", "v1", f);
+        r = nb_object_parse(text, len, &type, &json, f);
         if (r < 0)
                 return r;
         r = nb_json_string(&json, "data.kubelet", &value, &value_len, f);

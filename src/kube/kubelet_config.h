@@ -39,6 +39,6 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
                              char ret_dropped[static NB_KUBELET_CONFIG_DROPPED_SIZE],
                              struct nb_failure *f);
 
-/* Each key of the table, such as "authentication.webhook.cacheTTL"; NULL after the last one. For
- * tests. */
+/* Each key that can be kept, such as "authentication.webhook.cacheTTL"; NULL after the last one.
+ * For tests. */
 const char *nb_kubelet_config_key(size_t i);

@@ -193,7 +193,7 @@ SOCKET = "/run/containerd/containerd.sock"
 ARGUMENTS = [
     ("taints", {"node": {"taints": ["a=b:NoSchedule", "c:NoExecute"]}}, ["--register-with-taints=a=b:NoSchedule,c:NoExecute"]),
     ("socket", {"kubelet": {"criSocket": SOCKET}}, [f"--container-runtime-endpoint=unix://{SOCKET}"]),
-    ("extra arguments", {"kubelet": {"extraArgs": ["v=4", "node-labels=a=b,c=d"]}}, ["--node-labels=a=b,c=d", "--v=4"]),
+    ("extra arguments", {"kubelet": {"extraArgs": ["v=4", "node-labels=a=b,c=d"]}}, ["--v=4", "--node-labels=a=b,c=d"]),
 ]
 
 

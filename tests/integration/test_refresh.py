@@ -257,7 +257,7 @@ NOTHING_TO_DO = {
     "settings for another CA file": (other_settings, "was not written by node-bootstrap"),
     "an empty CA file": (lambda machine: machine.put(machine.CA_FILE, "", 0o644), "the CA file of this machine"),
     "a CA file without a CA": (lambda machine: machine.put(machine.CA_FILE, pki.CA().serving().chain, 0o644), "the CA file of this machine"),
-    "no CA file": (lambda machine: machine.target(machine.CA_FILE).unlink(), "cannot be read"),
+    "no CA file": (lambda machine: machine.target(machine.CA_FILE).unlink(), "cannot read"),
     "something else in the kubeconfig's place": (lambda machine: machine.put(machine.KUBECONFIG, "kind: KubeletConfiguration\n"), "kind: Config"),
 }
 

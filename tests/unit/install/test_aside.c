@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "case.h"
 #include "folder.h"
-#include "install/aside.h"
+#include "install/swap.h"
 
 static struct folder folder;
 
@@ -30,12 +30,19 @@ static void expect(const char *name, const char *text) {
         nb_buffer_done(&found);
 }
 
-static void nothing_there(void **state) {
-        struct nb_aside aside;
+static struct nb_failure failure;
 
-        assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
-        assert_string_equal(aside.old_name, "");
-        assert_int_equal(nb_aside_undo(&aside), 0);
+static struct nb_swap aside_of(const char *name) {
+        failure = (struct nb_failure){ 0 };
+        return (struct nb_swap){ .folder_fd = folder.fd, .name = name };
+}
+
+static void nothing_there(void **state) {
+        struct nb_swap swap = aside_of("a");
+
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
+        assert_string_equal(swap.old_name, "");
+        assert_int_equal(nb_swap_put_back(&swap), 0);
         expect("a", NULL);
         expect("a.old", NULL);
 }
@@ -43,12 +50,12 @@ static void nothing_there(void **state) {
 static void none_overwrites_another(void **state) {
         static const char *const names[] = { "a.old", "a.old.2", "a.old.3" };
         static const char *const texts[] = { "one", "two", "three" };
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of("a");
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 folder_put(&folder, "/a", texts[i]);
-                assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
-                assert_string_equal(aside.old_name, names[i]);
+                assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
+                assert_string_equal(swap.old_name, names[i]);
         }
         expect("a", NULL);
         for (size_t i = 0; i < N_ELEMENTS(names); i++)
@@ -56,61 +63,61 @@ static void none_overwrites_another(void **state) {
 }
 
 static void first_free_name(void **state) {
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of("a");
 
         folder_put(&folder, "/a.old", "old");
         folder_link(&folder, "/a.old.2", "nowhere");
         folder_put(&folder, "/a", "new");
-        assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
-        assert_string_equal(aside.old_name, "a.old.3");
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
+        assert_string_equal(swap.old_name, "a.old.3");
         expect("a.old", "old");
 }
 
 /* A kubeconfig may be a link; what it leads to is somebody else's. */
 static void link_as_such(void **state) {
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of("a");
         char target[16] = "";
 
         folder_put(&folder, "/elsewhere", "text");
         folder_link(&folder, "/a", "elsewhere");
-        assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
         assert_int_equal(readlinkat(folder.fd, "a.old", target, sizeof(target) - 1), 9);
         assert_string_equal(target, "elsewhere");
         expect("elsewhere", "text");
 }
 
 static void undone(void **state) {
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of("a");
 
         folder_put(&folder, "/a.old", "old");
         folder_put(&folder, "/a", "new");
-        assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
-        assert_int_equal(nb_aside_undo(&aside), 0);
-        assert_int_equal(nb_aside_undo(&aside), 0);
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
+        assert_int_equal(nb_swap_put_back(&swap), 0);
+        assert_int_equal(nb_swap_put_back(&swap), 0);
         expect("a", "new");
         expect("a.old", "old");
         expect("a.old.2", NULL);
 }
 
 static void undo_replaces_nothing(void **state) {
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of("a");
 
         folder_put(&folder, "/a", "old");
-        assert_int_equal(nb_aside_move(&aside, folder.fd, "a"), 0);
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), 0);
         folder_put(&folder, "/a", "new");
-        assert_int_equal(nb_aside_undo(&aside), -EEXIST);
+        assert_int_equal(nb_swap_put_back(&swap), -EEXIST);
         expect("a", "new");
         expect("a.old", "old");
 }
 
 static void name_too_long(void **state) {
         char name[NAME_MAX] = "/";
-        struct nb_aside aside;
+        struct nb_swap swap = aside_of(name + 1);
 
         memset(name + 1, 'x', sizeof(name) - 2);
         name[sizeof(name) - 1] = '\0';
         folder_put(&folder, name, "text");
-        assert_int_equal(nb_aside_move(&aside, folder.fd, name + 1), -ENAMETOOLONG);
+        assert_int_equal(nb_swap_set_aside(&swap, &failure), -ENAMETOOLONG);
         expect(name + 1, "text");
 }
 

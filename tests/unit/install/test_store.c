@@ -85,12 +85,13 @@ static void leavings_of_a_crash(void **state) {
 }
 
 static int point(const char *target) {
-        struct nb_swap swap = { 0 };
+        struct nb_swap swap = { .folder_fd = folder.fd, .name = NB_STORE_CURRENT };
+        struct nb_failure f = { 0 };
         int r;
 
-        r = nb_store_link(&swap, folder.fd, target);
+        r = nb_store_link(&swap, target, &f);
         if (r >= 0)
-                r = nb_swap_publish(&swap);
+                r = nb_swap_publish(&swap, &f);
         if (r >= 0)
                 nb_swap_keep(&swap);
         return r;

@@ -5,6 +5,7 @@
 #include "case.h"
 #include "folder.h"
 #include "install/swap.h"
+#include "lookup.h"
 
 static struct folder folder;
 
@@ -55,22 +56,34 @@ static const char *old_text(const struct old_case *c) {
         return c->file ? c->file : c->link ? c->link : "";
 }
 
+static struct nb_swap new_swap(void) {
+        static char text[] = "new";
+
+        return (struct nb_swap){ .folder_fd = folder.fd,
+                                 .name = "a",
+                                 .mode = 0600,
+                                 .is_wanted = true,
+                                 .text = { .data = text, .len = 3 } };
+}
+
 static void swaps(void **state) {
         const struct old_case *c = *state;
 
         for (unsigned i = 0; i < 6; i++) {
                 const char *temporary = i % 2 ? "updated" : ".a.tmp";
-                struct nb_swap swap = { 0 };
+                struct nb_swap swap;
+                struct nb_failure f = { 0 };
 
                 set_up();
                 put_old(c);
-                assert_int_equal(i % 2 ? nb_swap_link(&swap, folder.fd, "a", temporary, "/new")
-                                       : nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3),
+                swap = new_swap();
+                assert_int_equal(i % 2 ? nb_swap_stage_link(&swap, temporary, "/new", &f)
+                                       : nb_swap_stage(&swap, &f),
                                  0);
                 if (i < 2)
                         assert_int_equal(nb_swap_undo(&swap), 0);
                 else {
-                        assert_int_equal(nb_swap_publish(&swap), 0);
+                        assert_int_equal(nb_swap_publish(&swap, &f), 0);
                         if (i < 4)
                                 assert_int_equal(nb_swap_undo(&swap), 0);
                         else
@@ -83,19 +96,37 @@ static void swaps(void **state) {
 }
 
 static void folder_is_not_moved_away(void **state) {
-        struct nb_swap swap = { 0 };
+        struct nb_swap swap;
+        struct nb_failure f = { 0 };
 
         set_up();
+        swap = new_swap();
         assert_int_equal(mkdirat(folder.fd, "a", 0755), 0);
-        assert_int_equal(nb_swap_file(&swap, folder.fd, "a", 0600, "new", 3), -EISDIR);
-        assert_int_equal(nb_swap_link(&swap, folder.fd, "a", "updated", "/new"), -EISDIR);
-        assert_int_equal(nb_swap_publish(&swap), 0);
+        assert_int_equal(nb_swap_stage(&swap, &f), -EISDIR);
+        assert_int_equal(nb_swap_stage_link(&swap, "updated", "/new", &f), -EISDIR);
+        assert_int_equal(nb_swap_publish(&swap, &f), 0);
         assert_int_equal(nb_swap_undo(&swap), 0);
+        tear_down();
+}
+
+/* It may hold a key or an old kubeconfig. */
+static void opening_removes_what_a_crash_left(void **state) {
+        struct nb_failure f = { 0 };
+        struct nb_swap swap;
+
+        folder_skip_without_lookup();
+        set_up();
+        put_old(&olds[1]);
+        nb_swap_init(&swap, "/", "a", 0600);
+        assert_int_equal(nb_swap_open(&swap, folder.fd, &f), 0);
+        expect("old", ".a.tmp");
+        nb_swap_done(&swap);
         tear_down();
 }
 
 int main(void) {
         CASES(olds, swaps);
+        CASE(opening_removes_what_a_crash_left);
         CASE(folder_is_not_moved_away);
         return case_run("install swap");
 }
