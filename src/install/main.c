@@ -7,7 +7,6 @@
  * `node-bootstrap refresh`.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/arguments.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/macro.h"
@@ -40,77 +40,23 @@ struct arguments {
         struct nb_sources *sources;
 };
 
-static void print_help(void) {
-        printf("install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
-               "\n"
-               "Run by node-bootstrap.service as root. Not for use by hand.\n"
-               "\n"
-               "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
-               "file and the server\n"
-               "  --reset                 run by node-bootstrap reset: remove what the last join "
-               "wrote\n"
-               "  --root=DIR              write below DIR, as for an image; contents keep the "
-               "paths without it\n"
-               "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY "\n"
-               "  --program=PATH          run this instead of " NB_PROGRAM "\n"
-               "  --help, --version\n");
-}
+static const char help[] =
+        "install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
+        "\n"
+        "Run by node-bootstrap.service as root. Not for use by hand.\n"
+        "\n"
+        "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
+        "file and the server\n"
+        "  --reset                 run by node-bootstrap reset: remove what the last join "
+        "wrote\n"
+        "  --root=DIR              write below DIR, as for an image; contents keep the "
+        "paths without it\n"
+        "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY "\n"
+        "  --program=PATH          run this instead of " NB_PROGRAM "\n"
+        "  --help, --version\n";
 
-/* 1: go on; 0: everything is said. */
-static int parse_arguments(int argc, char *argv[], struct arguments *ret, struct nb_failure *f) {
-        enum { REFRESH = 0x100, RESET, ROOT, CONFIG_DIRECTORY, PROGRAM, HELP, VERSION };
-        static const struct option options[] = {
-                { "refresh", no_argument, NULL, REFRESH },
-                { "reset", no_argument, NULL, RESET },
-                { "root", required_argument, NULL, ROOT },
-                { "config-directory", required_argument, NULL, CONFIG_DIRECTORY },
-                { "program", required_argument, NULL, PROGRAM },
-                { "help", no_argument, NULL, HELP },
-                { "version", no_argument, NULL, VERSION },
-                { 0 },
-        };
-        struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY,
-                                       .program = NB_PROGRAM };
-        int c;
-
-        opterr = 0;
-        while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
-                switch (c) {
-                case REFRESH:
-                        arguments.is_refresh = true;
-                        break;
-                case RESET:
-                        arguments.is_reset = true;
-                        break;
-                case ROOT:
-                        arguments.root = optarg;
-                        break;
-                case CONFIG_DIRECTORY:
-                        arguments.config_directory = optarg;
-                        break;
-                case PROGRAM:
-                        arguments.program = optarg;
-                        break;
-                case HELP:
-                        print_help();
-                        return 0;
-                case VERSION:
-                        printf("node-bootstrap " NB_VERSION "\n");
-                        return 0;
-                default:
-                        return nb_failure_set(
-                                f, NB_USAGE, EINVAL,
-                                "'%s' is no option of this program, or lacks its value",
-                                argv[optind - 1]);
-                }
-        if (optind < argc)
-                return nb_failure_set(f, NB_USAGE, EINVAL, "no argument is expected, found '%s'",
-                                      argv[optind]);
-        *ret = arguments;
-        return 1;
-}
 static bool has_child(const struct arguments *arguments) {
-        return arguments->program && arguments->program[0];
+        return arguments->program[0];
 }
 
 static int refresh_result(int r, struct nb_failure *f) {
@@ -268,8 +214,17 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
         return run_locked(arguments, END, &inspection, f);
 }
 
-int main(int argc, char *argv[]) {
-        struct arguments arguments = { .program = "" };
+int main(_unused_ int argc, char *argv[]) {
+        struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY,
+                                       .program = NB_PROGRAM };
+        const struct nb_argument rows[] = {
+                { "--refresh", &arguments.is_refresh, NULL },
+                { "--reset", &arguments.is_reset, NULL },
+                { "--root", NULL, &arguments.root },
+                { "--config-directory", NULL, &arguments.config_directory },
+                { "--program", NULL, &arguments.program },
+                { 0 },
+        };
         _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
         struct nb_failure f = { 0 };
         int r, status = EXIT_SUCCESS;
@@ -278,7 +233,7 @@ int main(int argc, char *argv[]) {
         (void)prctl(PR_SET_DUMPABLE, 0);
         (void)umask(0077);
         nb_log_init("node-bootstrap-install");
-        r = parse_arguments(argc, argv, &arguments, &f);
+        r = nb_arguments_read(argv, rows, help, &f);
         if (r == 0)
                 return EXIT_SUCCESS;
         if (r > 0) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -11,10 +13,6 @@
 #include "metadata/kernel_line.h"
 #include "platform/collect.h"
 #include "platform/volume.h"
-
-#define DMI_MAX 128
-#define DIRECTORY_LEN (sizeof(NB_PLATFORM_DIRECTORY "/") - 1)
-#define NAME(path) ((path) + DIRECTORY_LEN)
 
 const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL,
                                      nb_guestinfo_tools };
@@ -34,45 +32,24 @@ static void found_done(struct found *found) {
         nb_secret_done(&found->token);
 }
 
-static int refuse_unwritable(const char *name, int r, struct nb_failure *f) {
-        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
-                              "'%s' in the runtime directory cannot be written: %m", name);
-}
+/* A file of the kernel has no size, and is read at once. */
+static ssize_t read_kernel(const char *path, char *ret, size_t size) {
+        _cleanup_(nb_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        ssize_t n = fd < 0 ? -1 : read(fd, ret, size);
 
-/* Removes what is empty, so that nothing of an earlier run stays. */
-static int write_or_remove(int folder_fd, const char *path, const struct nb_secret *data,
-                           struct nb_failure *f) {
-        int r = data->len > 0 ? nb_file_write(folder_fd, NAME(path), 0600, data->data, data->len)
-                              : nb_file_remove(folder_fd, NAME(path));
-
-        return r < 0 ? refuse_unwritable(NAME(path), r, f) : 0;
-}
-
-/* Reads a whole file of a kernel file system. Links to its folder are followed: only the kernel
- * makes them. */
-static int read_kernel(const char *path, struct nb_buffer *ret) {
-        _cleanup_(nb_closep) int folder_fd = -1;
-        char folder[NAME_MAX + 1];
-        const char *name;
-        int r;
-
-        r = nb_path_split(path, folder, sizeof(folder), &name);
-        if (r < 0)
-                return r;
-        r = nb_folder_open(folder, &folder_fd);
-        return r < 0 ? r : nb_file_read(folder_fd, name, ret, NULL);
+        return n < 0 ? -errno : n;
 }
 
 static int take_kernel_line(const struct nb_places *places, struct found *found,
                             struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer line = NB_BUFFER_INIT(NB_KERNEL_LINE_MAX);
-        int r = read_kernel(places->kernel_line, &line);
+        char line[NB_KERNEL_LINE_MAX];
+        ssize_t n = read_kernel(places->kernel_line, line, sizeof(line));
 
-        if (r < 0)
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
+        if (n < 0)
+                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, (int)n,
                                       "the kernel command line '%s' cannot be read: %m",
                                       places->kernel_line);
-        nb_kernel_line_parse(line.data, line.len, &found->platform);
+        nb_kernel_line_parse(line, (size_t)n, &found->platform);
         return 0;
 }
 
@@ -99,12 +76,11 @@ static bool is_vmware(const struct nb_places *places, const struct nb_platform *
         if (strcmp(platform->platform_id, "vmware") == 0)
                 return true;
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(DMI_MAX);
-                char path[NAME_MAX + 1];
+                char path[NAME_MAX + 1], text[3];
 
                 snprintf(path, sizeof(path), "%s/%s", places->dmi, names[i]);
-                if (read_kernel(path, &text) >= 0 && text.len >= 3 &&
-                    strncasecmp(text.data, "VMW", 3) == 0)
+                if (read_kernel(path, text, sizeof(text)) == sizeof(text) &&
+                    strncasecmp(text, "VMW", sizeof(text)) == 0)
                         return true;
         }
         return false;
@@ -112,18 +88,19 @@ static bool is_vmware(const struct nb_places *places, const struct nb_platform *
 
 static int take_guestinfo(const struct nb_places *places, struct found *found,
                           struct nb_failure *f) {
+        const struct nb_guestinfo_tool *tool = nb_guestinfo_find(places->tools);
         int r;
 
         if (!is_vmware(places, &found->platform))
                 return 0;
-        if (!nb_guestinfo_is_there(places->tools)) {
+        if (!tool) {
                 nb_log(LOG_INFO, NB_NONE,
                        "guestinfo is not read: neither vmware-rpctool nor vmtoolsd is installed");
                 return 0;
         }
-        r = nb_guestinfo_get(places->tools, NB_GUESTINFO_TOKEN, &found->token, f);
+        r = nb_guestinfo_get(tool, NB_GUESTINFO_TOKEN, &found->token, f);
         if (r >= 0)
-                r = nb_guestinfo_get(places->tools, NB_GUESTINFO_USER_DATA, &found->user_data, f);
+                r = nb_guestinfo_get(tool, NB_GUESTINFO_USER_DATA, &found->user_data, f);
         if (r < 0)
                 return r;
         found->platform.has_guestinfo = true;
@@ -132,29 +109,35 @@ static int take_guestinfo(const struct nb_places *places, struct found *found,
         return 0;
 }
 
-/* A volume was attached on purpose, so it takes precedence over guestinfo.userdata. */
+/* A volume was attached on purpose, so it takes precedence over guestinfo.userdata. What is empty
+ * is removed, so that nothing of an earlier run stays. */
 static int write_all(const struct found *found, int folder_fd, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
+        const struct nb_secret *user_data = found->volume.label ? &found->volume.user_data
+                                                                : &found->user_data;
+        int r = nb_state_file_format(&nb_platform_file, &found->platform, &note);
         const struct {
-                const char *path;
-                const struct nb_secret *data;
+                const char *path, *data;
+                size_t len;
         } files[] = {
-                { NB_PLATFORM_USER_DATA,
-                  found->volume.label ? &found->volume.user_data : &found->user_data },
-                { NB_PLATFORM_META_DATA, &found->volume.meta_data },
-                { NB_PLATFORM_TOKEN, &found->token },
+                { NB_PLATFORM_USER_DATA, user_data->data, user_data->len },
+                { NB_PLATFORM_META_DATA, found->volume.meta_data.data,
+                  found->volume.meta_data.len },
+                { NB_PLATFORM_TOKEN, found->token.data, found->token.len },
+                { NB_PLATFORM_NOTE, note.data, note.len },
         };
-        int r;
 
-        for (size_t i = 0; i < N_ELEMENTS(files); i++) {
-                r = write_or_remove(folder_fd, files[i].path, files[i].data, f);
+        for (size_t i = 0; i < N_ELEMENTS(files) && r >= 0; i++) {
+                const char *name = files[i].path + sizeof(NB_PLATFORM_DIRECTORY);
+
+                r = files[i].len > 0
+                            ? nb_file_write(folder_fd, name, 0600, files[i].data, files[i].len)
+                            : nb_file_remove(folder_fd, name);
                 if (r < 0)
-                        return r;
+                        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
+                                              "'%s' cannot be written: %m", files[i].path);
         }
-        r = nb_state_file_format(&nb_platform_file, &found->platform, &note);
-        if (r >= 0)
-                r = nb_file_write(folder_fd, NAME(NB_PLATFORM_NOTE), 0600, note.data, note.len);
-        return r < 0 ? refuse_unwritable(NAME(NB_PLATFORM_NOTE), r, f) : 0;
+        return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f) {

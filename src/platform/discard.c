@@ -23,45 +23,10 @@ const struct nb_discard_places nb_discard_places = {
         .platform = NB_PLATFORM_DIRECTORY,
 };
 
-/* --- The mark --- */
-
-static int open_mark_folder(const struct nb_discard_places *places, int *ret_fd,
-                            struct nb_failure *f) {
-        int r = nb_folder_open(places->kubelet, ret_fd);
-
-        if (r >= 0 || r == -ENOENT)
-                return r;
-        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, -r, "'%s' cannot be opened: %m",
-                              places->kubelet);
-}
-
-/* -ENOENT, and nothing set, where there is none. */
-static int verify_mark(int folder_fd, struct nb_failure *f) {
-        struct stat st;
-        int r = 0;
-
-        if (fstatat(folder_fd, NB_DISCARD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                r = -errno;
-        else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-                r = -EPERM;
-        if (r >= 0 || r == -ENOENT)
-                return r;
-        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
-                              "'" NB_DISCARD_FILE "' cannot be used: %m");
-}
-
-/* --- Files --- */
-
-static void note_removed(struct nb_buffer *removed, const char *folder, const char *name) {
-        (void)nb_buffer_printf(removed, "%s%s%s%s", removed->len > 0 ? ", " : "", folder,
-                               folder[0] ? "/" : "", name);
-}
-
 static int not_removed(const char *folder, const char *name, int r, struct nb_failure *f) {
-        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, -r,
-                              r == -ELOOP || r == -EBADF
-                                      ? "'%s/%s' is no regular file of its own; it was left"
-                                      : "'%s/%s' cannot be removed: %m",
+        return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
+                              r == -EBADF ? "'%s/%s' is no regular file of its own; it was left"
+                                          : "'%s/%s' cannot be removed: %m",
                               folder, name);
 }
 
@@ -79,20 +44,20 @@ static int remove_file(int folder_fd, const char *folder, const char *name,
         r = nb_file_remove(folder_fd, name);
         if (r < 0)
                 return not_removed(folder, name, r, f);
-        note_removed(removed, folder, name);
+        (void)nb_buffer_printf(removed, "%s%s/%s", removed->len > 0 ? ", " : "", folder, name);
         return 0;
 }
 
-static int remove_files(const char *folder, const char *const names[], size_t n_names,
-                        struct nb_buffer *removed, struct nb_failure *f) {
+static int remove_files(const char *folder, const char *const names[], struct nb_buffer *removed,
+                        struct nb_failure *f) {
         _cleanup_(nb_closep) int folder_fd = -1;
         int result = 0, r;
 
         r = nb_folder_open(folder, &folder_fd);
         if (r < 0)
                 return r == -ENOENT ? 0 : not_removed(folder, "", r, f);
-        for (size_t i = 0; i < n_names; i++) {
-                r = remove_file(folder_fd, folder, names[i], removed, f);
+        for (; *names; names++) {
+                r = remove_file(folder_fd, folder, *names, removed, f);
                 result = result < 0 ? result : r;
         }
         return result;
@@ -101,29 +66,41 @@ static int remove_files(const char *folder, const char *const names[], size_t n_
 static int remove_all_files(const struct nb_discard_places *places, struct nb_buffer *removed,
                             struct nb_failure *f) {
         static const char *const credentials[] = { NB_CREDENTIAL_TOKEN,
-                                                   NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN };
-        static const char *const copies[] = { "token", "user-data", "meta-data" };
-        int result = 0, r;
+                                                   NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, NULL };
+        static const char *const copies[] = { "token", "user-data", "meta-data", NULL };
+        const struct {
+                const char *folder;
+                const char *const *names;
+        } rows[] = { { places->credstores[0], credentials },
+                     { places->credstores[1], credentials },
+                     { places->platform, copies } };
+        int result = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(places->credstores); i++) {
-                r = remove_files(places->credstores[i], credentials, N_ELEMENTS(credentials),
-                                 removed, f);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                int r = remove_files(rows[i].folder, rows[i].names, removed, f);
+
                 result = result < 0 ? result : r;
         }
-        r = remove_files(places->platform, copies, N_ELEMENTS(copies), removed, f);
-        return result < 0 ? result : r;
+        return result;
 }
 
 int nb_discard(const struct nb_discard_places *places, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer removed = NB_BUFFER_INIT(REMOVED_MAX);
         _cleanup_(nb_closep) int folder_fd = -1;
+        struct stat st;
         int r;
 
-        r = open_mark_folder(places, &folder_fd, f);
-        if (r >= 0)
-                r = verify_mark(folder_fd, f);
+        r = nb_folder_open(places->kubelet, &folder_fd);
+        if (r >= 0 && fstatat(folder_fd, NB_DISCARD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                r = -errno;
+        if (r >= 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid()))
+                r = -EPERM;
+        if (r == -ENOENT)
+                return 0;
         if (r < 0)
-                return r == -ENOENT && f->code == NB_NONE ? 0 : r;
+                return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
+                                      "'%s/" NB_DISCARD_FILE "' cannot be used: %m",
+                                      places->kubelet);
         r = remove_all_files(places, &removed, f);
         if (removed.len > 0)
                 nb_log(LOG_NOTICE, NB_TOKEN_DISCARDED,

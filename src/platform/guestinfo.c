@@ -23,15 +23,10 @@ const struct nb_guestinfo_tool nb_guestinfo_tools[] = {
         { NULL, NULL },
 };
 
-static const struct nb_guestinfo_tool *find_tool(const struct nb_guestinfo_tool *tools) {
-        for (; tools->path; tools++)
-                if (access(tools->path, X_OK) == 0)
-                        return tools;
-        return NULL;
-}
-
-bool nb_guestinfo_is_there(const struct nb_guestinfo_tool *tools) {
-        return find_tool(tools) != NULL;
+const struct nb_guestinfo_tool *nb_guestinfo_find(const struct nb_guestinfo_tool *tools) {
+        while (tools->path && access(tools->path, X_OK) < 0)
+                tools++;
+        return tools->path ? tools : NULL;
 }
 
 static bool is_cleared(const struct nb_secret *value) {
@@ -48,46 +43,41 @@ static bool has_no_value(const struct nb_process_result *result, const struct nb
         return strstr(result->error, NO_VALUE) || strstr(output->data, NO_VALUE);
 }
 
-int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key,
+static const char *explain(int r, const struct nb_process_result *result) {
+        if (r == -E2BIG)
+                return "it is larger than 1 MiB";
+        if (result->status == STATUS_LATE || result->status == STATUS_KILLED)
+                return "no answer within " PATIENCE_S " s";
+        return result->error;
+}
+
+int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                      struct nb_secret *ret_value, struct nb_failure *f) {
-        const struct nb_guestinfo_tool *tool = find_tool(tools);
         _cleanup_(nb_secret_done) struct nb_secret value = NB_SECRET_INIT;
         struct nb_process_result result = { 0 };
         char request[REQUEST_SIZE];
         int r;
 
-        if (!tool)
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, ENOENT,
-                                      "%s: neither vmware-rpctool nor vmtoolsd is installed", key);
-        if (nb_secret_init(&value, NB_USER_DATA_MAX + 1) < 0)
+        if (nb_secret_init(&value, NB_USER_DATA_MAX) < 0)
                 return nb_failure_set_memory(f);
         snprintf(request, sizeof(request), "info-get %s", key);
         r = nb_process_run((const char *const[]){ "timeout", "--kill-after=1", PATIENCE_S,
                                                   tool->path, tool->option ? tool->option : request,
                                                   tool->option ? request : NULL, NULL },
                            NULL, 0, &value, &result);
-        if (r == -E2BIG)
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, E2BIG, "%s has more than %d bytes",
-                                      key, NB_USER_DATA_MAX);
-        if (r < 0)
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r, "%s: '%s' cannot be run: %m",
-                                      key, tool->path);
-        if (result.status == STATUS_LATE || result.status == STATUS_KILLED)
-                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, ETIMEDOUT,
-                                      "%s: '%s' did not answer within " PATIENCE_S " s", key,
+        if (r < 0 && r != -E2BIG)
+                return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r, "'%s' cannot be run: %m",
                                       tool->path);
-        if (result.status != 0 && has_no_value(&result, &value))
+        if (r >= 0 && result.status != 0 && has_no_value(&result, &value))
                 return 0;
-        if (result.status != 0)
+        if (r < 0 || result.status != 0)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, EIO,
-                                      "%s: '%s' ended with exit status %d: '%s'", key, tool->path,
-                                      result.status, result.error);
+                                      "'%s' cannot read %s (exit status %d): %s", tool->path, key,
+                                      result.status, explain(r, &result));
         /* The tool ends the value with a newline of its own. */
         if (value.len > 0 && value.data[value.len - 1] == '\n')
                 value.data[--value.len] = '\0';
-        if (is_cleared(&value))
-                return 0;
-        *ret_value = value;
-        value = (struct nb_secret)NB_SECRET_INIT;
+        if (!is_cleared(&value))
+                *ret_value = TAKE(value);
         return 0;
 }

@@ -6,8 +6,6 @@
  * Its command line has the key of a value, and never a secret.
  */
 
-#include <stdbool.h>
-
 #include "base/failure.h"
 #include "base/secret.h"
 
@@ -21,11 +19,12 @@ struct nb_guestinfo_tool {
 };
 extern const struct nb_guestinfo_tool nb_guestinfo_tools[];
 
-bool nb_guestinfo_is_there(const struct nb_guestinfo_tool *tools);
+/* NULL if none is installed. */
+const struct nb_guestinfo_tool *nb_guestinfo_find(const struct nb_guestinfo_tool *tools);
 
 /*
  * 0; *ret_value is left alone if the host has set nothing, or only white space or "---", which is
  * how a value is cleared. NB_PLATFORM_UNREADABLE, also if the tool has not answered in time.
  */
-int nb_guestinfo_get(const struct nb_guestinfo_tool *tools, const char *key,
+int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                      struct nb_secret *ret_value, struct nb_failure *f);

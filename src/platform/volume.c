@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -15,7 +14,6 @@
 #include "platform/volume.h"
 
 #define PATH_SIZE 256
-#define ERROR_SIZE 128
 _Static_assert(NB_USER_DATA_MAX >> 20 == 1, "a message says \"1 MiB\"");
 
 static const struct layout {
@@ -56,78 +54,45 @@ static int mount_as(const char *type, const char *device, int *ret_fd) {
         return 0;
 }
 
-static void describe(int r, char ret[static ERROR_SIZE]) {
-        errno = -r;
-        snprintf(ret, ERROR_SIZE,
-                 r == -ENODEV   ? "the kernel does not support it"
-                 : r == -EINVAL ? "the volume has another file system, or is damaged"
-                                : "%m");
-}
-
 static int mount_volume(const char *device, int *ret_fd, struct nb_failure *f) {
-        static const char *const types[] = { "iso9660", "vfat" };
-        char why[N_ELEMENTS(types)][ERROR_SIZE];
-        int r = 0;
+        int iso9660 = mount_as("iso9660", device, ret_fd),
+            vfat = iso9660 < 0 ? mount_as("vfat", device, ret_fd) : 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(types); i++) {
-                r = mount_as(types[i], device, ret_fd);
-                if (r >= 0)
-                        return 0;
-                describe(r, why[i]);
-        }
-        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
-                              "volume '%s' cannot be mounted as %s: %s; nor as %s: %s", device,
-                              types[0], why[0], types[1], why[1]);
+        if (vfat >= 0)
+                return 0;
+        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, vfat,
+                              "volume '%s' cannot be mounted as iso9660: %s; nor as vfat: %m",
+                              device, strerrordesc_np(-iso9660));
 }
 
 /* --- Reading --- */
 
 /* openat2() would do, but RestrictSUIDSGID= makes systemd answer it with ENOSYS. */
-static int open_component(int parent_fd, const char *name, int *ret_fd) {
-        int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
-        struct stat st;
-
-        if (fd >= 0) {
-                *ret_fd = fd;
-                return 0;
-        }
-        r = -errno;
-        if (r == -ENOTDIR && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISLNK(st.st_mode))
-                return -ELOOP;
-        return r;
-}
-
-/* -ENOENT where the volume has no such folder. */
 static int open_folder(int root_fd, const struct layout *layout, int *ret_fd) {
-        _cleanup_(nb_closep) int fd = -1;
-        int r;
+        int fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
 
-        r = open_component(root_fd, ".", &fd);
-        for (size_t i = 0; r >= 0 && i < N_ELEMENTS(layout->folders) && layout->folders[i]; i++) {
-                _cleanup_(nb_closep) int parent_fd = TAKE_FD(fd);
+        for (size_t i = 0; fd >= 0 && i < N_ELEMENTS(layout->folders) && layout->folders[i]; i++) {
+                _cleanup_(nb_closep) int parent_fd = fd;
 
-                r = open_component(parent_fd, layout->folders[i], &fd);
+                fd = openat(parent_fd, layout->folders[i],
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         }
-        if (r < 0)
-                return r;
-        *ret_fd = TAKE_FD(fd);
+        if (fd < 0)
+                return -errno;
+        *ret_fd = fd;
         return 0;
 }
 
 static int refuse(const struct layout *layout, const char *name, int r, struct nb_failure *f) {
-        const char *folder = layout->folders[0] ? "openstack/latest" : "";
-
-        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r,
-                              r == -ELOOP ? "'%s%s%s' on volume '%s' is or contains a symbolic link"
-                              : r == -EBADF ? "'%s%s%s' on volume '%s' is not a regular file"
-                              : r == -EFBIG ? "'%s%s%s' on volume '%s' is larger than 1 MiB"
-                                            : "'%s%s%s' on volume '%s' cannot be read: %m",
-                              folder, folder[0] && name[0] ? "/" : "", name, layout->labels[0]);
+        return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r == -EBADF ? -EINVAL : r,
+                              "%s on volume '%s' cannot be read: %m; expected a regular file of at "
+                              "most 1 MiB, and no symbolic links",
+                              name, layout->labels[0]);
 }
 
-static int read_files(int root_fd, const struct layout *layout, struct nb_volume *volume,
-                      struct nb_failure *f) {
+int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *volume,
+                         struct nb_failure *f) {
+        const struct layout *layout = &layouts[kind];
         const struct {
                 const char *name;
                 struct nb_secret *ret;
@@ -137,32 +102,16 @@ static int read_files(int root_fd, const struct layout *layout, struct nb_volume
         int r;
 
         r = open_folder(root_fd, layout, &folder_fd);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return refuse(layout, "", r, f);
-        for (size_t i = 0; i < N_ELEMENTS(files); i++) {
+        if (r < 0 && r != -ENOENT)
+                return refuse(layout, "the folder of the files", r, f);
+        for (size_t i = 0; r >= 0 && i < N_ELEMENTS(files); i++) {
                 r = nb_file_read_secret(folder_fd, files[i].name, NB_USER_DATA_MAX, files[i].ret,
                                         NULL);
                 if (r < 0 && r != -ENOENT)
                         return refuse(layout, files[i].name, r, f);
+                r = 0;
         }
-        return 0;
-}
-
-int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *ret_volume,
-                         struct nb_failure *f) {
-        struct nb_volume volume = NB_VOLUME_INIT;
-        int r;
-
-        assert((unsigned)kind < _NB_VOLUME_N);
-        volume.label = layouts[kind].labels[0];
-        r = read_files(root_fd, &layouts[kind], &volume, f);
-        if (r < 0) {
-                nb_volume_done(&volume);
-                return r;
-        }
-        *ret_volume = volume;
+        volume->label = layout->labels[0];
         return 0;
 }
 
@@ -180,7 +129,7 @@ static bool find_device(const char *by_label, const struct layout *layout,
         return false;
 }
 
-int nb_volume_read(const char *by_label, enum nb_volume_kind first, struct nb_volume *ret_volume,
+int nb_volume_read(const char *by_label, enum nb_volume_kind first, struct nb_volume *volume,
                    struct nb_failure *f) {
         for (unsigned i = 0; i < _NB_VOLUME_N; i++) {
                 enum nb_volume_kind kind = (enum nb_volume_kind)((first + i) % _NB_VOLUME_N);
@@ -191,9 +140,8 @@ int nb_volume_read(const char *by_label, enum nb_volume_kind first, struct nb_vo
                 if (!find_device(by_label, &layouts[kind], device))
                         continue;
                 r = mount_volume(device, &root_fd, f);
-                return r < 0 ? r : nb_volume_read_files(root_fd, kind, ret_volume, f);
+                return r < 0 ? r : nb_volume_read_files(root_fd, kind, volume, f);
         }
-        *ret_volume = (struct nb_volume)NB_VOLUME_INIT;
         return 0;
 }
 

@@ -35,11 +35,11 @@ struct nb_volume {
 
 /* Reads the first volume in the folder `by_label` (NB_VOLUME_BY_LABEL), looking for the kind
  * `first` before the other. NB_PLATFORM_UNREADABLE. */
-int nb_volume_read(const char *by_label, enum nb_volume_kind first, struct nb_volume *ret_volume,
+int nb_volume_read(const char *by_label, enum nb_volume_kind first, struct nb_volume *volume,
                    struct nb_failure *f);
 
-/* Reads the files of a mounted volume. */
-int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *ret_volume,
+/* Reads the files of a mounted volume. After a failure, `volume` has no label. */
+int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume *volume,
                          struct nb_failure *f);
 
 void nb_volume_done(struct nb_volume *volume);

@@ -88,19 +88,22 @@ static void put_large(const struct folder *folder) {
 
 static struct refused_case refused[] = {
         { "a link", put_link, NB_VOLUME_NOCLOUD,
-          "'user-data' on volume 'cidata' is or contains a symbolic link" },
+          "user-data on volume 'cidata' cannot be read: Too many levels of symbolic links" },
         { "a link to a folder", put_link_to_folder, NB_VOLUME_CONFIG_DRIVE,
-          "'openstack/latest' on volume 'config-2' is or contains a symbolic link" },
+          "on volume 'config-2' cannot be read: Not a directory" },
         { "a link to a parent folder", put_link_above, NB_VOLUME_CONFIG_DRIVE,
-          "'openstack/latest' on volume 'config-2' is or contains a symbolic link" },
+          "on volume 'config-2' cannot be read: Not a directory" },
         { "a pipe", put_pipe, NB_VOLUME_NOCLOUD,
-          "'user-data' on volume 'cidata' is not a regular file" },
+          "user-data on volume 'cidata' cannot be read: Invalid argument; expected a regular "
+          "file" },
         { "a folder", put_folder, NB_VOLUME_NOCLOUD,
-          "'meta-data' on volume 'cidata' is not a regular file" },
+          "meta-data on volume 'cidata' cannot be read: Invalid argument; expected a regular "
+          "file" },
         { "a file where a folder should be", put_file_for_folder, NB_VOLUME_CONFIG_DRIVE,
           "cannot be read: Not a directory" },
         { "a file that is too large", put_large, NB_VOLUME_NOCLOUD,
-          "'user-data' on volume 'cidata' is larger than 1 MiB" },
+          "user-data on volume 'cidata' cannot be read: File too large; expected a regular file of "
+          "at most 1 MiB" },
 };
 
 static void refuses(void **state) {
@@ -116,6 +119,7 @@ static void refuses(void **state) {
         if (!strstr(f.detail, c->expected))
                 fail_msg("'%s' is not in '%s'", c->expected, f.detail);
         assert_null(volume.label);
+        nb_volume_done(&volume);
         folder_remove(&folder);
 }
 
