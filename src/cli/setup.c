@@ -30,7 +30,7 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
                 return 0;
         if (geteuid() != 0)
                 return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
-        if (!setup->is_start_wanted)
+        if (setup->is_start_unwanted)
                 return 0;
         if (!nb_systemd_is_running())
                 return nb_failure_set(f, NB_SETUP_WITHOUT_SYSTEMD, 0,

@@ -42,7 +42,7 @@ const char *nb_setup_secret_name(enum nb_setup_secret secret);
 struct nb_setup {
         const char *config_directory; /* below `root`, if there is one */
         const char *root;             /* NULL: this machine */
-        bool is_start_wanted;
+        bool is_start_unwanted;
         bool is_forced;
         bool is_rehearsal;  /* --dry-run */
         uint64_t watch_sec; /* how long the service is watched; NB_SETUP_WATCH_INFINITE */
@@ -58,11 +58,9 @@ struct nb_setup {
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
 
-/* Values that may be on the command line once. */
-enum nb_setup_input_kind {
-        NB_SETUP_INPUT_TOKEN,
-        NB_SETUP_INPUT_DISCOVERY_TOKEN,
-        NB_SETUP_INPUT_TLS_BOOTSTRAP_TOKEN,
+/* Values that are on the command line at most once. */
+enum nb_setup_input {
+        NB_SETUP_INPUT_TOKEN_FILE,
         NB_SETUP_INPUT_DISCOVERY_FILE,
         NB_SETUP_INPUT_KUBECONFIG,
         NB_SETUP_INPUT_CONFIG,
@@ -71,19 +69,34 @@ enum nb_setup_input_kind {
         _NB_SETUP_INPUT_N,
 };
 
-struct nb_setup_input {
-        const char *option;     /* its name; NULL: not on the command line */
-        const char *text;       /* its value, unless that is a token */
-        struct nb_secret token; /* of --token and the like */
+/* What a token is for; in the order in which they become credentials. */
+enum nb_setup_token_kind {
+        NB_SETUP_TOKEN_DISCOVERY,
+        NB_SETUP_TOKEN_COMMON, /* for both, unless another one is set */
+        NB_SETUP_TOKEN_TLS,
+        _NB_SETUP_TOKEN_N,
 };
 
 struct nb_setup_line {
-        struct nb_setup_input inputs[_NB_SETUP_INPUT_N];
-        bool is_stdin_read; /* a pasted line was read from standard input */
+        const char *values[_NB_SETUP_INPUT_N]; /* NULL: not on the command line */
+        struct nb_setup_token {
+                const char *option; /* its name; NULL: there is no token */
+                struct nb_secret value;
+        } tokens[_NB_SETUP_TOKEN_N];
+        const char *stdin_reader; /* the argument for which standard input was read */
 };
 
-/* Reads a file with a secret; "-" is standard input. NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
-int nb_setup_read_secret(const char *path, size_t max, struct nb_secret *ret, struct nb_failure *f);
+/* Stores a value of the command line, of a list those between commas; `option` is for messages.
+ * NB_USAGE. */
+int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
+                   const char *text, struct nb_failure *f);
+
+/* Reads a file, a pipe that a shell made of a command, or with "-" standard input, for which
+ * `reader` is the argument. `ret_is_exposed`: others can read the file; NULL: it is then refused.
+ * NB_USAGE, NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
+int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const char *path,
+                        size_t max, bool *ret_is_exposed, struct nb_secret *ret,
+                        struct nb_failure *f);
 
 /* Reads and checks all inputs into setup->settings and setup->secrets. Moves tokens. */
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f);

@@ -213,7 +213,7 @@ static int begin(const struct nb_setup *setup, bool is_changed, struct watch *wa
         if (r < 0)
                 return r;
         r = enable(f);
-        if (r < 0 || !setup->is_start_wanted)
+        if (r < 0 || setup->is_start_unwanted)
                 return r;
         r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
         if (r < 0 || !strcmp(watch->state.active, "active"))
@@ -236,7 +236,7 @@ void nb_setup_rehearse_service(const struct nb_setup *setup) {
                 return;
         }
         printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
-        if (setup->is_start_wanted)
+        if (!setup->is_start_unwanted)
                 printf("would start    " NB_SETUP_UNIT
                        ", and show its progress until this machine has joined\n");
         else
@@ -270,7 +270,7 @@ int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
                 watch.deadline_ms = nb_now_ms() + setup->watch_sec * 1000;
         if (begin(setup, is_changed, &watch, &f) < 0) {
                 status = print_error(&f);
-        } else if (!setup->is_start_wanted) {
+        } else if (setup->is_start_unwanted) {
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         } else if (strcmp(watch.state.active, "active") != 0) {
                 status = watch_to_end(&watch);

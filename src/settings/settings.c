@@ -53,9 +53,9 @@ static int append_entry(struct nb_settings *settings, const struct nb_setting_ro
         r = nb_setting_type_parse(row->type, text, len, entry);
         if (r < 0)
                 return r;
-        for (unsigned i = 0; i < *n && row->type->is_same; i++)
+        for (unsigned i = 0; i < *n; i++)
                 if (row->type->is_same(entries + i * row->entry_size, entry))
-                        return -EEXIST;
+                        return row->type->is_repeatable ? 0 : -EEXIST;
         (*n)++;
         return 0;
 }

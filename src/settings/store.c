@@ -32,6 +32,8 @@ int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, con
         va_start(arguments, format);
         vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
+        if (line == 0)
+                return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s: %s", path, text);
         return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0, "%s:%u: %s: %s",
                               merge->source->origin, line, path, text);
 }

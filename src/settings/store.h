@@ -3,8 +3,8 @@
 
 /*
  * How a value in a document becomes a setting, and what a message says of one that is refused.
- * Private to the parsers of documents: merge.c and join_configuration.c. No message contains a
- * secret.
+ * For the parsers of documents and of a command line: merge.c, join_configuration.c, setup. No
+ * message contains a secret.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml
                      int (*take)(void *userdata, const char *path, const struct nb_yaml_node *node),
                      void *userdata);
 
-/* --- Messages; all return NB_SETTINGS_INVALID --- */
+/* --- Messages; all return NB_SETTINGS_INVALID. `line` 0: of the command line --- */
 
 int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -8,21 +8,25 @@
 #include "kube/token.h"
 #include "settings/store.h"
 
-#define FORM "six characters, a dot and sixteen characters of a-z and 0-9"
-#define FORM_OF_K3S "K10<64 hex digits>::<id>.<secret> or K10<64 hex digits>::<user>:<password>"
-
-/* 0, -EINVAL, -EBADMSG or -ENOMEM. */
-static int parse_token(const char *text, size_t len, bool is_k3s) {
+int nb_setting_token_verify(const char *text, size_t len, bool is_any, const char **ret_form,
+                            char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
 
-        return is_k3s ? nb_k3s_token_parse(text, len, "", &k3s) : nb_token_parse(text, len, &token);
+        if (is_any && nb_k3s_token_looks_like(text, len)) {
+                *ret_form = "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>";
+                nb_any_token_find_flaw(text, len, ret_flaw);
+                return nb_k3s_token_parse(text, len, "", &k3s);
+        }
+        *ret_form = "six characters, a dot and sixteen characters of a-z and 0-9";
+        nb_token_find_flaw(text, len, ret_flaw);
+        return nb_token_parse(text, len, &token);
 }
 
-static int verify_token(const struct nb_settings_merge *merge, enum nb_settings_token kind,
+static int verify_token(const struct nb_settings_merge *merge, bool is_any,
                         const struct nb_yaml_node *node, const char *path) {
-        bool is_scalar = node->type == NB_YAML_SCALAR, is_any = kind == NB_SETTINGS_TOKEN_ANY;
-        bool is_k3s = is_scalar && is_any && nb_k3s_token_looks_like(node->value, node->value_len);
+        bool is_scalar = node->type == NB_YAML_SCALAR;
+        const char *form;
         char flaw[NB_TOKEN_FLAW_SIZE];
         int r;
 
@@ -32,20 +36,17 @@ static int verify_token(const struct nb_settings_merge *merge, enum nb_settings_
                                       "%s:%u: %s: other users can read this file; it must not "
                                       "contain a token",
                                       merge->source->origin, node->line, path);
-        r = is_scalar ? parse_token(node->value, node->value_len, is_k3s) : -EINVAL;
+        r = nb_setting_token_verify(is_scalar ? node->value : "", is_scalar ? node->value_len : 0,
+                                    is_any, &form, flaw);
         if (r >= 0)
                 return 0;
         if (r == -ENOMEM)
                 return nb_failure_set_memory(merge->f);
         if (!is_scalar)
                 snprintf(flaw, sizeof(flaw), "it is %s", nb_yaml_type_name(node));
-        else if (is_any)
-                nb_any_token_find_flaw(node->value, node->value_len, flaw);
-        else
-                nb_token_find_flaw(node->value, node->value_len, flaw);
         return nb_failure_set(merge->f, NB_TOKEN_MALFORMED, EINVAL,
                               "%s:%u: %s: expected a token (%s): %s", merge->source->origin,
-                              node->line, path, is_k3s ? FORM_OF_K3S : FORM, flaw);
+                              node->line, path, form, flaw);
 }
 
 static int keep_token(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
@@ -75,7 +76,7 @@ int nb_settings_store_token(const struct nb_settings_merge *merge, enum nb_setti
         bool is_tls = kind == NB_SETTINGS_TOKEN_TLS_BOOTSTRAP;
         int r;
 
-        r = verify_token(merge, kind, node, path);
+        r = verify_token(merge, kind == NB_SETTINGS_TOKEN_ANY, node, path);
         if (r >= 0 && tokens)
                 r = keep_token(merge, node, is_tls ? &tokens->tls_bootstrap : &tokens->discovery,
                                is_tls ? tokens->tls_bootstrap_origin : tokens->discovery_origin);

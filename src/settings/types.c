@@ -363,11 +363,17 @@ static int format_endpoint(const void *value, struct nb_buffer *ret) {
         return format_string(text, ret);
 }
 
+static bool is_same_endpoint(const void *a, const void *b) {
+        return nb_url_is_equal(a, b);
+}
+
 const struct nb_setting_type nb_setting_type_endpoint = {
         .yaml = STRING,
         .expected = "HOST:PORT without https://, an IPv6 address in brackets",
         .parse = parse_endpoint,
         .format = format_endpoint,
+        .is_same = is_same_endpoint,
+        .is_repeatable = true,
 };
 
 static int parse_pin(const char *text, size_t len, void *ret) {
@@ -379,6 +385,10 @@ static int format_pin(const void *value, struct nb_buffer *ret) {
 
         nb_pin_format(value, text);
         return format_string(text, ret);
+}
+
+static bool is_same_pin(const void *a, const void *b) {
+        return memcmp(a, b, NB_PIN_SIZE) == 0;
 }
 
 static const char *hint_pin(const char *text, char buffer[static NB_SETTING_HINT_SIZE]) {
@@ -396,6 +406,8 @@ const struct nb_setting_type nb_setting_type_pin = {
         .expected = "sha256: and 64 hex digits",
         .parse = parse_pin,
         .format = format_pin,
+        .is_same = is_same_pin,
+        .is_repeatable = true,
         .hint = hint_pin,
 };
 

@@ -41,8 +41,9 @@ struct nb_setting_type {
         /* Appends the value as a document has it. 0, -E2BIG, -ENOMEM. */
         int (*format)(const void *value, struct nb_buffer *ret);
 
-        /* For entries of a list: whether only one of the two may be in it. NULL: any. */
+        /* For entries of a list: whether only one of the two can be in it. */
         bool (*is_same)(const void *a, const void *b);
+        bool is_repeatable; /* the second one is dropped instead of refused */
         /* Why a value was refused, as "; ...", perhaps in `buffer`; or NULL. */
         const char *(*hint)(const char *text, char buffer[static NB_SETTING_HINT_SIZE]);
 };

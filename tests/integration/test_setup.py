@@ -190,7 +190,7 @@ BAD_LINES = [
     ("a control plane node", "-", f"kubeadm join {GOOD} --control-plane", "workers"),
     ("an unknown option", "-", f"kubeadm join {GOOD} --frobnicate", "unknown option '--frobnicate'"),
     ("a folder of settings", "-", f"kubeadm join {GOOD} --config-directory=/etc", "'--config-directory' cannot be part of a pasted line"),
-    ("an error of kubeadm", "-", "error: timed out waiting for the condition\n", 'expected the line "kubeadm join HOST:PORT --token ..."'),
+    ("an error of kubeadm", "-", "error: timed out waiting for the condition\n", "the API server: expected HOST:PORT"),
     ("a token without its value", "-", f"kubeadm join 10.0.0.1:6443 --token --discovery-token-ca-cert-hash {PIN}", "'--token' requires TOKEN"),
     ("a token where the address belongs", "-", f"kubeadm join {TOKEN}", "found a token"),
 ]

@@ -99,7 +99,7 @@ static struct taken_case taken[] = {
              "  kubernetesAPICall: 1m0s\n"
              "  tlsBootstrap: 2m30s\n"
              "  upgradeManifests: 5m0s\n",
-          "[2001:db8::1]:6443 ; 2;;;node-1; ;unix:///run/crio/crio.sock; ;/etc/ca.crt;450000",
+          "[2001:db8::1]:6443 ; 1;;;node-1; ;unix:///run/crio/crio.sock; ;/etc/ca.crt;450000",
           TOKEN, NULL,
           "nodeRegistration.imagePullPolicy, nodeRegistration.imagePullSerial, "
           "timeouts.controlPlaneComponentHealthCheck, "

@@ -438,34 +438,36 @@ static void reads_timeout(void **state) {
                 assert_true(settings.timeout_ms == c->expected_ms);
 }
 
-static void merge_repeated(const char *key, const char *entry, unsigned n, struct nb_failure *f) {
+static void merge_many(const char *key, const char *entry, unsigned n, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(16384);
         struct nb_settings settings;
 
         nb_settings_init(&settings);
         assert_int_equal(nb_buffer_printf(&text, HEAD "discovery:\n  %s:\n", key), 0);
         for (unsigned i = 0; i < n; i++)
-                assert_int_equal(nb_buffer_printf(&text, "  - %s\n", entry), 0);
+                assert_int_equal(nb_buffer_printf(&text, "  - %s%02u\n", entry, 10 + i), 0);
         (void)merge(&settings, "x.yaml", text.data, f);
 }
+
+#define PIN_START "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd"
 
 static void limits_lists(void **state) {
         struct nb_failure f = {};
 
-        merge_repeated("endpoints", "a:1", NB_SETTINGS_ENDPOINTS_MAX, &f);
+        merge_many("endpoints", "a:1", NB_SETTINGS_ENDPOINTS_MAX, &f);
         assert_string_equal(f.detail, "");
-        merge_repeated("endpoints", "a:1", NB_SETTINGS_ENDPOINTS_MAX + 1, &f);
+        merge_many("endpoints", "a:1", NB_SETTINGS_ENDPOINTS_MAX + 1, &f);
         assert_string_equal(
                 f.detail,
-                "x.yaml:21: discovery.endpoints[16]: expected at most 16 entries, found 'a:1'");
+                "x.yaml:21: discovery.endpoints[16]: expected at most 16 entries, found 'a:126'");
         nb_failure_clear(&f);
-        merge_repeated("caCertHashes", PIN, NB_SETTINGS_PINS_MAX, &f);
+        merge_many("caCertHashes", PIN_START, NB_SETTINGS_PINS_MAX, &f);
         assert_string_equal(f.detail, "");
-        merge_repeated("caCertHashes", PIN, NB_SETTINGS_PINS_MAX + 1, &f);
+        merge_many("caCertHashes", PIN_START, NB_SETTINGS_PINS_MAX + 1, &f);
         assert_string_equal(
                 f.detail,
                 "x.yaml:37: discovery.caCertHashes[32]: expected at most 32 entries, found 'sha256:"
-                "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'");
+                "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd42'");
 }
 
 static void limits_paths(void **state) {

@@ -212,8 +212,8 @@ struct token_case {
 
 #define FORM "expected a token (six characters, a dot and sixteen characters of a-z and 0-9)"
 #define FORM_OF_K3S \
-        "expected a token (K10<64 hex digits>::<id>.<secret> or K10<64 hex " \
-        "digits>::<user>:<password>)"
+        "expected a token (K10<hash>::<id>.<secret> or K10<hash>" \
+        "::<user>:<password>)"
 
 static struct token_case tokens_of_documents[] = {
         { "bootstrap.token: a bootstrap token", TOKEN, .token = TOKEN },
