@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/encoding.h"
@@ -10,68 +12,52 @@ static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 static int encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
                   struct nb_buffer *ret) {
-        size_t before = ret->len;
-        int r = 0;
+        size_t before = ret->len, n_digits = (len * 8 + 5) / 6;
+        size_t n = is_padded ? (len + 2) / 3 * 4 : n_digits;
 
-        for (size_t i = 0; i < len && r >= 0; i += 3) {
-                size_t n = len - i < 3 ? len - i : 3;
-                uint32_t bits = (uint32_t)data[i] << 16;
-                char group[4];
+        for (size_t i = 0; i < n; i++) {
+                size_t at = i * 6 / 8;
+                unsigned bits = at < len ? (unsigned)data[at] << 8 : 0;
+                int r;
 
-                if (n > 1)
-                        bits |= (uint32_t)data[i + 1] << 8;
-                if (n > 2)
-                        bits |= data[i + 2];
-                for (size_t k = 0; k < 4; k++)
-                        group[k] = k <= n ? alphabet[(bits >> (18 - 6 * k)) & 63] : '=';
-                r = nb_buffer_append(ret, group, is_padded ? 4 : n + 1);
-        }
-        if (r < 0)
-                ret->len = before;
-        return r;
-}
-
-static int digit_value(char c, const char *alphabet) {
-        const char *p = c ? strchr(alphabet, c) : NULL;
-
-        return p ? (int)(p - alphabet) : -1;
-}
-
-/* Decodes a group of 2 to 4 digits into 1 to 3 bytes. Unused bits must be zero, so that each value
- * has one encoding. */
-static int decode_group(const char *text, size_t n, const char *alphabet, struct nb_buffer *ret) {
-        uint32_t bits = 0;
-        uint8_t bytes[3];
-
-        if (n < 2)
-                return -EINVAL;
-        for (size_t k = 0; k < 4; k++) {
-                int value = k < n ? digit_value(text[k], alphabet) : 0;
-
-                if (value < 0)
-                        return -EINVAL;
-                bits = bits << 6 | (uint32_t)value;
-        }
-        if ((n == 2 && (bits & 0xffff)) || (n == 3 && (bits & 0xff)))
-                return -EINVAL;
-        bytes[0] = (uint8_t)(bits >> 16);
-        bytes[1] = (uint8_t)(bits >> 8);
-        bytes[2] = (uint8_t)bits;
-        return nb_buffer_append(ret, bytes, n - 1);
-}
-
-static int decode(const char *text, size_t len, const char *alphabet, struct nb_buffer *ret) {
-        size_t before = ret->len;
-
-        for (size_t i = 0; i < len; i += 4) {
-                int r = decode_group(text + i, len - i < 4 ? len - i : 4, alphabet, ret);
-
+                if (at + 1 < len)
+                        bits |= data[at + 1];
+                r = nb_buffer_append(
+                        ret, i < n_digits ? &alphabet[bits >> (10 - i * 6 % 8) & 63] : "=", 1);
                 if (r < 0) {
                         ret->len = before;
                         return r;
                 }
         }
         return 0;
+}
+
+/* Unused bits must be zero, so that each value has one encoding. */
+static int decode(const char *text, size_t len, const char *alphabet, struct nb_buffer *ret) {
+        size_t before = ret->len;
+        unsigned n_bits = 0;
+        uint32_t bits = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < len && r >= 0; i++) {
+                const char *digit = memchr(alphabet, text[i], 64);
+                uint8_t byte;
+
+                bits = bits << 6 | (uint32_t)(digit ? digit - alphabet : 0);
+                n_bits += 6;
+                if (!digit)
+                        r = -EINVAL;
+                else if (n_bits >= 8) {
+                        n_bits -= 8;
+                        byte = (uint8_t)(bits >> n_bits);
+                        r = nb_buffer_append(ret, &byte, 1);
+                }
+        }
+        if (r >= 0 && (n_bits == 6 || bits & ((1U << n_bits) - 1)))
+                r = -EINVAL;
+        if (r < 0)
+                ret->len = before;
+        return r;
 }
 
 int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
@@ -95,33 +81,25 @@ int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret) {
 }
 
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret) {
-        static const char digits[] = "0123456789abcdef";
-
-        for (size_t i = 0; i < len; i++) {
-                ret[2 * i] = digits[data[i] >> 4];
-                ret[2 * i + 1] = digits[data[i] & 15];
-        }
-        ret[2 * len] = '\0';
-}
-
-static int hex_digit(char c) {
-        if (c >= '0' && c <= '9')
-                return c - '0';
-        if (c >= 'a' && c <= 'f')
-                return c - 'a' + 10;
-        if (c >= 'A' && c <= 'F')
-                return c - 'A' + 10;
-        return -1;
+        *ret = '\0';
+        for (size_t i = 0; i < len; i++)
+                snprintf(ret + 2 * i, 3, "%02x", data[i]);
 }
 
 int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len) {
+        static const char digits[] = "0123456789abcdef";
+        unsigned byte = 0;
+
         if (text_len != 2 * len)
                 return -EINVAL;
-        for (size_t i = 0; i < text_len; i++)
-                if (hex_digit(text[i]) < 0)
+        for (size_t i = 0; i < text_len; i++) {
+                const char *digit = memchr(digits, tolower((unsigned char)text[i]), 16);
+
+                if (!digit)
                         return -EINVAL;
-        for (size_t i = 0; i < len; i++)
-                ret[i] = (uint8_t)((unsigned)hex_digit(text[2 * i]) << 4 |
-                                   (unsigned)hex_digit(text[2 * i + 1]));
+                byte = byte << 4 | (unsigned)(digit - digits);
+                if (i % 2 == 1)
+                        ret[i / 2] = (uint8_t)byte;
+        }
         return 0;
 }

@@ -23,5 +23,5 @@ int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret);
 /* Lower case; `ret` holds 2 * len + 1 bytes. */
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret);
 
-/* Either case, exactly 2 * len digits; 0 or -EINVAL. */
+/* Either case, exactly 2 * len digits; 0, or -EINVAL, and then `ret` may hold part of it. */
 int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len);

@@ -138,38 +138,24 @@ static int open_regular(int folder_fd, const char *name, int *ret_fd, struct sta
         return 0;
 }
 
-static int read_some(int fd, void *data, size_t size, size_t *ret_len) {
-        ssize_t n;
-
-        do
-                n = read(fd, data, size);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        *ret_len = (size_t)n;
-        return 0;
-}
-
 int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct stat *ret_stat) {
         _cleanup_(nb_closep) int fd = -1;
-        struct stat st;
         char chunk[READ_SIZE];
-        size_t n = 0;
+        struct stat st;
+        ssize_t n;
         int r;
 
         r = open_regular(folder_fd, name, &fd, &st);
         if (r < 0)
                 return r;
         nb_buffer_clear(ret);
-        do {
-                r = read_some(fd, chunk, sizeof(chunk), &n);
-                if (r >= 0)
-                        r = nb_buffer_append(ret, chunk, n);
+        while ((n = TEMP_FAILURE_RETRY(read(fd, chunk, sizeof(chunk)))) != 0) {
+                r = n < 0 ? -errno : nb_buffer_append(ret, chunk, (size_t)n);
                 if (r < 0) {
                         nb_buffer_clear(ret);
                         return r == -E2BIG ? -EFBIG : r;
                 }
-        } while (n > 0);
+        }
         if (ret_stat)
                 *ret_stat = st;
         return 0;
@@ -178,7 +164,7 @@ int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct 
 int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat) {
         _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
         struct stat st;
-        size_t n = 0;
+        ssize_t n;
         int r;
 
         if (fstat(fd, &st) < 0)
@@ -191,18 +177,15 @@ int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *re
         r = nb_secret_init(&secret, (size_t)st.st_size + 1);
         if (r < 0)
                 return r;
-        do {
-                if (secret.len > (size_t)st.st_size)
-                        return -EAGAIN;
-                r = read_some(fd, secret.data + secret.len, (size_t)st.st_size + 1 - secret.len,
-                              &n);
-                if (r < 0)
-                        return r;
-                secret.len += n;
-        } while (n > 0);
+        while ((n = TEMP_FAILURE_RETRY(
+                        read(fd, secret.data + secret.len, secret.size - secret.len))) > 0)
+                secret.len += (size_t)n;
+        if (n < 0)
+                return -errno;
+        if (secret.len == secret.size)
+                return -EAGAIN;
         secret.data[secret.len] = '\0';
-        *ret = secret;
-        secret = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(secret);
         if (ret_stat)
                 *ret_stat = st;
         return 0;
@@ -224,13 +207,7 @@ int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *re
         return fd < 0 ? fd : nb_file_read_open(fd, max, ret, NULL);
 }
 
-static int temporary_name(const char *name, char ret[static NAME_MAX + 1]) {
-        int n = snprintf(ret, NAME_MAX + 1, ".%s.tmp", name);
-
-        return n > NAME_MAX ? -ENAMETOOLONG : 0;
-}
-
-static int write_all(int fd, const void *data, size_t len) {
+int nb_fd_write(int fd, const void *data, size_t len) {
         const char *p = data;
 
         while (len > 0) {
@@ -246,38 +223,28 @@ static int write_all(int fd, const void *data, size_t len) {
         return 0;
 }
 
-/* The umask can only remove permissions, and fchmod() restores them, so the file never has more
- * permissions than `mode`. */
-static int write_temporary(int folder_fd, const char *temporary, mode_t mode, const void *data,
-                           size_t len) {
+int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
+                  char ret_temporary[static NAME_MAX + 1]) {
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
-        if (unlinkat(folder_fd, temporary, 0) < 0 && errno != ENOENT)
+        assert(!strchr(name, '/'));
+        if (snprintf(ret_temporary, NAME_MAX + 1, ".%s.tmp", name) > NAME_MAX)
+                return -ENAMETOOLONG;
+        if (unlinkat(folder_fd, ret_temporary, 0) < 0 && errno != ENOENT)
                 return -errno;
-        fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+        fd = openat(folder_fd, ret_temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                     mode);
         if (fd < 0)
                 return -errno;
-        r = write_all(fd, data, len);
+        r = nb_fd_write(fd, data, len);
+        /* The umask can only remove permissions, and fchmod() restores them, so the file never has
+         * more permissions than `mode`. */
         if (r >= 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
                 r = -errno;
         if (r < 0)
-                (void)unlinkat(folder_fd, temporary, 0);
+                (void)unlinkat(folder_fd, ret_temporary, 0);
         return r;
-}
-
-int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
-                  char ret_temporary[static NAME_MAX + 1]) {
-        int r;
-
-        assert(!strchr(name, '/'));
-        r = temporary_name(name, ret_temporary);
-        return r < 0 ? r : write_temporary(folder_fd, ret_temporary, mode, data, len);
-}
-
-static int publish_replace(int folder_fd, const char *temporary, const char *name) {
-        return renameat(folder_fd, temporary, folder_fd, name) < 0 ? -errno : 0;
 }
 
 int nb_file_rename_new(int folder_fd, const char *from, const char *to) {
@@ -290,36 +257,34 @@ int nb_file_rename_new(int folder_fd, const char *from, const char *to) {
         return unlinkat(folder_fd, from, 0) < 0 ? -errno : 0;
 }
 
-/* `publish` renames the finished temporary file. On failure, the temporary file is removed. */
-static int write_and_publish(int folder_fd, const char *name, mode_t mode, const void *data,
-                             size_t len,
-                             int (*publish)(int folder_fd, const char *temporary,
-                                            const char *name)) {
+static int write_file(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
+                      bool is_new) {
         char temporary[NAME_MAX + 1];
         int r;
 
         r = nb_file_stage(folder_fd, name, mode, data, len, temporary);
         if (r < 0)
                 return r;
-        r = publish(folder_fd, temporary, name);
-        if (r < 0) {
-                (void)unlinkat(folder_fd, temporary, 0);
-                return r;
-        }
-        if (fsync(folder_fd) < 0) {
+        if (is_new)
+                r = nb_file_rename_new(folder_fd, temporary, name);
+        else if (renameat(folder_fd, temporary, folder_fd, name) < 0)
                 r = -errno;
-                if (publish == nb_file_rename_new)
+        if (r < 0)
+                (void)unlinkat(folder_fd, temporary, 0);
+        else if (fsync(folder_fd) < 0) {
+                r = -errno;
+                if (is_new)
                         (void)unlinkat(folder_fd, name, 0);
         }
         return r;
 }
 
 int nb_file_write(int folder_fd, const char *name, mode_t mode, const void *data, size_t len) {
-        return write_and_publish(folder_fd, name, mode, data, len, publish_replace);
+        return write_file(folder_fd, name, mode, data, len, false);
 }
 
 int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *data, size_t len) {
-        return write_and_publish(folder_fd, name, mode, data, len, nb_file_rename_new);
+        return write_file(folder_fd, name, mode, data, len, true);
 }
 
 int nb_file_remove(int folder_fd, const char *name) {
@@ -328,26 +293,10 @@ int nb_file_remove(int folder_fd, const char *name) {
         return fsync(folder_fd) < 0 ? -errno : 0;
 }
 
-static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left);
-
-static int remove_entries(DIR *folder, unsigned depth, unsigned *entries_left) {
-        struct dirent *entry;
-        int r = 0;
-
-        while (r >= 0 && (errno = 0, entry = readdir(folder))) {
-                if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-                        continue;
-                if (*entries_left == 0)
-                        return -E2BIG;
-                (*entries_left)--;
-                r = remove_tree(dirfd(folder), entry->d_name, depth - 1, entries_left);
-        }
-        return r < 0 ? r : -errno;
-}
-
 static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left) {
+        _cleanup_(nb_folder_closep) DIR *folder = NULL;
         _cleanup_(nb_closep) int fd = -1;
-        DIR *folder;
+        struct dirent *entry;
         int r;
 
         if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
@@ -361,11 +310,19 @@ static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned
         if (!folder)
                 return -errno;
         (void)TAKE_FD(fd);
-        r = remove_entries(folder, depth, entries_left);
-        (void)closedir(folder);
-        if (r < 0)
-                return r;
-        return unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+        while ((errno = 0, entry = readdir(folder))) {
+                if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+                        continue;
+                if (*entries_left == 0)
+                        return -E2BIG;
+                (*entries_left)--;
+                r = remove_tree(dirfd(folder), entry->d_name, depth - 1, entries_left);
+                if (r < 0)
+                        return r;
+        }
+        if (errno != 0 || unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
+                return -errno;
+        return 0;
 }
 
 /* The new name is random, so that nobody can have created a file of that name. */

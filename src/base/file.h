@@ -57,6 +57,9 @@ int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_s
                         struct stat *ret_stat);
 int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat);
 
+/* Writes all of it, also after signals. 0, -errno. */
+int nb_fd_write(int fd, const void *data, size_t len);
+
 /* Replaces or creates `name` with exactly `mode`: writes `.<name>.tmp` (O_EXCL|O_NOFOLLOW), fsync,
  * rename, fsync of the directory. 0, -errno. On failure, the old file is unchanged and no temporary
  * file is left. */

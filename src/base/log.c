@@ -219,35 +219,29 @@ static void send_failure(int priority, const struct nb_failure *f) {
         nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
 }
 
-/* With one write, so that other output on the console does not split it. */
-static void print_failure(const struct nb_failure *f, bool has_remedy) {
+/* With one write, so that other output on the console does not split it. The detail of a usage
+ * error says itself what to do. */
+static void print_failure(const struct nb_failure *f) {
         _cleanup_(nb_freep) char *text = NULL;
         size_t len = 0;
-        FILE *stream = open_memstream(&text, &len);
+        FILE *memory = open_memstream(&text, &len), *stream = memory ? memory : stderr;
 
-        fprintf(stream ? stream : stderr, "%s: %s: %s\n%s", program, nb_failure_info(f->code)->slug,
-                f->detail, has_remedy ? "  " : "");
-        if (has_remedy)
-                nb_log_print_remedy(stream ? stream : stderr, f->code);
-        if (stream && fclose(stream) == 0)
+        fprintf(stream, "%s: %s: %s\n", program, nb_failure_info(f->code)->slug, f->detail);
+        if (f->code != NB_USAGE) {
+                fputs("  ", stream);
+                nb_log_print_remedy(stream, f->code);
+        }
+        if (memory && fclose(memory) == 0)
                 print(text, len);
 }
 
-static void log_failure(int priority, const struct nb_failure *f, bool has_remedy) {
+void nb_log_failure(int priority, const struct nb_failure *f) {
         if (is_mute)
                 return;
         if (is_journal)
                 send_failure(priority, f);
         if (is_printed)
-                print_failure(f, has_remedy);
-}
-
-void nb_log_failure(int priority, const struct nb_failure *f) {
-        log_failure(priority, f, true);
-}
-
-void nb_log_failure_alone(int priority, const struct nb_failure *f) {
-        log_failure(priority, f, false);
+                print_failure(f);
 }
 
 void nb_log_status(const char *format, ...) {

@@ -57,9 +57,6 @@ void nb_log(int priority, enum nb_code code, const char *format, ...)
  * and the next line has the remedy. */
 void nb_log_failure(int priority, const struct nb_failure *f);
 
-/* The same without the remedy, for a failure whose detail already says what to do. */
-void nb_log_failure_alone(int priority, const struct nb_failure *f);
-
 /* Prints the remedy as one line, with the values of the fields. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,24 +15,7 @@
 #include "base/text.h"
 
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-#define ERROR_TEXT_SIZE 4096
-
-enum { INPUT, OUTPUT, ERROR, _STREAM_N };
-
-struct process {
-        pid_t pid;
-        int fds[_STREAM_N]; /* our ends of the pipes; -1 once closed */
-        const char *input;
-        size_t input_len;
-        struct nb_secret *output;
-        char error[ERROR_TEXT_SIZE]; /* the end of its error output */
-        size_t error_len;
-};
-
-static void close_stream(struct process *process, int stream) {
-        nb_closep(&process->fds[stream]);
-        process->fds[stream] = -1;
-}
+#define ERROR_SIZE ((off_t)64 * 1024)
 
 /* Default handlers and no blocked signals, since this process may have blocked some. */
 static int set_signals(posix_spawnattr_t *attributes) {
@@ -46,7 +29,8 @@ static int set_signals(posix_spawnattr_t *attributes) {
                                                             POSIX_SPAWN_SETPGROUP);
 }
 
-static int spawn(const char *const argv[], int theirs[static _STREAM_N], pid_t *ret_pid) {
+/* `streams` are its standard input, output and error. */
+static int spawn(const char *const argv[], const int streams[static 3], pid_t *ret_pid) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
         char *environment[] = { path, language, colors, pager, NULL };
@@ -63,8 +47,8 @@ static int spawn(const char *const argv[], int theirs[static _STREAM_N], pid_t *
         r = posix_spawnattr_init(&attributes);
         if (r == 0) {
                 r = set_signals(&attributes);
-                for (int i = 0; i < _STREAM_N && r == 0; i++)
-                        r = posix_spawn_file_actions_adddup2(&actions, theirs[i], i);
+                for (int i = 0; i < 3 && r == 0; i++)
+                        r = posix_spawn_file_actions_adddup2(&actions, streams[i], i);
                 if (r == 0)
                         r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words,
                                          environment);
@@ -74,105 +58,55 @@ static int spawn(const char *const argv[], int theirs[static _STREAM_N], pid_t *
         return -r;
 }
 
-static int start(struct process *process, const char *const argv[]) {
-        int theirs[_STREAM_N] = { -1, -1, -1 }, r = 0;
+/* A pipe that holds the whole input, so that writing it cannot block. Not a file, since the input
+ * may be a secret. */
+static int make_input(const void *input, size_t len, int *ret_fd) {
+        _cleanup_(nb_closep) int reader = -1, writer = -1;
+        int pair[2];
 
-        for (int i = 0; i < _STREAM_N && r == 0; i++) {
-                int pair[2];
-
-                if (pipe2(pair, O_CLOEXEC) < 0) {
-                        r = -errno;
-                        break;
-                }
-                theirs[i] = pair[i == INPUT ? 0 : 1];
-                process->fds[i] = pair[i == INPUT ? 1 : 0];
-                if (fcntl(process->fds[i], F_SETFL, O_NONBLOCK) < 0)
-                        r = -errno;
-        }
-        if (r == 0)
-                r = spawn(argv, theirs, &process->pid);
-        for (int i = 0; i < _STREAM_N; i++)
-                nb_closep(&theirs[i]);
-        return r;
-}
-
-/* A program may exit before it has read all input; that is not an error here. */
-static int feed(struct process *process) {
-        ssize_t n = write(process->fds[INPUT], process->input, process->input_len);
-
-        if (n < 0 && errno != EAGAIN && errno != EINTR && errno != EPIPE)
+        if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
-        if (n < 0 && errno == EPIPE)
-                process->input_len = 0;
-        if (n > 0) {
-                process->input += n;
-                process->input_len -= (size_t)n;
-        }
-        return 0;
-}
-
-static int take_output(struct process *process) {
-        struct nb_secret *output = process->output;
-        char spare[512];
-        ssize_t n;
-
-        if (!output) {
-                n = read(process->fds[OUTPUT], spare, sizeof(spare));
-        } else {
-                /* Reading one more byte shows whether there is more than fits. */
-                bool is_full = output->len == output->size;
-
-                n = read(process->fds[OUTPUT], is_full ? spare : output->data + output->len,
-                         is_full ? 1 : output->size - output->len);
-                if (n > 0 && is_full)
-                        return -E2BIG;
-                if (n > 0)
-                        output->len += (size_t)n;
-        }
-        if (n == 0)
-                close_stream(process, OUTPUT);
-        return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
-}
-
-static int take_error(struct process *process) {
-        ssize_t n;
-
-        if (process->error_len == sizeof(process->error)) {
-                process->error_len /= 2;
-                memmove(process->error,
-                        process->error + sizeof(process->error) - process->error_len,
-                        process->error_len);
-        }
-        n = read(process->fds[ERROR], process->error + process->error_len,
-                 sizeof(process->error) - process->error_len);
-        if (n > 0)
-                process->error_len += (size_t)n;
-        if (n == 0)
-                close_stream(process, ERROR);
-        return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
-}
-
-static int exchange(struct process *process) {
-        static int (*const move[_STREAM_N])(struct process *) = { feed, take_output, take_error };
-
-        while (process->fds[OUTPUT] >= 0 || process->fds[ERROR] >= 0) {
-                struct pollfd polls[_STREAM_N];
-
-                if (process->input_len == 0)
-                        close_stream(process, INPUT);
-                for (int i = 0; i < _STREAM_N; i++)
-                        polls[i] = (struct pollfd){ .fd = process->fds[i],
-                                                    .events = i == INPUT ? POLLOUT : POLLIN };
-                if (poll(polls, _STREAM_N, -1) < 0 && errno != EINTR)
+        reader = pair[0];
+        writer = pair[1];
+        if (len > 0) {
+                if (fcntl(writer, F_SETPIPE_SZ, (int)len) < 0 ||
+                    fcntl(writer, F_SETFL, O_NONBLOCK) < 0)
                         return -errno;
-                for (int i = 0; i < _STREAM_N; i++) {
-                        int r = polls[i].revents && process->fds[i] >= 0 ? move[i](process) : 0;
-
-                        if (r < 0)
-                                return r;
-                }
+                if (write(writer, input, len) != (ssize_t)len)
+                        return -EFBIG;
         }
+        *ret_fd = TAKE_FD(reader);
         return 0;
+}
+
+/* A file that cannot grow. */
+static int make_error(int *ret_fd) {
+        _cleanup_(nb_closep) int fd = memfd_create("stderr", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (fd < 0 || ftruncate(fd, ERROR_SIZE) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static int read_output(int fd, struct nb_secret *output) {
+        for (;;) {
+                /* Reading on when it is full shows whether there is more than fits. */
+                bool has_room = output && output->len < output->size;
+                char spare[512];
+                ssize_t n = has_room ? read(fd, output->data + output->len,
+                                            output->size - output->len)
+                                     : read(fd, spare, sizeof(spare));
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
+                if (has_room)
+                        output->len += (size_t)n;
+                else if (output)
+                        return -E2BIG;
+        }
 }
 
 static int reap(pid_t pid) {
@@ -184,44 +118,49 @@ static int reap(pid_t pid) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void last_line(const struct process *process, char ret[static NB_PROCESS_ERROR_SIZE]) {
-        size_t end = process->error_len, begin;
+/* Of the last bytes that the program wrote; the offset is shared with it. */
+static void read_last_line(int fd, char ret[static NB_PROCESS_ERROR_SIZE]) {
+        char text[4096];
+        off_t end = lseek(fd, 0, SEEK_CUR);
+        off_t from = end > (off_t)sizeof(text) ? end - (off_t)sizeof(text) : 0;
+        ssize_t n = pread(fd, text, (size_t)(end - from), from);
+        size_t len = n > 0 ? (size_t)n : 0;
+        const char *newline;
 
-        while (end > 0 && process->error[end - 1] == '\n')
-                end--;
-        for (begin = end; begin > 0 && process->error[begin - 1] != '\n';)
-                begin--;
-        nb_text_copy_line(process->error + begin, end - begin, ret, NB_PROCESS_ERROR_SIZE);
+        while (len > 0 && text[len - 1] == '\n')
+                len--;
+        newline = memrchr(text, '\n', len);
+        if (newline)
+                len -= (size_t)(newline + 1 - text);
+        nb_text_copy_line(newline ? newline + 1 : text, len, ret, NB_PROCESS_ERROR_SIZE);
 }
 
 int nb_process_run(const char *const argv[], const void *input, size_t input_len,
                    struct nb_secret *output, struct nb_process_result *ret_result) {
-        struct process process = { .pid = -1,
-                                   .fds = { -1, -1, -1 },
-                                   .input = input,
-                                   .input_len = input_len,
-                                   .output = output };
-        struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
-        int r, status = 0;
+        _cleanup_(nb_closep) int in = -1, error = -1, reader = -1;
+        int pair[2], r, status;
+        pid_t pid;
 
-        if (sigaction(SIGPIPE, &ignore, &before) < 0)
-                return -errno;
-        r = start(&process, argv);
-        if (r >= 0)
-                r = exchange(&process);
-        for (int i = 0; i < _STREAM_N; i++)
-                close_stream(&process, i);
-        if (process.pid > 0) {
-                /* A program that has closed its pipes may never exit. */
-                if (r < 0)
-                        (void)kill(process.pid, SIGKILL);
-                status = reap(process.pid);
-                if (r >= 0)
-                        r = status;
-        }
-        (void)sigaction(SIGPIPE, &before, NULL);
+        r = make_input(input, input_len, &in);
         if (r < 0)
                 return r;
+        r = make_error(&error);
+        if (r < 0)
+                return r;
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+        reader = pair[0];
+        r = spawn(argv, (const int[]){ in, pair[1], error }, &pid);
+        (void)close(pair[1]);
+        if (r < 0)
+                return r;
+        r = read_output(reader, output);
+        /* A program that cannot write its output may never exit. */
+        if (r < 0)
+                (void)kill(pid, SIGKILL);
+        status = reap(pid);
+        if (r < 0 || status < 0)
+                return r < 0 ? r : status;
         /* If posix_spawnp() cannot report a missing program, for example under valgrind, its child
          * exits with this status. */
         if (status == 127)
@@ -229,7 +168,7 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         if (output)
                 output->data[output->len] = '\0';
         ret_result->status = status;
-        last_line(&process, ret_result->error);
+        read_last_line(error, ret_result->error);
         return 0;
 }
 

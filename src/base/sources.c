@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
@@ -243,12 +244,11 @@ int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secre
         if (nb_secret_init(&text, max + 1) < 0)
                 return nb_failure_set_memory(f);
         while (n != 0 && text.len <= max) {
-                struct pollfd polls[] = { { .fd = fd, .events = POLLIN },
-                                          { .fd = nb_stop_fd(), .events = POLLIN } };
+                struct pollfd polls[] = { { 0 }, { .fd = fd, .events = POLLIN } };
 
-                if (poll(polls, N_ELEMENTS(polls), -1) > 0 && polls[1].revents)
+                if (nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE) == -ECANCELED)
                         return -ECANCELED;
-                if (!polls[0].revents)
+                if (!polls[1].revents)
                         continue;
                 n = read(fd, text.data + text.len, text.size - text.len);
                 if (n < 0 && errno != EINTR)

@@ -24,21 +24,7 @@ int nb_stop_init(void) {
         return stop_fd < 0 ? -errno : 0;
 }
 
-int nb_stop_fd(void) {
-        return stop_fd;
-}
-
-/* The signal is left in the descriptor, so that whoever asks later is told as well. */
-static int wait_ms(uint64_t ms) {
-        struct pollfd p = { .fd = stop_fd, .events = POLLIN };
-
-        return poll(&p, 1, ms > INT_MAX ? INT_MAX : (int)ms) > 0;
-}
-
-bool nb_stop_is_requested(void) {
-        return wait_ms(0);
-}
-
+/* The signal is left in the descriptor, so that later calls see it as well. */
 int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms) {
         polls[0] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
         if (poll(polls, n, ms > INT_MAX ? INT_MAX : (int)ms) < 0)
@@ -47,14 +33,13 @@ int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms) {
 }
 
 int nb_stop_wait(uint64_t ms) {
-        uint64_t end = nb_now_ms() + ms;
+        uint64_t end = nb_now_ms() + ms, now;
+        struct pollfd polls[1];
 
-        for (;;) {
-                uint64_t now = nb_now_ms();
-
-                if (wait_ms(now < end ? end - now : 0))
+        do {
+                now = nb_now_ms();
+                if (nb_stop_poll(polls, 1, now < end ? end - now : 0) == -ECANCELED)
                         return -ECANCELED;
-                if (nb_now_ms() >= end)
-                        return 0;
-        }
+        } while (nb_now_ms() < end);
+        return 0;
 }

@@ -7,18 +7,12 @@
  */
 
 #include <poll.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define NB_EXIT_STOPPED 143 /* 128 + SIGTERM; SuccessExitStatus= in the unit */
 
 /* Blocks the signals and makes the descriptor. 0, -errno. */
 int nb_stop_init(void);
-
-/* Readable once a signal came; -1 before nb_stop_init(). */
-int nb_stop_fd(void);
-
-bool nb_stop_is_requested(void);
 
 /* poll(2) for up to `ms`. polls[0] is reserved for the stop request, and is filled in. 0,
  * -ECANCELED, -errno. */

@@ -17,7 +17,7 @@
 
 #define WORDS_MAX 16
 #define SHOW_MAX ((size_t)256 * 1024)
-#define RUNS_MAX 1000 /* of a unit, that are searched */
+#define ENTRIES_MAX 100000 /* of a unit, that are searched for a run */
 
 bool nb_systemd_is_running(void) {
         return sd_booted() > 0;
@@ -107,12 +107,11 @@ int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_fa
         int r;
 
         r = nb_unit_read(unit,
-                         "--property=LoadState,ActiveState,SubState,StatusText,Job,ExecMainStatus,"
+                         "--property=ActiveState,SubState,StatusText,Job,ExecMainStatus,"
                          "ActiveEnterTimestampMonotonic",
                          &text, f);
         if (r < 0)
                 return r;
-        copy_property(text.data, "LoadState", ret_state->load, sizeof(ret_state->load));
         copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
         copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
         copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
@@ -184,72 +183,37 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         return 0;
 }
 
-/* Whether an entry that matches has this MESSAGE_ID: 1; 0; -errno. */
-static int has_message_id(sd_journal *journal, const char *message_id) {
-        char text[64];
-        int r;
-
-        r = sd_journal_seek_head(journal);
-        while (r >= 0 && (r = sd_journal_next(journal)) > 0) {
-                read_field(journal, "MESSAGE_ID", text, sizeof(text));
-                if (strcmp(text, message_id) == 0)
-                        return 1;
-        }
-        return r;
-}
-
-/* From the entries of one run back to those of the unit, before that run. By a cursor, since the
- * clock may have been behind during that run. */
-static int leave_run(sd_journal *journal, const char *unit) {
-        _cleanup_(nb_freep) char *cursor = NULL;
-        int r;
-
-        r = sd_journal_seek_head(journal);
-        if (r < 0)
-                return r;
-        r = sd_journal_next(journal);
-        if (r < 0)
-                return r;
-        r = sd_journal_get_cursor(journal, &cursor);
-        if (r < 0)
-                return r;
-        r = set_match(journal, unit, "");
-        if (r < 0)
-                return r;
-        r = sd_journal_seek_cursor(journal, cursor);
-        return r < 0 ? r : sd_journal_previous(journal);
-}
-
-/* Run by run, from the newest. 1: matches one run, and is before its first entry; 0: none; -errno.
- */
+/* Backwards over the entries of all runs. 1: matches one run, and is before its first entry; 0:
+ * none; -errno. */
 static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
-        char invocation[64];
+        char run[64] = "", invocation[64], message_id[64];
+        bool is_passed = true;
         int r;
 
         r = set_match(journal, unit, "");
         if (r < 0)
                 return r;
         r = sd_journal_seek_tail(journal);
-        for (unsigned n = 0; r >= 0 && n < RUNS_MAX; n++) {
+        for (unsigned n = 0; r >= 0 && n < ENTRIES_MAX; n++) {
                 r = sd_journal_previous(journal);
                 if (r <= 0)
-                        return r;
+                        break;
                 read_field(journal, "_SYSTEMD_INVOCATION_ID", invocation, sizeof(invocation));
-                if (!invocation[0])
-                        return 0;
-                r = set_match(journal, unit, invocation);
-                if (r < 0)
-                        return r;
-                r = pass_over ? has_message_id(journal, pass_over) : 0;
-                if (r < 0)
-                        return r;
-                if (r == 0) {
-                        r = sd_journal_seek_head(journal);
-                        return r < 0 ? r : 1;
+                if (strcmp(invocation, run) != 0) {
+                        if (!is_passed || !invocation[0])
+                                break;
+                        strcpy(run, invocation);
+                        is_passed = false;
                 }
-                r = leave_run(journal, unit);
+                read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
+                is_passed |= pass_over && !strcmp(message_id, pass_over);
         }
-        return r < 0 ? r : 0;
+        if (r < 0 || is_passed)
+                return r < 0 ? r : 0;
+        r = set_match(journal, unit, run);
+        if (r >= 0)
+                r = sd_journal_seek_head(journal);
+        return r < 0 ? r : 1;
 }
 
 int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
@@ -304,14 +268,11 @@ void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
 }
 
 int nb_unit_journal_wait(struct sd_journal *journal, unsigned ms) {
-        struct pollfd polls[] = {
-                { .fd = sd_journal_get_fd(journal), .events = POLLIN },
-                { .fd = nb_stop_fd(), .events = POLLIN },
-        };
+        struct pollfd polls[] = { { 0 }, { .fd = sd_journal_get_fd(journal), .events = POLLIN } };
+        int r = nb_stop_poll(polls, N_ELEMENTS(polls), ms);
 
-        (void)poll(polls, N_ELEMENTS(polls), (int)ms);
         (void)sd_journal_process(journal);
-        return nb_stop_is_requested() ? -ECANCELED : 0;
+        return r == -ECANCELED ? r : 0;
 }
 
 void nb_unit_journal_freep(struct sd_journal **journal) {

@@ -14,7 +14,6 @@
 #include "base/secret.h"
 
 struct nb_unit_state {
-        char load[32];         /* LoadState: "loaded", "not-found", ... */
         char active[32];       /* ActiveState: "active", "activating", "failed", ... */
         char sub[32];          /* SubState */
         char status[512];      /* StatusText, control characters replaced */

@@ -40,7 +40,7 @@ int nb_options_fail(struct nb_options *options, const char *format, ...) {
         va_end(arguments);
         (void)nb_failure_set(&f, NB_USAGE, 0, "%s; see `node-bootstrap %s%s--help`", detail,
                              options->command ? options->command : "", options->command ? " " : "");
-        nb_log_failure_alone(LOG_ERR, &f);
+        nb_log_failure(LOG_ERR, &f);
         options->status = nb_failure_info(NB_USAGE)->exit_status;
         return NB_OPTIONS_STOP;
 }

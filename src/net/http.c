@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/stop.h"
 #include "net/http_internal.h"
@@ -31,21 +32,15 @@ void nb_unverified_done(struct nb_unverified *unverified) {
  * connections. */
 static int make_file(const char *name, const char *data, size_t len, int *ret_fd,
                      char ret_path[static 32]) {
-        size_t written = 0;
-        int fd;
+        int fd, r;
 
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
                 return -errno;
         *ret_fd = fd;
-        while (written < len) {
-                ssize_t n = write(fd, data + written, len - written);
-
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n > 0)
-                        written += (size_t)n;
-        }
+        r = nb_fd_write(fd, data, len);
+        if (r < 0)
+                return r;
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
                 return -errno;
         snprintf(ret_path, 32, "/proc/self/fd/%d", fd);
@@ -306,8 +301,6 @@ int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
                 struct wait wait;
                 int r;
 
-                if (nb_stop_is_requested())
-                        return -ECANCELED;
                 if (collect(https, n, until_ms, &wait) < 0)
                         return nb_failure_set(f, NB_INTERNAL, EMFILE,
                                               "more than %d requests at once", WORKERS_BUSY_MAX);
