@@ -16,7 +16,10 @@
 #define CLOUD_CONFIG "#cloud-config"
 #define OWN_TYPE "application/vnd.node-bootstrap+yaml"
 #define CLOUD_CONFIG_TYPE "text/cloud-config"
-#define WHERE_SIZE 192
+#define TEMPLATE "## template:"
+#define WHERE_SIZE 256
+#define ORIGIN_MAX 150
+#define LINE_MAX_COMPARED 64
 
 /* Encodings that have not been removed yet: each is removed at most once. */
 enum wrapping {
@@ -26,13 +29,12 @@ enum wrapping {
 };
 
 struct reading {
-        const char *origin;
         struct nb_failure *f;
-        char where[WHERE_SIZE]; /* for messages: the origin and the MIME part */
-        char wrapped[72];       /* ", in part 2 of a MIME message, in gzip" */
+        char where[WHERE_SIZE]; /* for messages: "ORIGIN, in gzip, in part 2 of a MIME message" */
+        size_t origin_len;
+        const char *type; /* of the MIME part; "" for none */
         struct nb_user_data found;
         unsigned part; /* MIME part that is for us; 0 for none */
-        bool is_ours;  /* by its MIME type */
         bool is_template;
         const struct nb_user_data_files *files; /* if set, search only for these */
 };
@@ -42,83 +44,62 @@ static bool contains(const char *data, size_t len, const char *text) {
 }
 
 static bool begins(const char *data, size_t len, const char *text) {
-        return len >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
+        return len >= strlen(text) && strncasecmp(data, text, strlen(text)) == 0;
 }
 
-static bool is_space(const char *data, size_t len) {
-        for (size_t i = 0; i < len; i++)
-                if (!isspace((unsigned char)data[i]))
-                        return false;
-        return true;
+static const char *skip_space(const char *data, size_t len) {
+        const char *end = data + len;
+
+        while (data < end && isspace((unsigned char)*data))
+                data++;
+        return data;
 }
 
 /* Returns 0, for the caller to return. */
 static int pass_over(struct reading *reading, const char *what) {
-        snprintf(reading->found.what, sizeof(reading->found.what), "%s%s", what, reading->wrapped);
+        snprintf(reading->found.what, sizeof(reading->found.what), "%s%s", what,
+                 reading->where + reading->origin_len);
         return 0;
 }
 
 static int take_document(struct reading *reading, const char *data, size_t len, const char *what) {
-        struct nb_user_data *found = &reading->found;
-
-        if (nb_secret_init(&found->document, len) < 0)
+        if (nb_secret_copy(&reading->found.document, data, len) < 0)
                 return nb_failure_set_memory(reading->f);
-        (void)nb_secret_append(&found->document, data, len);
-        found->kind = NB_USER_DATA_DOCUMENT;
+        reading->found.kind = NB_USER_DATA_DOCUMENT;
         (void)pass_over(reading, what);
         return 1;
 }
 
 /* --- Text --- */
 
-/* Skips `word`, with or without quotes. NULL if the text has something else. */
-static const char *skip_word(const char *text, const char *end, const char *word, bool is_prefix) {
-        char quote = text < end && (*text == '"' || *text == '\'') ? *text++ : '\0';
+/* Copies a line without quotes, blanks and comment. One that is indented is left out: it may belong
+ * to a document inside of another. */
+static void reduce_line(const char *line, const char *end, char ret[static LINE_MAX_COMPARED]) {
+        size_t n = 0;
 
-        if (!begins(text, (size_t)(end - text), word))
-                return NULL;
-        text += strlen(word);
-        if (quote && !is_prefix && (text == end || *text++ != quote))
-                return NULL;
-        return text;
-}
-
-static const char *skip_blanks(const char *text, const char *end) {
-        while (text < end && isblank((unsigned char)*text))
-                text++;
-        return text;
-}
-
-/* Whether a line that is not indented is `key: value`. A document inside of another is indented. */
-static bool has_line(const char *data, size_t len, const char *key, const char *value,
-                     bool is_prefix) {
-        const char *end = data + len, *line_end, *p, *rest;
-
-        for (; data < end; data = line_end < end ? line_end + 1 : end) {
-                line_end = memchr(data, '\n', (size_t)(end - data));
-                line_end = line_end ? line_end : end;
-                p = skip_word(data, line_end, key, false);
-                p = p ? skip_blanks(p, line_end) : line_end;
-                if (p == line_end || *p != ':')
-                        continue;
-                p = skip_word(skip_blanks(p + 1, line_end), line_end, value, is_prefix);
-                if (!p)
-                        continue;
-                rest = skip_blanks(p, line_end);
-                if (is_prefix || is_space(rest, (size_t)(line_end - rest)) ||
-                    (rest > p && *rest == '#'))
-                        return true;
-        }
-        return false;
+        for (const char *p = line; p < end && *p != '#' && !isblank((unsigned char)*line); p++)
+                if (!strchr("\"' \t\r", *p) && n < LINE_MAX_COMPARED - 1)
+                        ret[n++] = *p;
+        ret[n] = '\0';
 }
 
 static int take_yaml(struct reading *reading, const char *data, size_t len) {
-        if (has_line(data, len, "apiVersion", "node-bootstrap/", true) ||
-            has_line(data, len, "kind", "NodeBootstrap", false))
-                return take_document(reading, data, len, "a NodeBootstrap document");
-        if (has_line(data, len, "kind", "JoinConfiguration", false))
-                return take_document(reading, data, len, "a JoinConfiguration");
-        return pass_over(reading, "data of another program");
+        static const char version[] = "apiVersion:node-bootstrap/";
+        const char *end = data + len, *what = NULL;
+        char line[LINE_MAX_COMPARED];
+
+        for (const char *p = data, *line_end; p < end; p = line_end + 1) {
+                line_end = memchr(p, '\n', (size_t)(end - p));
+                line_end = line_end ? line_end : end;
+                reduce_line(p, line_end, line);
+                if (strncmp(line, version, strlen(version)) == 0 ||
+                    strcmp(line, "kind:NodeBootstrap") == 0)
+                        what = "a NodeBootstrap document";
+                else if (!what && strcmp(line, "kind:JoinConfiguration") == 0)
+                        what = "a JoinConfiguration";
+        }
+        return what ? take_document(reading, data, len, what)
+                    : pass_over(reading, "data of another program");
 }
 
 static bool has_string(const struct nb_json *json, const char *key, const char *prefix) {
@@ -162,53 +143,45 @@ static bool has_expression(const struct nb_yaml_node *node) {
 
 static int take_cloud_config(struct reading *reading, const char *data, size_t len) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+        struct nb_failure f = { 0 };
         int r = 0;
 
         if (reading->files)
-                return nb_user_data_files_of_cloud_config(reading->where, data, len, reading->files,
-                                                          reading->f);
+                r = nb_user_data_files_of_cloud_config(reading->where, data, len, reading->files,
+                                                       &f);
         /* Most cloud-configs are for cloud-init alone, and need not be parsed. */
-        if (contains(data, len, KEY))
+        else if (contains(data, len, KEY))
                 r = nb_yaml_parse_key(reading->where, data, len, NB_METADATA_MALFORMED, KEY, &root,
-                                      reading->f);
-        if (r < 0)
+                                      &f);
+        /* cloud-init renders Jinja before it parses the text, so an error in a template is none of
+         * ours, and an expression in our key makes it unknown. */
+        if (reading->is_template && (f.code == NB_METADATA_MALFORMED || has_expression(root)))
+                return pass_over(reading, "a template for cloud-init");
+        if (r < 0) {
+                *reading->f = f;
                 return r;
-        if (!root || (reading->is_template && has_expression(root)))
+        }
+        if (!root)
                 return pass_over(reading, "a cloud-config without the key " KEY);
-        if (nb_yaml_is_null(root))
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s:%u: " KEY ": expected a mapping, found nothing; indent "
-                                      "the keys below it",
-                                      reading->where, root->line);
         if (root->type != NB_YAML_MAPPING)
                 return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s:%u: " KEY ": expected a mapping, found %s",
-                                      reading->where, root->line, nb_yaml_type_name(root));
+                                      "%s:%u: " KEY ": expected a mapping, found %s%s",
+                                      reading->where, root->line, nb_yaml_type_name(root),
+                                      nb_yaml_is_null(root) ? "; indent the keys below it" : "");
         reading->found.key = KEY;
         return take_document(reading, data, len, "a cloud-config");
 }
 
-/* cloud-init renders Jinja before it parses the text, so an error in a template is none of ours,
- * and a Jinja statement or an expression in our key makes it unknown. The template line is a YAML
- * comment. */
+/* The template line is a YAML comment. */
 static int take_template(struct reading *reading, const char *data, size_t len) {
         static const char second_line[] = "\n" CLOUD_CONFIG "\n";
         const char *newline = memchr(data, '\n', len);
-        struct nb_failure ignored = { 0 }, *f = reading->f;
-        int r;
 
         if (!newline || !begins(newline, (size_t)(data + len - newline), second_line) ||
             contains(data, len, "{%"))
                 return pass_over(reading, "a template for cloud-init");
-        reading->f = &ignored;
         reading->is_template = true;
-        r = take_cloud_config(reading, data, len);
-        reading->f = f;
-        if (r < 0 && ignored.code != NB_METADATA_MALFORMED) {
-                *f = ignored;
-                return r;
-        }
-        return r > 0 ? r : pass_over(reading, "a template for cloud-init");
+        return take_cloud_config(reading, data, len);
 }
 
 /* As in cloud-init, the first line decides. A line precedes those that are a prefix of it. */
@@ -225,25 +198,23 @@ static const struct {
         { "#include", "a list of addresses for cloud-init", NULL },
         { "#part-handler", "a handler for cloud-init", NULL },
         { "#upstart-job", "a job for Upstart", NULL },
-        { "## template:", NULL, take_template },
+        { TEMPLATE, NULL, take_template },
         { "{", NULL, take_json },
 };
 
 /* 1: for us, 0: not. Lines are counted from `data`, including empty ones. */
 static int take_text(struct reading *reading, const char *data, size_t len) {
-        const char *first = data, *end = data + len;
+        const char *first = skip_space(data, len);
+        size_t first_len = len - (size_t)(first - data);
 
-        while (first < end && isspace((unsigned char)*first))
-                first++;
-        for (size_t i = 0; i < N_ELEMENTS(first_lines); i++) {
-                size_t line_len = strlen(first_lines[i].line);
-
-                if ((size_t)(end - first) < line_len ||
-                    strncasecmp(first, first_lines[i].line, line_len) != 0)
-                        continue;
-                return first_lines[i].take ? first_lines[i].take(reading, data, len)
-                                           : pass_over(reading, first_lines[i].what);
-        }
+        if (strcmp(reading->type, OWN_TYPE) == 0)
+                return take_document(reading, data, len, "a document of its own type");
+        if (strcmp(reading->type, CLOUD_CONFIG_TYPE) == 0 && !begins(first, first_len, TEMPLATE))
+                return take_cloud_config(reading, data, len);
+        for (size_t i = 0; i < N_ELEMENTS(first_lines); i++)
+                if (begins(first, first_len, first_lines[i].line))
+                        return first_lines[i].take ? first_lines[i].take(reading, data, len)
+                                                   : pass_over(reading, first_lines[i].what);
         return take_yaml(reading, data, len);
 }
 
@@ -252,9 +223,9 @@ static int take_text(struct reading *reading, const char *data, size_t len) {
 static int unwrap(struct reading *reading, const char *data, size_t len, unsigned wrappings);
 
 static void note_wrapping(struct reading *reading, const char *text) {
-        size_t len = strlen(reading->wrapped);
+        size_t len = strlen(reading->where);
 
-        snprintf(reading->wrapped + len, sizeof(reading->wrapped) - len, "%s", text);
+        snprintf(reading->where + len, sizeof(reading->where) - len, "%s", text);
 }
 
 static int take_gzip(struct reading *reading, const char *data, size_t len, unsigned wrappings) {
@@ -270,7 +241,7 @@ static int take_gzip(struct reading *reading, const char *data, size_t len, unsi
                 return unwrap(reading, text.data, text.len, wrappings);
         }
         what = r == -E2BIG ? "gzip of more than 1 MiB" : "gzip that is cut or damaged";
-        if (reading->is_ours)
+        if (strcmp(reading->type, OWN_TYPE) == 0)
                 return nb_failure_set(reading->f, NB_METADATA_MALFORMED, -r,
                                       "%s: expected text, found %s", reading->where, what);
         reading->found.kind = NB_USER_DATA_UNREADABLE;
@@ -278,16 +249,13 @@ static int take_gzip(struct reading *reading, const char *data, size_t len, unsi
 }
 
 static bool is_base64_text(const char *data, size_t len) {
-        bool has_digits = false;
+        static const char characters[] =
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n";
 
-        for (size_t i = 0; i < len; i++) {
-                unsigned char c = (unsigned char)data[i];
-
-                if (c >= 0x80 || (!isalnum(c) && !strchr("+/=\r\n", c)) || !c)
+        for (size_t i = 0; i < len; i++)
+                if (!memchr(characters, data[i], strlen(characters)))
                         return false;
-                has_digits = has_digits || isalnum(c);
-        }
-        return has_digits;
+        return true;
 }
 
 /* A word can be base64 by chance, so bytes that do not decode are no error. */
@@ -304,82 +272,57 @@ static int take_base64(struct reading *reading, const char *data, size_t len) {
         return unwrap(reading, bytes.data, bytes.len, GZIP | MIME);
 }
 
+/* Scripts and the like, which cloud-init knows by types of their own. */
 static bool is_foreign_type(const char *type) {
-        static const char *const types[] = { "text/x-shellscript",        "text/cloud-boothook",
-                                             "text/part-handler",         "text/jinja2",
-                                             "text/x-include-url",        "text/x-include-once-url",
-                                             "text/cloud-config-archive", "text/cloud-config-jsonp",
-                                             "text/upstart-job" };
-
-        for (size_t i = 0; i < N_ELEMENTS(types); i++)
-                if (strcmp(type, types[i]) == 0)
-                        return true;
-        return strncmp(type, "text/x-shellscript-", strlen("text/x-shellscript-")) == 0;
+        return strncmp(type, "text/", strlen("text/")) == 0 && strcmp(type, "text/plain") != 0 &&
+               strcmp(type, CLOUD_CONFIG_TYPE) != 0 && !strstr(type, "yaml");
 }
 
-static int take_body(struct reading *reading, const struct nb_mime_part *part, const char *data,
-                     size_t len) {
-        if (!nb_gzip_looks_like(data, len)) {
-                if (reading->is_ours)
-                        return take_document(reading, data, len, "a document of its own type");
-                if (strcmp(part->type, CLOUD_CONFIG_TYPE) == 0 &&
-                    !begins(data, len, "## template:"))
-                        return take_cloud_config(reading, data, len);
-        }
-        return unwrap(reading, data, len, GZIP);
-}
-
-static int decode_body(struct reading *reading, const struct nb_mime_part *part) {
+static int decode_part(struct reading *reading, const struct nb_mime_part *part) {
         _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
         int r = -EBADMSG;
 
         if (part->encoding == NB_MIME_PLAIN)
-                return take_body(reading, part, part->body, part->len);
+                return unwrap(reading, part->body, part->len, GZIP);
         if (part->encoding == NB_MIME_BASE64)
                 r = nb_mime_decode_base64(part->body, part->len, &bytes);
         if (r >= 0)
-                return take_body(reading, part, bytes.data, bytes.len);
+                return unwrap(reading, bytes.data, bytes.len, GZIP);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
-        if (!reading->is_ours && strcmp(part->type, CLOUD_CONFIG_TYPE) != 0)
+        if (strcmp(part->type, OWN_TYPE) != 0 && strcmp(part->type, CLOUD_CONFIG_TYPE) != 0)
                 return 0;
         return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EBADMSG,
-                              "%s: expected %s as text or in valid base64, found another "
+                              "%s: expected text or valid base64, found another "
                               "Content-Transfer-Encoding or invalid base64",
-                              reading->where, part->type);
+                              reading->where);
 }
 
-/* Reads a part on its own; its result becomes that of the message only if it is for us. */
+/* Reads a part by itself; its result becomes that of the message only if it is for us. */
 static int take_part(void *userdata, const struct nb_mime_part *part) {
-        struct reading *reading = userdata;
-        struct reading inner = { .origin = reading->origin,
-                                 .f = reading->f,
-                                 .found = NB_USER_DATA_INIT,
-                                 .is_ours = strcmp(part->type, OWN_TYPE) == 0,
-                                 .files = reading->files };
+        struct reading *reading = userdata, inner = *reading;
+        char wrapping[64];
         int r;
 
         if (is_foreign_type(part->type))
                 return 0;
-        snprintf(inner.where, sizeof(inner.where), "%.150s, MIME part %u", reading->origin,
-                 part->number);
-        snprintf(inner.wrapped, sizeof(inner.wrapped), ", in part %u of a MIME message%.30s",
-                 part->number, reading->wrapped);
-        r = decode_body(&inner, part);
-        if (r > 0 && reading->part > 0)
-                r = nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
-                                   "%s: expected one part for this program, found two: %u and %u",
-                                   reading->where, reading->part, part->number);
-        if (r > 0) {
-                reading->part = part->number;
-                reading->found = inner.found;
-                return 0;
-        }
-        if (inner.found.kind == NB_USER_DATA_UNREADABLE && reading->part == 0)
-                reading->found = inner.found;
-        else
+        inner.type = part->type;
+        inner.found = (struct nb_user_data)NB_USER_DATA_INIT;
+        snprintf(wrapping, sizeof(wrapping), ", in part %u of a MIME message", part->number);
+        note_wrapping(&inner, wrapping);
+        r = decode_part(&inner, part);
+        if (r > 0 && reading->part > 0) {
                 nb_user_data_done(&inner.found);
-        return r;
+                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
+                                      "%s: expected one part for this program, found two: %u and "
+                                      "%u",
+                                      reading->where, reading->part, part->number);
+        }
+        if (r > 0)
+                reading->part = part->number;
+        if (r > 0 || (reading->part == 0 && inner.found.kind == NB_USER_DATA_UNREADABLE))
+                reading->found = inner.found;
+        return r < 0 ? r : 0;
 }
 
 static bool names_us(const char *data, size_t len) {
@@ -419,7 +362,7 @@ static int unwrap(struct reading *reading, const char *data, size_t len, unsigne
                 data += strlen(byte_order_mark);
                 len -= strlen(byte_order_mark);
         }
-        if (is_space(data, len))
+        if (skip_space(data, len) == data + len)
                 return pass_over(reading, "empty");
         if ((wrappings & GZIP) && nb_gzip_looks_like(data, len))
                 return take_gzip(reading, data, len, wrappings & MIME);
@@ -430,36 +373,39 @@ static int unwrap(struct reading *reading, const char *data, size_t len, unsigne
         return take_text(reading, data, len);
 }
 
-int nb_user_data_parse(const char *origin, const char *data, size_t len,
-                       struct nb_user_data *ret_user_data, struct nb_failure *f) {
-        struct reading reading = { .origin = origin, .f = f, .found = NB_USER_DATA_INIT };
+static int read_all(const char *origin, const char *data, size_t len,
+                    const struct nb_user_data_files *files, struct nb_user_data *ret,
+                    struct nb_failure *f) {
+        struct reading reading = { .f = f, .type = "", .files = files };
         int r;
 
-        snprintf(reading.where, sizeof(reading.where), "%s", origin);
         if (len > NB_USER_DATA_MAX)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
                                       "%s: expected at most %d KiB, found %zu bytes", origin,
                                       NB_USER_DATA_MAX / 1024, len);
+        snprintf(reading.where, sizeof(reading.where), "%.*s", ORIGIN_MAX, origin);
+        reading.origin_len = strlen(reading.where);
         r = unwrap(&reading, data, len, BASE64 | GZIP | MIME);
         if (r < 0) {
                 nb_user_data_done(&reading.found);
                 return r;
         }
-        *ret_user_data = reading.found;
+        *ret = reading.found;
         return 0;
+}
+
+int nb_user_data_parse(const char *origin, const char *data, size_t len,
+                       struct nb_user_data *ret_user_data, struct nb_failure *f) {
+        return read_all(origin, data, len, NULL, ret_user_data, f);
 }
 
 int nb_user_data_find_files(const char *origin, const char *data, size_t len,
                             const struct nb_user_data_files *files, struct nb_failure *f) {
-        struct reading reading = {
-                .origin = origin, .f = f, .found = NB_USER_DATA_INIT, .files = files
-        };
-        int r;
+        struct nb_user_data ignored = NB_USER_DATA_INIT;
+        int r = read_all(origin, data, len, files, &ignored, f);
 
-        snprintf(reading.where, sizeof(reading.where), "%s", origin);
-        r = unwrap(&reading, data, len, BASE64 | GZIP | MIME);
-        nb_user_data_done(&reading.found);
-        return r < 0 && f->code != NB_NONE ? r : 0;
+        nb_user_data_done(&ignored);
+        return r;
 }
 
 void nb_user_data_done(struct nb_user_data *user_data) {

@@ -161,15 +161,16 @@ static struct user_data_case cases[] = {
         { "MIME: an error in our part",
           MULTIPART PART("text/cloud-config", "a: b") PART("text/cloud-config", "node_bootstrap: [")
                   END,
-          .detail = "x, MIME part 2:2:1: expected YAML: did not find expected node content" },
+          .detail = "x, in part 2 of a MIME message:2:1: expected YAML: did not find expected node "
+                    "content" },
         { "MIME: our part with invalid base64",
           MULTIPART "--b\nContent-Type: " OWN "\nContent-Transfer-Encoding: base64\n\n?\n" END,
-          .detail = "x, MIME part 1: expected " OWN " as text or in valid base64, found another "
+          .detail = "x, in part 1 of a MIME message: expected text or valid base64, found another "
                     "Content-Transfer-Encoding or invalid base64" },
         { "MIME: our part in quoted-printable",
           MULTIPART "--b\nContent-Type: " OWN
                     "\nContent-Transfer-Encoding: quoted-printable\n\na\n" END,
-          .detail = "x, MIME part 1: expected " OWN " as text or in valid base64, found another "
+          .detail = "x, in part 1 of a MIME message: expected text or valid base64, found another "
                     "Content-Transfer-Encoding or invalid base64" },
         { "MIME: another part with invalid base64",
           MULTIPART "--b\nContent-Transfer-Encoding: base64\n\n?\n" END, NOTHING,
@@ -187,15 +188,19 @@ static void check(const struct user_data_case *c, const char *data, size_t len,
                   const char *wrapped) {
         struct nb_user_data user_data = NB_USER_DATA_INIT;
         struct nb_failure f = { 0 };
-        char what[256];
-        int r;
+        char what[256], detail[256] = "";
+        const char *part = c->what ? strstr(c->what, ", in part") : NULL;
+        int r, what_len = part ? (int)(part - c->what) : (int)strlen(c->what ? c->what : "");
 
         r = nb_user_data_parse("x", data, len, &user_data, &f);
-        assert_string_equal(f.detail, c->detail ? c->detail : "");
+        if (c->detail)
+                (void)snprintf(detail, sizeof(detail), "x%s%s", wrapped, c->detail + 1);
+        assert_string_equal(f.detail, detail);
         assert_int_equal(f.code, c->detail ? NB_METADATA_MALFORMED : NB_NONE);
         assert_int_equal(r < 0, c->detail != NULL);
         assert_int_equal(user_data.kind, c->kind);
-        (void)snprintf(what, sizeof(what), "%s%s", c->what ? c->what : "", c->what ? wrapped : "");
+        (void)snprintf(what, sizeof(what), "%.*s%s%s", what_len, c->what ? c->what : "",
+                       c->what ? wrapped : "", part ? part : "");
         assert_string_equal(user_data.what, what);
         assert_int_equal(user_data.document.data != NULL, c->kind == DOCUMENT || c->document);
         if (user_data.document.data)
@@ -315,8 +320,9 @@ static void reads_beside_a_part_of_cut_gzip(void **state) {
         nb_user_data_done(&user_data);
         assert_true(parse(&ours, &f) < 0);
         assert_int_equal(f.code, NB_METADATA_MALFORMED);
-        assert_string_equal(f.detail,
-                            "x, MIME part 1: expected text, found gzip that is cut or damaged");
+        assert_string_equal(
+                f.detail,
+                "x, in part 1 of a MIME message: expected text, found gzip that is cut or damaged");
 }
 
 /* As `cat a.gz b.gz` makes it, and pigz; the ceiling is for all of them. */
