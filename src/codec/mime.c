@@ -8,6 +8,10 @@
 #include "base/macro.h"
 #include "codec/mime.h"
 
+#define BLANKS " \t"
+/* RFC 2045, 5.1. */
+#define TOKEN "!#$%&'*+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ^_`abcdefghijklmnopqrstuvwxyz{|}~"
+
 struct parsing {
         nb_mime_each each;
         void *userdata;
@@ -17,32 +21,14 @@ struct parsing {
 
 /* The fields of a header that matter. */
 struct header {
-        char type[NB_MIME_TYPE_MAX + 1];
+        char type[NB_MIME_TYPE_MAX + 1];         /* "" before it is read */
         char boundary[NB_MIME_BOUNDARY_MAX + 1]; /* "" for none */
         enum nb_mime_encoding encoding;
-        bool has_type, has_encoding;
+        bool has_encoding;
 };
-
-static int wrong(const struct parsing *parsing, const char *what) {
-        *parsing->ret_wrong = what;
-        return -EBADMSG;
-}
 
 static bool is_blank(char c) {
         return c == ' ' || c == '\t';
-}
-
-/* RFC 2045, 5.1. */
-static bool is_token(char c) {
-        return c > ' ' && c < 0x7f && !strchr("()<>@,;:\\\"/[]?=", c);
-}
-
-static size_t token_len(const char *text) {
-        size_t len = 0;
-
-        while (is_token(text[len]))
-                len++;
-        return len;
 }
 
 /* The length of the line at `text` without its end, and the start of the next line. */
@@ -54,16 +40,7 @@ static size_t line_len(const char *text, const char *end, const char **ret_next)
         return newline && len > 0 && text[len - 1] == '\r' ? len - 1 : len;
 }
 
-/* Skips the line that tools for mail write first. */
-static const char *skip_mailbox_line(const char *data, const char *end) {
-        const char *next = data;
-
-        if (end - data > 5 && memcmp(data, "From ", 5) == 0)
-                (void)line_len(data, end, &next);
-        return next;
-}
-
-/* --- Headers --- */
+/* --- Headers. These return NULL, or what is wrong. --- */
 
 static bool is_field(const char *line, size_t len, const char *name) {
         size_t name_len = strlen(name);
@@ -72,112 +49,91 @@ static bool is_field(const char *line, size_t len, const char *name) {
 }
 
 bool nb_mime_looks_like(const char *data, size_t len) {
-        const char *line = skip_mailbox_line(data, data + len), *next;
-        size_t n = line_len(line, data + len, &next);
-
-        return is_field(line, n, "Content-Type") || is_field(line, n, "MIME-Version");
+        return is_field(data, len, "Content-Type") || is_field(data, len, "MIME-Version");
 }
 
-static const char *skip_blanks(const char *p) {
-        return p + strspn(p, " \t");
-}
-
-/* The value of a parameter, a token or in quotes; NULL for anything else. It is part of a field, so
- * it fits. */
+/* The value of a parameter, a token or in quotes, which is part of a field, so that it fits; and
+ * what follows it, NULL if a quote is missing. */
 static const char *take_value(const char *p, char ret[static NB_MIME_FIELD_MAX + 1]) {
         bool is_quoted = *p == '"';
         size_t n = 0;
 
-        for (p += is_quoted; is_quoted ? *p != '"' : is_token(*p); p++) {
-                if (*p == '\\')
-                        p++;
-                if (!*p)
-                        return NULL;
+        if (!is_quoted) {
+                n = strspn(p, TOKEN);
+                memcpy(ret, p, n);
+                ret[n] = '\0';
+                return p + n;
+        }
+        for (p++; *p && *p != '"'; p++) {
+                p += *p == '\\' && p[1];
                 ret[n++] = *p;
         }
         ret[n] = '\0';
-        return n > 0 || is_quoted ? p + is_quoted : NULL;
+        return *p ? p + 1 : NULL;
 }
 
 /* Any number of `; name=value`, of which only the boundary matters. False for anything else. */
 static bool parse_parameters(const char *p, struct header *header) {
         char value[NB_MIME_FIELD_MAX + 1];
 
-        for (p = skip_blanks(p); *p == ';'; p = skip_blanks(p)) {
-                const char *name = skip_blanks(p + 1);
-                size_t len = token_len(name), value_len;
+        for (p += strspn(p, BLANKS); *p == ';'; p += strspn(p, BLANKS)) {
+                const char *name = p + 1 + strspn(p + 1, BLANKS);
+                size_t name_len = strspn(name, TOKEN), len;
 
                 /* Some writers end with a semicolon. */
                 if (!*name)
                         return true;
-                if (len == 0 || name[len] != '=')
+                if (name_len == 0 || name[name_len] != '=')
                         return false;
-                p = take_value(name + len + 1, value);
+                p = take_value(name + name_len + 1, value);
                 if (!p)
                         return false;
-                if (len != strlen("boundary") || strncasecmp(name, "boundary", len) != 0)
+                if (strncasecmp(name, "boundary=", strlen("boundary=")) != 0)
                         continue;
-                value_len = strlen(value);
-                if (value_len == 0 || value_len > NB_MIME_BOUNDARY_MAX ||
-                    is_blank(value[value_len - 1]))
+                len = strlen(value);
+                if (len == 0 || len > NB_MIME_BOUNDARY_MAX || is_blank(value[len - 1]))
                         return false;
-                memcpy(header->boundary, value, value_len + 1);
+                memcpy(header->boundary, value, len + 1);
         }
         return !*p;
 }
 
-static int parse_type(const struct parsing *parsing, const char *text, struct header *header) {
-        size_t type_len = token_len(text), subtype_len, len;
+static const char *parse_type(const char *text, struct header *header) {
+        size_t type_len = strspn(text, TOKEN), subtype_len, len;
 
-        if (header->has_type)
-                return wrong(parsing, "a second Content-Type in a header");
-        subtype_len = text[type_len] == '/' ? token_len(text + type_len + 1) : 0;
+        if (header->type[0])
+                return "a second Content-Type in a header";
+        subtype_len = text[type_len] == '/' ? strspn(text + type_len + 1, TOKEN) : 0;
         len = type_len + 1 + subtype_len;
         if (type_len == 0 || subtype_len == 0 || len > NB_MIME_TYPE_MAX ||
-            !strchr("; \t", text[len]) || !parse_parameters(text + len, header))
-                return wrong(parsing, "an invalid Content-Type");
+            !strchr(";" BLANKS, text[len]) || !parse_parameters(text + len, header))
+                return "an invalid Content-Type";
         for (size_t i = 0; i < len; i++)
                 header->type[i] = (char)tolower((unsigned char)text[i]);
-        header->type[len] = '\0';
-        header->has_type = true;
-        return 0;
+        return NULL;
 }
 
-static int parse_encoding(const struct parsing *parsing, const char *text, struct header *header) {
+static const char *parse_encoding(const char *text, struct header *header) {
         static const char *const plain[] = { "7bit", "8bit", "binary" };
-        size_t len = strcspn(text, " \t");
-        char name[16] = "";
+        char name[16] = "", extra;
 
         if (header->has_encoding)
-                return wrong(parsing, "a second Content-Transfer-Encoding in a header");
+                return "a second Content-Transfer-Encoding in a header";
         header->has_encoding = true;
-        if (len < sizeof(name) && !*skip_blanks(text + len))
-                memcpy(name, text, len);
-        header->encoding = strcasecmp(name, "base64") == 0 ? NB_MIME_BASE64 : NB_MIME_UNKNOWN;
+        header->encoding = NB_MIME_UNKNOWN;
+        if (sscanf(text, "%15s %c", name, &extra) != 1)
+                return NULL;
+        if (strcasecmp(name, "base64") == 0)
+                header->encoding = NB_MIME_BASE64;
         for (size_t i = 0; i < N_ELEMENTS(plain); i++)
                 if (strcasecmp(name, plain[i]) == 0)
                         header->encoding = NB_MIME_PLAIN;
-        return 0;
-}
-
-static int parse_field(const struct parsing *parsing, const char *field, size_t len,
-                       struct header *header) {
-        size_t name_len = token_len(field);
-        const char *value;
-
-        if (name_len == 0 || field[name_len] != ':')
-                return wrong(parsing, "a header line that is not a field");
-        value = skip_blanks(field + name_len + 1);
-        if (is_field(field, len, "Content-Type"))
-                return parse_type(parsing, value, header);
-        if (is_field(field, len, "Content-Transfer-Encoding"))
-                return parse_encoding(parsing, value, header);
-        return 0;
+        return NULL;
 }
 
 /* Joins a field and its continuation lines in `ret`, and moves *next after them. */
-static int unfold(const struct parsing *parsing, const char **next, const char *end,
-                  char ret[static NB_MIME_FIELD_MAX + 1], size_t *ret_len) {
+static const char *unfold(const char **next, const char *end,
+                          char ret[static NB_MIME_FIELD_MAX + 1]) {
         size_t n = 0;
 
         do {
@@ -185,100 +141,87 @@ static int unfold(const struct parsing *parsing, const char **next, const char *
                 size_t len = line_len(line, end, next);
 
                 if (len > NB_MIME_FIELD_MAX - n)
-                        return wrong(parsing, "a header field that is too long");
+                        return "a header field that is too long";
                 if (memchr(line, '\0', len))
-                        return wrong(parsing, "a NUL in a header");
+                        return "a NUL in a header";
                 memcpy(ret + n, line, len);
                 n += len;
         } while (*next < end && is_blank(**next));
         ret[n] = '\0';
-        *ret_len = n;
-        return 0;
+        return NULL;
 }
 
-/* Reads the fields up to the empty line. */
-static int parse_header(const struct parsing *parsing, const char *data, const char *end,
-                        struct header *ret_header, const char **ret_body) {
-        struct header header = { .type = "text/plain" };
+/* Reads the fields up to the empty line, and moves *next after that. */
+static const char *parse_header(const char **next, const char *end, struct header *header) {
         char field[NB_MIME_FIELD_MAX + 1];
-        const char *next = data, *after;
+        const char *after, *value, *wrong = NULL;
         size_t len;
-        int r;
 
-        for (unsigned n = 0; next < end; n++) {
-                if (line_len(next, end, &after) == 0) {
-                        next = after;
+        for (unsigned n = 0; *next < end && !wrong; n++) {
+                if (line_len(*next, end, &after) == 0) {
+                        *next = after;
                         break;
                 }
                 if (n == NB_MIME_FIELDS_MAX)
-                        return wrong(parsing, "too many header fields");
-                r = unfold(parsing, &next, end, field, &len);
-                if (r < 0)
-                        return r;
-                r = parse_field(parsing, field, len, &header);
-                if (r < 0)
-                        return r;
+                        return "too many header fields";
+                wrong = unfold(next, end, field);
+                if (wrong)
+                        return wrong;
+                len = strspn(field, TOKEN);
+                if (len == 0 || field[len] != ':')
+                        return "a header line that is not a field";
+                value = field + len + 1 + strspn(field + len + 1, BLANKS);
+                if (is_field(field, len + 1, "Content-Type"))
+                        wrong = parse_type(value, header);
+                else if (is_field(field, len + 1, "Content-Transfer-Encoding"))
+                        wrong = parse_encoding(value, header);
         }
-        *ret_body = next;
-        *ret_header = header;
-        return 0;
+        return wrong;
 }
 
 /* --- Bodies --- */
+
+static int refuse(const struct parsing *parsing, const char *what) {
+        *parsing->ret_wrong = what;
+        return -EBADMSG;
+}
 
 static int parse_entity(struct parsing *parsing, const char *data, const char *end, unsigned depth);
 
 /* Whether a line is the boundary: 1; 2 the last one; 0. */
 static int is_boundary(const char *line, size_t len, const char *boundary) {
-        size_t boundary_len = strlen(boundary);
-        int kind = 1;
+        size_t boundary_len = 2 + strlen(boundary);
 
-        if (len < 2 + boundary_len || memcmp(line, "--", 2) != 0 ||
-            memcmp(line + 2, boundary, boundary_len) != 0)
+        while (len > 0 && is_blank(line[len - 1]))
+                len--;
+        if (len < boundary_len || memcmp(line, "--", 2) != 0 ||
+            memcmp(line + 2, boundary, boundary_len - 2) != 0)
                 return 0;
-        line += 2 + boundary_len;
-        len -= 2 + boundary_len;
-        if (len >= 2 && memcmp(line, "--", 2) == 0) {
-                kind = 2;
-                line += 2;
-                len -= 2;
-        }
-        for (size_t i = 0; i < len; i++)
-                if (!is_blank(line[i]))
-                        return 0;
-        return kind;
-}
-
-/* The line end before a boundary belongs to that. */
-static const char *part_end(const char *start, const char *boundary_line) {
-        const char *end = boundary_line;
-
-        if (end > start && end[-1] == '\n')
-                end--;
-        if (end > start && end < boundary_line && end[-1] == '\r')
-                end--;
-        return end;
+        if (len == boundary_len)
+                return 1;
+        return len == boundary_len + 2 && memcmp(line + boundary_len, "--", 2) == 0 ? 2 : 0;
 }
 
 static int parse_multipart(struct parsing *parsing, const struct header *header, const char *body,
                            const char *end, unsigned depth) {
-        const char *start = NULL, *next;
+        const char *start = NULL, *next, *part_end;
         int kind, r;
 
         if (!header->boundary[0])
-                return wrong(parsing, "a multipart without a boundary");
+                return refuse(parsing, "a multipart without a boundary");
         if (header->encoding != NB_MIME_PLAIN)
-                return wrong(parsing, "a multipart with a Content-Transfer-Encoding");
+                return refuse(parsing, "a multipart with a Content-Transfer-Encoding");
         if (depth == NB_MIME_DEPTH_MAX)
-                return wrong(parsing, "too many nested multiparts");
+                return refuse(parsing, "too many nested multiparts");
         for (const char *line = body; line < end; line = next) {
-                size_t len = line_len(line, end, &next);
-
-                kind = is_boundary(line, len, header->boundary);
+                kind = is_boundary(line, line_len(line, end, &next), header->boundary);
                 if (kind == 0)
                         continue;
                 if (start) {
-                        r = parse_entity(parsing, start, part_end(start, line), depth + 1);
+                        /* The line end before a boundary belongs to that. */
+                        part_end = line > start ? line - 1 : line;
+                        part_end -= part_end > start && part_end[-1] == '\r';
+                        r = parse_entity(parsing, start, part_end, depth + 1);
                         if (r < 0)
                                 return r;
                 }
@@ -286,27 +229,26 @@ static int parse_multipart(struct parsing *parsing, const struct header *header,
                         return 0;
                 start = next;
         }
-        return wrong(parsing,
-                     start ? "a part without a closing boundary" : "a multipart without parts");
+        return refuse(parsing,
+                      start ? "a part without a closing boundary" : "a multipart without parts");
 }
 
 static int parse_entity(struct parsing *parsing, const char *data, const char *end,
                         unsigned depth) {
-        struct nb_mime_part part = { 0 };
-        struct header header;
-        int r;
+        struct header header = { 0 };
+        const char *body = data, *wrong = parse_header(&body, end, &header);
+        struct nb_mime_part part = { .body = body,
+                                     .len = (size_t)(end - body),
+                                     .encoding = header.encoding };
 
-        r = parse_header(parsing, data, end, &header, &part.body);
-        if (r < 0)
-                return r;
+        if (wrong)
+                return refuse(parsing, wrong);
         if (strncmp(header.type, "multipart/", strlen("multipart/")) == 0)
-                return parse_multipart(parsing, &header, part.body, end, depth);
+                return parse_multipart(parsing, &header, body, end, depth);
         if (parsing->n_parts == NB_MIME_PARTS_MAX)
-                return wrong(parsing, "too many parts");
+                return refuse(parsing, "too many parts");
         part.number = ++parsing->n_parts;
-        part.encoding = header.encoding;
-        part.len = (size_t)(end - part.body);
-        strcpy(part.type, header.type);
+        strcpy(part.type, header.type[0] ? header.type : "text/plain");
         return parsing->each(parsing->userdata, &part);
 }
 
@@ -314,7 +256,7 @@ int nb_mime_parse(const char *data, size_t len, nb_mime_each each, void *userdat
                   const char **ret_wrong) {
         struct parsing parsing = { .each = each, .userdata = userdata, .ret_wrong = ret_wrong };
 
-        return parse_entity(&parsing, skip_mailbox_line(data, data + len), data + len, 0);
+        return parse_entity(&parsing, data, data + len, 0);
 }
 
 /* --- Encodings --- */
@@ -337,7 +279,6 @@ int nb_mime_decode_base64(const char *text, size_t len, struct nb_secret *ret) {
         if (r < 0)
                 return r == -EINVAL ? -EBADMSG : r;
         bytes.len = buffer.len;
-        *ret = bytes;
-        bytes = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(bytes);
         return 0;
 }

@@ -27,7 +27,8 @@ static struct mime_case messages[] = {
           "1 text/a <x\r\ny>;", false },
         { "text before the first part and after the last",
           HEAD "hello\n--b\n\nx" END "hello\n--b\n", "1 text/plain <x>;", false },
-        { "a mailbox line first", "From nobody\n" HEAD "--b\n\nx" END, "1 text/plain <x>;", false },
+        { "a mailbox line first", "From nobody\n" HEAD "--b\n\nx" END,
+          "a header line that is not a field", true },
         { "no newline after the last boundary", HEAD "--b\n\nx\n--b--", "1 text/plain <x>;",
           false },
         { "blanks after a boundary", HEAD "--b \t\n\nx\n--b-- \n", "1 text/plain <x>;", false },
@@ -214,7 +215,7 @@ struct beginning_case {
 static struct beginning_case beginnings[] = {
         { "begins with a type", "Content-Type: text/plain\n", true },
         { "begins with a version", "mime-version: 1.0\r\n", true },
-        { "begins with a line of a mailbox", "From nobody Sun\nContent-Type: a/b\n", true },
+        { "begins with a line of a mailbox", "From nobody Sun\nContent-Type: a/b\n", false },
         { "begins with another field", "Subject: x\nContent-Type: a/b\n", false },
         { "begins with YAML", "kind: x\n", false },
         { "begins with a longer field", "Content-Type-X: a/b\n", false },
