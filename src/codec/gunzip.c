@@ -77,7 +77,6 @@ int nb_gunzip(const char *data, size_t len, size_t max, struct nb_secret *ret) {
         (void)inflateEnd(&stream);
         if (r < 0)
                 return r;
-        *ret = output;
-        output = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(output);
         return 0;
 }

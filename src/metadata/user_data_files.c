@@ -31,8 +31,7 @@ static int decode(const char *data, size_t len, bool is_base64, bool is_gzip,
         }
         if (is_gzip)
                 return nb_gunzip(data, len, NB_USER_DATA_TEXT_MAX, ret);
-        r = nb_secret_init(ret, len);
-        return r < 0 ? r : nb_secret_append(ret, data, len);
+        return nb_secret_copy(ret, data, len);
 }
 
 static int pass_file(const struct nb_user_data_files *files, const char *path, unsigned mode,
@@ -44,53 +43,36 @@ static int pass_file(const struct nb_user_data_files *files, const char *path, u
 
 /* --- write_files of cloud-init (modules/cc_write_files) --- */
 
-static const char *scalar(const struct nb_yaml_node *entry, const char *key, size_t *ret_len) {
+/* "" for none. */
+static const char *scalar(const struct nb_yaml_node *entry, const char *key) {
         const struct nb_yaml_node *node = nb_yaml_get(entry, key);
 
-        *ret_len = node && node->type == NB_YAML_SCALAR && !nb_yaml_is_null(node) ? node->value_len
-                                                                                  : 0;
-        return *ret_len > 0 ? node->value : "";
+        return node && node->type == NB_YAML_SCALAR && !nb_yaml_is_null(node) ? node->value : "";
 }
 
 static int take_entry(const char *where, const struct nb_yaml_node *entry,
                       const struct nb_user_data_files *files, struct nb_failure *f) {
-        static const struct {
-                const char *name;
-                bool is_base64, is_gzip;
-        } encodings[] = {
-                { "", false, false },       { "text/plain", false, false },
-                { "b64", true, false },     { "base64", true, false },
-                { "gz", false, true },      { "gzip", false, true },
-                { "gz+b64", true, true },   { "gz+base64", true, true },
-                { "gzip+b64", true, true }, { "gzip+base64", true, true },
-        };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        size_t len, ignored, i = 0;
-        const char *path = scalar(entry, "path", &ignored),
-                   *encoding = scalar(entry, "encoding", &ignored),
-                   *permissions = scalar(entry, "permissions", &ignored),
-                   *content = scalar(entry, "content", &len);
-        int r;
+        const char *encoding = scalar(entry, "encoding"), *content = scalar(entry, "content"),
+                   *permissions = scalar(entry, "permissions");
+        bool is_gzip = strncasecmp(encoding, "gz", strlen("gz")) == 0,
+             is_base64 = strcasestr(encoding, "b64") || strcasestr(encoding, "base64"),
+             is_plain = !encoding[0] || strcasecmp(encoding, "text/plain") == 0;
+        int r = -EBADMSG;
 
         /* The result of appending to a file of the image, or of a download, is unknown here. */
-        if (nb_yaml_get(entry, "source") || !strcmp(scalar(entry, "append", &ignored), "true"))
+        if (nb_yaml_get(entry, "source") || strcmp(scalar(entry, "append"), "true") == 0)
                 return 0;
-        while (i < N_ELEMENTS(encodings) && strcasecmp(encoding, encodings[i].name) != 0)
-                i++;
-        if (i == N_ELEMENTS(encodings))
-                return nb_failure_set(f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s:%u: write_files: encoding: expected b64, gzip, gz+b64 or "
-                                      "none, found another value",
-                                      where, entry->line);
-        r = decode(content, len, encodings[i].is_base64, encodings[i].is_gzip, &text);
+        if (is_gzip || is_base64 || is_plain)
+                r = decode(content, strlen(content), is_base64, is_gzip, &text);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s:%u: write_files: content: cannot be decoded as its "
-                                      "encoding says",
+                                      "%s:%u: write_files: content: expected what encoding says "
+                                      "(b64, gzip, gz+b64 or none); cannot decode it",
                                       where, entry->line);
-        return pass_file(files, path,
+        return pass_file(files, scalar(entry, "path"),
                          permissions[0] ? (unsigned)strtoul(permissions, NULL, 8) : DEFAULT_MODE,
                          &text, f);
 }
@@ -145,29 +127,24 @@ static int read_data_url(const char *url, bool is_gzip, struct nb_secret *ret) {
                       memmem(url, (size_t)(comma - url), base64, strlen(base64)), is_gzip, ret);
 }
 
-/* 1; 0, and *ret is left alone, for none. */
-static int get_string(const struct nb_json *json, size_t i, const char *key, const char **ret,
-                      struct nb_failure *f) {
-        char path[64];
-        size_t len;
-
-        snprintf(path, sizeof(path), "storage.files[%zu].%s", i, key);
-        return nb_json_string(json, path, ret, &len, f);
-}
-
-static int take_file(const struct nb_json *json, size_t i, const struct nb_user_data_files *files,
+static int take_file(const struct nb_json *config, size_t i, const struct nb_user_data_files *files,
                      struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const char *path = "", *source = "", *compression = "";
+        struct nb_json file = { NULL, config->what, config->code };
         int64_t mode = DEFAULT_MODE;
-        char mode_path[64];
+        char place[64];
+        size_t len;
         int r;
 
-        snprintf(mode_path, sizeof(mode_path), "storage.files[%zu].mode", i);
-        if (get_string(json, i, "path", &path, f) < 0 ||
-            get_string(json, i, "contents.compression", &compression, f) < 0 ||
-            get_string(json, i, "contents.source", &source, f) < 0 ||
-            nb_json_integer(json, mode_path, &mode, f) < 0)
+        snprintf(place, sizeof(place), "storage.files[%zu]", i);
+        r = nb_json_object(config, place, &file.root, f);
+        if (r <= 0)
+                return r;
+        if (nb_json_string(&file, "path", &path, &len, f) < 0 ||
+            nb_json_string(&file, "contents.compression", &compression, &len, f) < 0 ||
+            nb_json_string(&file, "contents.source", &source, &len, f) < 0 ||
+            nb_json_integer(&file, "mode", &mode, f) < 0)
                 return -EBADMSG;
         /* Files that Ignition downloads are unknown here. */
         if (strncmp(source, "data:", strlen("data:")) != 0)
@@ -177,9 +154,9 @@ static int take_file(const struct nb_json *json, size_t i, const struct nb_user_
                 return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, r,
-                                      "%s: storage.files[%zu].contents.source: expected a data "
-                                      "URL, compressed as its compression says; cannot decode it",
-                                      json->what, i);
+                                      "%s: %s.contents.source: expected a data URL, compressed as "
+                                      "its compression says; cannot decode it",
+                                      config->what, place);
         return pass_file(files, path, (unsigned)mode, &text, f);
 }
 
