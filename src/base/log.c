@@ -185,15 +185,15 @@ static bool is_plain(const char *value) {
 
 /* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value, or <X> if
  * the field has no usable one. */
-void nb_log_print_remedy(FILE *stream, enum nb_code code) {
-        const char *remedy = nb_failure_info(code)->remedy, *at, *end;
+void nb_log_print_text(FILE *stream, const char *text) {
+        const char *at, *end;
 
-        while ((at = strstr(remedy, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
+        while ((at = strstr(text, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
                 const char *name = at + 1 + strlen(PREFIX);
                 size_t len = (size_t)(end - name);
                 const char *value = NULL;
 
-                fwrite(remedy, 1, (size_t)(at - remedy), stream);
+                fwrite(text, 1, (size_t)(at - text), stream);
                 for (unsigned i = 0; i < _NB_FIELD_N; i++)
                         if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) &&
                             is_plain(values[i]))
@@ -202,9 +202,9 @@ void nb_log_print_remedy(FILE *stream, enum nb_code code) {
                         fputs(value, stream);
                 else
                         fprintf(stream, "<%.*s>", (int)len, name);
-                remedy = end + 1;
+                text = end + 1;
         }
-        fprintf(stream, "%s\n", remedy);
+        fprintf(stream, "%s\n", text);
 }
 
 static void send_failure(int priority, const struct nb_failure *f) {
@@ -229,7 +229,7 @@ static void print_failure(const struct nb_failure *f) {
         fprintf(stream, "%s: %s: %s\n", program, nb_failure_info(f->code)->slug, f->detail);
         if (f->code != NB_USAGE) {
                 fputs("  ", stream);
-                nb_log_print_remedy(stream, f->code);
+                nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
         }
         if (memory && fclose(memory) == 0)
                 print(text, len);

@@ -57,8 +57,8 @@ void nb_log(int priority, enum nb_code code, const char *format, ...)
  * and the next line has the remedy. */
 void nb_log_failure(int priority, const struct nb_failure *f);
 
-/* Prints the remedy as one line, with the values of the fields. */
-void nb_log_print_remedy(FILE *stream, enum nb_code code);
+/* Prints a text of struct nb_failure_info as one line, with the values of the fields. */
+void nb_log_print_text(FILE *stream, const char *text);
 
 /* Set if install runs this program: status texts are sent to this descriptor, one datagram each,
  * instead of to systemd. */

@@ -166,3 +166,22 @@ static bool has_k3s_token(const char *text) {
 bool nb_text_contains_token(const char *text) {
         return has_bootstrap_token(text) || has_k3s_token(text);
 }
+
+unsigned nb_text_measure_distance(const char *a, const char *b, size_t b_len) {
+        unsigned row[NB_TEXT_DISTANCE_MAX + 1], diagonal, above;
+
+        for (size_t j = 0; j <= b_len; j++)
+                row[j] = (unsigned)j;
+        for (size_t i = 0; a[i]; i++) {
+                diagonal = row[0]++;
+                for (size_t j = 0; j < b_len; j++) {
+                        unsigned replaced = diagonal + ((a[i] | 0x20) != (b[j] | 0x20));
+
+                        above = row[j + 1];
+                        diagonal = above;
+                        above = (above < row[j] ? above : row[j]) + 1;
+                        row[j + 1] = replaced < above ? replaced : above;
+                }
+        }
+        return row[b_len];
+}

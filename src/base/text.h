@@ -40,3 +40,8 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
 /* Whether it contains the form of a bootstrap token or of a k3s token, a damaged one included. Text
  * that was refused is quoted in a message only if not. */
 bool nb_text_contains_token(const char *text);
+
+/* Levenshtein's distance without regard to case, from `a` to the first `b_len` bytes of `b`, at
+ * most NB_TEXT_DISTANCE_MAX. */
+#define NB_TEXT_DISTANCE_MAX 128
+unsigned nb_text_measure_distance(const char *a, const char *b, size_t b_len);

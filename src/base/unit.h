@@ -59,7 +59,7 @@ struct nb_unit_entry {
         char fields[_NB_FIELD_N][256]; /* as set with nb_log_field() by the unit, or "" */
 };
 
-/* Copies the entry's fields to this process, for nb_log_print_remedy() and nb_log_failure(). */
+/* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
 struct sd_journal; /* of libsystemd */

@@ -146,11 +146,12 @@ static const struct nb_option rows[] = {
 };
 
 /* Neither this machine nor the network says anything about the machine that will be made. */
-static int take_user_data(struct nb_options *options, struct nb_check *check, bool is_local_given) {
+static int take_user_data(struct nb_options *options, struct nb_check *check, bool is_local_given,
+                          struct nb_failure *f) {
         if (!check->user_data)
                 return 0;
         if (!check->user_data[0])
-                return nb_options_fail(options, "'--user-data' is empty");
+                return nb_failure_set(f, NB_USAGE, 0, "'--user-data' is empty");
         if (!is_local_given)
                 check->is_local = true;
         if (!options->has_config_directory)
@@ -159,12 +160,13 @@ static int take_user_data(struct nb_options *options, struct nb_check *check, bo
         return 0;
 }
 
-static int read_options(struct nb_options *options, struct nb_check *check) {
+static int read_options(struct nb_options *options, struct nb_check *check, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
         bool is_local_given = false;
         int option;
 
-        while ((option = nb_options_next(options)) >= 0) {
+        options->rows = rows;
+        while ((option = nb_options_next(options, f)) >= 0 && option < NB_OPTIONS_END) {
                 bool is_on = !strcmp(options->value, "true");
 
                 if (option == OPTION_ALL)
@@ -178,14 +180,14 @@ static int read_options(struct nb_options *options, struct nb_check *check) {
                         is_local_given = true;
                 }
         }
+        if (option < 0)
+                return option;
         if (option == NB_OPTIONS_WORD)
-                option = nb_options_fail(options, "unexpected argument %s",
-                                         nb_word_quote(options->value, quoted));
+                return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
+                                      nb_word_quote(options->value, quoted));
         nb_sources_init(&check->sources, options->config_directory);
         check->is_folder_given = options->has_config_directory;
-        if (option != NB_OPTIONS_STOP && take_user_data(options, check, is_local_given) < 0)
-                return NB_OPTIONS_STOP;
-        return option;
+        return take_user_data(options, check, is_local_given, f);
 }
 
 /* Without a message bus, systemd answers only root. */
@@ -233,7 +235,7 @@ static void check_done(struct nb_check *check) {
         nb_load_done(&check->load);
 }
 
-int nb_command_check(int argc, char **argv) {
+int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(output_done) struct nb_check_output output = { .json = NB_BUFFER_INIT(
                                                                          NB_CHECK_JSON_MAX) };
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
@@ -243,20 +245,12 @@ int nb_command_check(int argc, char **argv) {
                                                         .tokens = NB_SETTINGS_TOKENS_INIT,
                                                         .load = NB_LOAD_INIT,
                                                         .output = &output };
-        struct nb_options options = {
-                .command = "check",
-                .summary = "Runs the steps of a join except the request, and checks this machine. "
-                           "Changes nothing.\n"
-                           "Exit status 1: something prevents a join.",
-                .rows = rows,
-                .argc = argc,
-                .argv = argv,
-        };
         struct nb_failure first = { 0 };
         int status = 0, r;
 
-        if (read_options(&options, &check) == NB_OPTIONS_STOP)
-                return options.status;
+        r = read_options(options, &check, f);
+        if (r < 0)
+                return r;
         check.is_root = geteuid() == 0;
         output.is_coloured = !output.is_json && nb_terminal_takes_escapes(STDOUT_FILENO);
         r = nb_privilege_split(&status, &first);

@@ -272,7 +272,8 @@ static int join(const char *config_directory, const struct nb_inspection *inspec
 
 /* What install has found on this machine. It runs join on a machine whose certificate is usable
  * only to ask the API server whether it accepts that. */
-static int read_options(struct nb_options *options, struct nb_inspection *ret_inspection) {
+static int read_options(struct nb_options *options, struct nb_inspection *ret_inspection,
+                        struct nb_failure *f) {
         const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT), *node = "",
                    *valid_until = "";
         const struct nb_option rows[] = {
@@ -281,61 +282,49 @@ static int read_options(struct nb_options *options, struct nb_inspection *ret_in
                 { .name = "valid-until", .value = "TIME", .ret_value = &valid_until },
                 { 0 },
         };
-        struct nb_inspection inspection = { 0 };
         int r;
 
-        options->rows = rows;
-        r = nb_options_read(options);
-        options->rows = NULL;
-        if (r == NB_OPTIONS_STOP)
+        r = nb_options_read(options, rows, f);
+        if (r < 0)
                 return r;
-        if (nb_node_state_parse(previous, &inspection.state) < 0)
-                return nb_options_fail(options, "'--previous' has an unknown value");
-        nb_text_copy_line(node, strlen(node), inspection.node, sizeof(inspection.node));
-        nb_text_copy_line(valid_until, strlen(valid_until), inspection.not_after,
-                          sizeof(inspection.not_after));
-        inspection.fallback = inspection.state == NB_NODE_STATE_OTHER_CLUSTER ||
-                              inspection.state == NB_NODE_STATE_NOT_ROTATABLE;
-        inspection.verify_access = inspection.state == NB_NODE_STATE_USABLE;
-        *ret_inspection = inspection;
-        return r;
+        if (nb_node_state_parse(previous, &ret_inspection->state) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "'--previous' has an unknown value");
+        nb_text_copy_line(node, strlen(node), ret_inspection->node, sizeof(ret_inspection->node));
+        nb_text_copy_line(valid_until, strlen(valid_until), ret_inspection->not_after,
+                          sizeof(ret_inspection->not_after));
+        ret_inspection->fallback = ret_inspection->state == NB_NODE_STATE_OTHER_CLUSTER ||
+                                   ret_inspection->state == NB_NODE_STATE_NOT_ROTATABLE;
+        ret_inspection->verify_access = ret_inspection->state == NB_NODE_STATE_USABLE;
+        return 0;
 }
 
-int nb_command_join(int argc, char **argv) {
-        struct nb_options options = {
-                .command = "join",
-                .summary = "Joins the cluster, and leaves what the installer needs in "
-                           "$STATE_DIRECTORY. Run by node-bootstrap.service.",
-                .argc = argc,
-                .argv = argv,
-        };
+int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         struct nb_inspection inspection = { 0 };
-        struct nb_failure f = { 0 };
         int r;
 
-        if (read_options(&options, &inspection) == NB_OPTIONS_STOP)
-                return options.status;
+        r = read_options(options, &inspection, f);
+        if (r < 0)
+                return r;
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);
-        r = join(options.config_directory, &inspection, &f);
+        r = join(options->config_directory, &inspection, f);
         nb_terminal_line_end();
         if (r >= 0)
                 return 0;
-        if (r == -ECANCELED && f.code == NB_NONE) {
+        if (r == -ECANCELED && f->code == NB_NONE) {
                 nb_log(LOG_NOTICE, NB_STOPPED, "stopped before this machine had joined");
                 nb_log_status("Stopped before this machine had joined");
                 return NB_EXIT_STOPPED;
         }
-        nb_log_failure(inspection.fallback ? LOG_WARNING : LOG_ERR, &f);
-        if (inspection.fallback) {
-                nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
-                       "joining anew failed; the certificate from before is good until %s and "
-                       "stays",
-                       inspection.not_after);
-                nb_log_status("Joined before; joining anew failed: %s", f.detail);
-                return 0;
+        if (!inspection.fallback) {
+                nb_log_status("Not joined (%s): %s", nb_failure_info(f->code)->slug, f->detail);
+                return r;
         }
-        nb_log_status("Not joined (%s): %s", nb_failure_info(f.code)->slug, f.detail);
-        return nb_failure_info(f.code)->exit_status;
+        nb_log_failure(LOG_WARNING, f);
+        nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
+               "joining anew failed; the certificate from before is good until %s and stays",
+               inspection.not_after);
+        nb_log_status("Joined before; joining anew failed: %s", f->detail);
+        return 0;
 }

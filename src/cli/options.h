@@ -12,6 +12,8 @@
 
 #include <stdbool.h>
 
+#include "base/failure.h"
+
 struct nb_option {
         const char *name;       /* "timeout" */
         const char *value;      /* placeholder for --help: "DURATION"; NULL: the option is a switch,
@@ -25,51 +27,43 @@ struct nb_option {
 };
 
 struct nb_options {
-        /* Set by the caller. */
-        const char *command;          /* NULL: the program itself */
-        const char *words;            /* other words, for the usage line; NULL: none */
-        const char *summary;          /* for --help */
-        const struct nb_option *rows; /* up to one without a name; NULL: none */
-        int argc;
-        char **argv; /* argv[0] is skipped */
-
-        /* Results. */
+        const struct nb_option *rows; /* of the command, up to one without a name; NULL: none */
         const char *config_directory; /* --config-directory, which all commands have */
         bool has_config_directory;    /* it is on the command line */
         const char *value;            /* of the option, or the word; borrowed from argv */
         int at;                       /* its index in argv */
-        int status;                   /* exit status after NB_OPTIONS_STOP */
 
-        int next; /* index in argv; 0 before the first call */
+        const struct nb_command *command; /* NULL before its name */
+        int argc;
+        char **argv;
+        int next; /* index in argv */
         bool is_words_only;
 };
 
-enum {
-        NB_OPTIONS_END = -1,
-        NB_OPTIONS_WORD = -2,
-        NB_OPTIONS_STOP = -3, /* help or a failure was printed: exit with .status */
-};
+/* Behind all rows. */
+enum { NB_OPTIONS_END = 1000, NB_OPTIONS_WORD };
 
-/* The row of the next option, or one of the above. */
-int nb_options_next(struct nb_options *options);
+/* The row of the next option, or one of the above. Negative: NB_USAGE; -ECANCELED without a failure
+ * if only --help or --version is wanted. */
+int nb_options_next(struct nb_options *options, struct nb_failure *f);
 
-/* Reads all of them into their `ret_` members. NB_OPTIONS_END, or NB_OPTIONS_STOP, also for a word
- * that is no option. */
-int nb_options_read(struct nb_options *options);
-
-/* Prints NB_USAGE; returns NB_OPTIONS_STOP. */
-int nb_options_fail(struct nb_options *options, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
+/* Reads all of them into the `ret_` members of `rows`. 0; negative as nb_options_next(), also for a
+ * word that is no option. */
+int nb_options_read(struct nb_options *options, const struct nb_option *rows, struct nb_failure *f);
 
 /* A word for a message: in quotes, or only its length if it could be a secret. */
 #define NB_WORD_QUOTED_SIZE 64
 const char *nb_word_quote(const char *word, char ret[static NB_WORD_QUOTED_SIZE]);
 
-/* The commands. argv[0] is the name of the command; each returns the exit status of the program. */
-int nb_command_check(int argc, char **argv);
-int nb_command_explain(int argc, char **argv);
-int nb_command_join(int argc, char **argv);
-int nb_command_refresh(int argc, char **argv);
-int nb_command_reset(int argc, char **argv);
-int nb_command_setup(int argc, char **argv);
-int nb_command_status(int argc, char **argv);
+/* Runs the program. Returns its exit status. */
+int nb_run(int argc, char **argv);
+
+/* The commands. Each returns the exit status of the program, or is negative with a failure, which
+ * nb_run() logs. */
+int nb_command_check(struct nb_options *options, struct nb_failure *f);
+int nb_command_explain(struct nb_options *options, struct nb_failure *f);
+int nb_command_join(struct nb_options *options, struct nb_failure *f);
+int nb_command_refresh(struct nb_options *options, struct nb_failure *f);
+int nb_command_reset(struct nb_options *options, struct nb_failure *f);
+int nb_command_setup(struct nb_options *options, struct nb_failure *f);
+int nb_command_status(struct nb_options *options, struct nb_failure *f);

@@ -123,39 +123,29 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         return r < 0 ? r : ask(&settings, &present, state_fd, f);
 }
 
-int nb_command_refresh(int argc, char **argv) {
-        struct nb_options options = {
-                .command = "refresh",
-                .summary = "Checks whether the cluster's CA or server has changed, and leaves the "
-                           "result in $STATE_DIRECTORY.\n"
-                           "Run by node-bootstrap-refresh.service: systemctl start "
-                           "node-bootstrap-refresh.service.",
-                .argc = argc,
-                .argv = argv,
-        };
+int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
         struct nb_sources sources;
-        struct nb_failure f = { 0 };
         int r;
 
-        if (nb_options_read(&options) == NB_OPTIONS_STOP)
-                return options.status;
+        r = nb_options_read(options, NULL, f);
+        if (r < 0)
+                return r;
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
-        nb_sources_init(&sources, options.config_directory);
+        nb_sources_init(&sources, options->config_directory);
         nb_log_field(NB_FIELD_STAGE, "refresh");
-        r = refresh(&sources, &f);
+        r = refresh(&sources, f);
         if (r >= 0)
                 return 0;
-        if (r == -ECANCELED && f.code == NB_NONE) {
+        if (r == -ECANCELED && f->code == NB_NONE) {
                 nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster had answered");
                 return NB_EXIT_STOPPED;
         }
-        if (f.code == NB_REFRESH_INAPPLICABLE || f.code == NB_REFRESH_NOT_SHOWN) {
-                nb_log(f.code == NB_REFRESH_NOT_SHOWN ? LOG_WARNING : LOG_DEBUG, f.code,
-                       "nothing is refreshed: %s", f.detail);
+        if (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_REFRESH_NOT_SHOWN) {
+                nb_log(f->code == NB_REFRESH_NOT_SHOWN ? LOG_WARNING : LOG_DEBUG, f->code,
+                       "nothing is refreshed: %s", f->detail);
                 return 0;
         }
-        nb_log_failure(LOG_ERR, &f);
-        nb_log_status("Not refreshed (%s): %s", nb_failure_info(f.code)->slug, f.detail);
-        return nb_failure_info(f.code)->exit_status;
+        nb_log_status("Not refreshed (%s): %s", nb_failure_info(f->code)->slug, f->detail);
+        return r;
 }

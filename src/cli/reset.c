@@ -111,7 +111,7 @@ static int reset_machine(const struct reset *reset, int *ret_status, struct nb_f
         return 0;
 }
 
-int nb_command_reset(int argc, char **argv) {
+int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
         struct reset reset = { .is_forced = false };
         const struct nb_option rows[] = {
                 { "force", NULL, "stop kubelet if it is running", .ret_switch = &reset.is_forced },
@@ -119,22 +119,12 @@ int nb_command_reset(int argc, char **argv) {
                   .ret_switch = &reset.is_setup_removed },
                 { NULL },
         };
-        struct nb_options options = {
-                .command = "reset",
-                .summary = "Removes what the join wrote, and lists what it leaves in place.",
-                .rows = rows,
-                .argc = argc,
-                .argv = argv,
-        };
-        struct nb_failure f = { 0 };
-        int status = 0;
+        int status = 0, r;
 
-        if (nb_options_read(&options) == NB_OPTIONS_STOP)
-                return options.status;
-        reset.config_directory = options.config_directory;
-        if (reset_machine(&reset, &status, &f) >= 0)
-                return status;
-        fflush(stdout);
-        nb_log_failure(LOG_ERR, &f);
-        return nb_failure_info(f.code)->exit_status;
+        r = nb_options_read(options, rows, f);
+        if (r < 0)
+                return r;
+        reset.config_directory = options->config_directory;
+        r = reset_machine(&reset, &status, f);
+        return r < 0 ? r : status;
 }

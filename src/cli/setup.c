@@ -97,46 +97,22 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
         return 0;
 }
 
-static int run(struct nb_setup *setup, struct nb_options *options) {
-        struct nb_failure f = { 0 };
+int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
         bool is_changed = false;
         int r;
 
-        r = nb_setup_read(options, setup, &f);
-        if (r == -ECANCELED && f.code == NB_NONE)
-                return options->status;
+        r = nb_setup_read(options, &setup, f);
         if (r >= 0)
-                r = check_machine(setup, &f);
+                r = check_machine(&setup, f);
         if (r >= 0)
-                r = prepare(setup, &is_changed, &f);
+                r = prepare(&setup, &is_changed, f);
         fflush(stdout);
-        if (r < 0 && f.code == NB_USAGE) {
-                (void)nb_options_fail(options, "%s", f.detail);
-                return options->status;
-        }
-        if (r < 0) {
-                nb_log_failure(LOG_ERR, &f);
-                return nb_failure_info(f.code)->exit_status;
-        }
-        if (setup->root && !setup->is_rehearsal)
+        if (r < 0)
+                return r;
+        if (setup.root && !setup.is_rehearsal)
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",
-                       setup->root);
-        return setup->root || setup->is_rehearsal ? 0 : nb_setup_run_service(setup, is_changed);
-}
-
-int nb_command_setup(int argc, char **argv) {
-        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
-        struct nb_options options = {
-                .command = "setup",
-                .words = "[-] [kubeadm join] [HOST:PORT]",
-                .summary = "Writes settings and credentials, and starts node-bootstrap.service.\n"
-                           "Accepts the output of `kubeadm token create --print-join-command`, "
-                           "with - from standard\n"
-                           "input, and all options of `kubeadm join` for a worker.",
-                .argc = argc,
-                .argv = argv,
-        };
-
-        return run(&setup, &options);
+                       setup.root);
+        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, is_changed);
 }

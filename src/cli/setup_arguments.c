@@ -217,7 +217,7 @@ static int split_pasted(struct nb_secret *pasted, char *argv[static WORDS_MAX], 
 /* Reads kubeadm's line in place of single words. */
 static int take_pasted(struct line *line, bool is_pasted, struct nb_failure *f) {
         struct nb_options *outer = line->options,
-                          inner = { .command = outer->command, .rows = rows };
+                          inner = { .command = outer->command, .rows = rows, .next = 1 };
         char *argv[WORDS_MAX];
         int r;
 
@@ -230,7 +230,6 @@ static int take_pasted(struct line *line, bool is_pasted, struct nb_failure *f) 
         r = read_words(line, f);
         line->options = outer;
         line->is_pasted = false;
-        outer->status = inner.status;
         if (r >= 0 && inner.has_config_directory)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--config-directory' cannot be part of a pasted line");
@@ -278,12 +277,12 @@ static int take_word(struct line *line, struct nb_failure *f) {
 
 static int read_words(struct line *line, struct nb_failure *f) {
         for (;;) {
-                int option = nb_options_next(line->options), r;
+                int option = nb_options_next(line->options, f), r;
 
                 if (option == NB_OPTIONS_END)
                         return 0;
-                if (option == NB_OPTIONS_STOP)
-                        return -ECANCELED;
+                if (option < 0)
+                        return option;
                 r = option == NB_OPTIONS_WORD ? take_word(line, f) : take_option(line, option, f);
                 if (r < 0)
                         return r;

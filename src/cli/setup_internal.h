@@ -101,8 +101,8 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
 /* Reads and checks all inputs into setup->settings and setup->secrets. Moves tokens. */
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f);
 
-/* Reads the command line and all that it names. -ECANCELED without a failure: exit with
- * options->status. NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */
+/* Reads the command line and all that it names. -ECANCELED without a failure as of
+ * nb_options_next(). NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */
 int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f);
 void nb_setup_done(struct nb_setup *setup);
 

@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) static void print(const struct nb_unit_ent
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(failure);
                 printf("    ");
-                nb_log_print_remedy(stdout, code);
+                nb_log_print_text(stdout, nb_failure_info(code)->remedy);
         }
         fflush(stdout);
         nb_terminal_line_show();

@@ -221,7 +221,7 @@ static void print_timeline(const struct report *report) {
         if (strcmp(report->last_failure.error, timeline->code) == 0)
                 nb_unit_entry_adopt_fields(&report->last_failure);
         printf("  ");
-        nb_log_print_remedy(stdout, code);
+        nb_log_print_text(stdout, nb_failure_info(code)->remedy);
         printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
 }
 
@@ -299,15 +299,13 @@ struct choice {
         uint64_t period_sec;
 };
 
-static int read_choice(struct nb_options *options, struct choice *choice) {
-        if (nb_options_read(options) == NB_OPTIONS_STOP)
-                return NB_OPTIONS_STOP;
+static int verify_choice(struct choice *choice, struct nb_failure *f) {
         if (choice->period && nb_setting_duration_parse(choice->period, &choice->period_sec) < 0)
-                return nb_options_fail(options,
-                                       "'--check': expected a duration such as 12h or 30d");
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--check': expected a duration such as 12h or 30d");
         if (choice->is_plot && (choice->is_json || choice->period))
-                return nb_options_fail(options, "'--%s' and '--plot' cannot be combined",
-                                       choice->is_json ? "json" : "check");
+                return nb_failure_set(f, NB_USAGE, 0, "'--%s' and '--plot' cannot be combined",
+                                      choice->is_json ? "json" : "check");
         return 0;
 }
 
@@ -324,7 +322,7 @@ static int print_report(const struct report *report, const struct choice *choice
         return 0;
 }
 
-int nb_command_status(int argc, char **argv) {
+int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         struct choice choice = { .is_json = false };
         const struct nb_option rows[] = {
                 { "check", "PERIOD",
@@ -339,28 +337,20 @@ int nb_command_status(int argc, char **argv) {
                   .ret_value = &choice.journal_directory },
                 { NULL },
         };
-        struct nb_options options = {
-                .command = "status",
-                .summary = "Shows the certificate and record of this node, and how long each stage "
-                           "of the last join took.\n"
-                           "Exit status 1: not joined by node-bootstrap; 2: the certificate has "
-                           "expired or is not valid yet;\n"
-                           "3: with --check, it expires within PERIOD.",
-                .rows = rows,
-                .argc = argc,
-                .argv = argv,
-        };
         struct report report = { .is_joined = false };
-        struct nb_failure f = { 0 };
         struct nb_sources sources;
+        int r;
 
-        if (read_choice(&options, &choice) == NB_OPTIONS_STOP)
-                return options.status;
-        nb_sources_init(&sources, options.config_directory);
-        if (read_report(&sources, choice.journal_directory, choice.period_sec, &report, &f) < 0 ||
-            print_report(&report, &choice, &f) < 0) {
-                nb_log_failure(LOG_ERR, &f);
-                return nb_failure_info(f.code)->exit_status;
-        }
+        r = nb_options_read(options, rows, f);
+        if (r >= 0)
+                r = verify_choice(&choice, f);
+        if (r < 0)
+                return r;
+        nb_sources_init(&sources, options->config_directory);
+        r = read_report(&sources, choice.journal_directory, choice.period_sec, &report, f);
+        if (r >= 0)
+                r = print_report(&report, &choice, f);
+        if (r < 0)
+                return r;
         return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;
 }

@@ -63,26 +63,6 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
         return nb_settings_refuse_text(merge, node->line, path, expected, node->value, hint);
 }
 
-/* Levenshtein's distance without regard to case, from `a` to the first `b_len` bytes of `b`. */
-static unsigned measure_distance(const char *a, const char *b, size_t b_len) {
-        unsigned row[NB_SETTING_KEY_MAX + 1], diagonal, above;
-
-        for (size_t j = 0; j <= b_len; j++)
-                row[j] = (unsigned)j;
-        for (size_t i = 0; a[i]; i++) {
-                diagonal = row[0]++;
-                for (size_t j = 0; j < b_len; j++) {
-                        unsigned replaced = diagonal + ((a[i] | 0x20) != (b[j] | 0x20));
-
-                        above = row[j + 1];
-                        diagonal = above;
-                        above = (above < row[j] ? above : row[j]) + 1;
-                        row[j + 1] = replaced < above ? replaced : above;
-                }
-        }
-        return row[b_len];
-}
-
 static const char *last_component(const char *path) {
         const char *dot = strrchr(path, '.');
 
@@ -92,14 +72,14 @@ static const char *last_component(const char *path) {
 /* A key at the top can be one that is in a section, or a section. */
 void nb_settings_guess(struct nb_settings_guess *guess, const char *path, const char *candidate) {
         const char *name = last_component(candidate);
-        unsigned distance = measure_distance(last_component(path), name, strlen(name));
+        unsigned distance = nb_text_measure_distance(last_component(path), name, strlen(name));
         size_t section_len = strcspn(candidate, ".");
 
         if (distance < guess->distance)
                 *guess = (struct nb_settings_guess){ candidate, (int)strlen(candidate), distance };
         if (strchr(path, '.') || !candidate[section_len])
                 return;
-        distance = measure_distance(path, candidate, section_len);
+        distance = nb_text_measure_distance(path, candidate, section_len);
         if (distance < guess->distance)
                 *guess = (struct nb_settings_guess){ candidate, (int)section_len, distance };
 }

@@ -235,7 +235,7 @@ static void remedy_with(const char *endpoint, char *ret, size_t size) {
 
         assert_non_null(stream);
         nb_log_field(NB_FIELD_ENDPOINT, "%s", endpoint);
-        nb_log_print_remedy(stream, NB_ENDPOINT_UNREACHABLE);
+        nb_log_print_text(stream, nb_failure_info(NB_ENDPOINT_UNREACHABLE)->remedy);
         nb_log_field(NB_FIELD_ENDPOINT, NULL);
         assert_int_equal(fclose(stream), 0);
 }
