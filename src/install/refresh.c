@@ -177,19 +177,11 @@ static int format_record(struct refresh *refresh) {
 }
 
 static int format_kubeconfig(struct refresh *refresh) {
-        const struct nb_cluster *handoff = &refresh->handoff;
         struct nb_swap *file = &refresh->files[TARGET_KUBECONFIG];
-        const struct nb_kubeconfig kubeconfig = {
-                .server = &handoff->server,
-                .tls_server_name = handoff->tls_server_name,
-                .proxy_url = handoff->proxy_url,
-                .ca_file = refresh->context->settings.ca_file,
-                .client_certificate = refresh->link,
-        };
-        int r = nb_kubeconfig_format(&kubeconfig, &file->text);
 
-        if (r < 0)
-                return r;
+        if (nb_kubeconfig_format(&refresh->handoff, refresh->context->settings.ca_file,
+                                 refresh->link, &file->text) < 0)
+                return -ENOMEM;
         file->is_wanted = file->text.len != refresh->kubeconfig.len ||
                           memcmp(file->text.data, refresh->kubeconfig.data, file->text.len) != 0;
         return 0;

@@ -102,21 +102,6 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
         return 0;
 }
 
-static int prepare_kubeconfig(struct plan *plan) {
-        const struct nb_cluster *cluster = &plan->accepted->handoff.cluster;
-        struct nb_swap *file = &plan->files[TARGET_KUBECONFIG];
-        const struct nb_kubeconfig kubeconfig = {
-                .server = &cluster->server,
-                .tls_server_name = cluster->tls_server_name,
-                .proxy_url = cluster->proxy_url,
-                .ca_file = plan->accepted->ca.len > 0 ? plan->context->settings.ca_file : NULL,
-                .client_certificate = plan->files[TARGET_LINK].path,
-        };
-
-        file->is_wanted = true;
-        return nb_kubeconfig_format(&kubeconfig, &file->text);
-}
-
 /* A CA file that cannot be read counts as another one. With the CAs of the system there is none. */
 static int prepare_ca(struct plan *plan) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
@@ -188,7 +173,8 @@ static int prepare_flags(struct plan *plan) {
 }
 
 static int prepare_plan(struct plan *plan, struct nb_failure *f) {
-        struct nb_swap *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD];
+        struct nb_swap *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD],
+                       *kubeconfig = &plan->files[TARGET_KUBECONFIG];
         const struct nb_settings *settings = &plan->context->settings;
         int r;
 
@@ -205,7 +191,10 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
             nb_discard_format(name_metadata(plan), &discard->text) < 0 || prepare_ca(plan) < 0 ||
             prepare_config(plan) < 0)
                 return nb_failure_set_memory(f);
-        r = prepare_kubeconfig(plan);
+        kubeconfig->is_wanted = true;
+        r = nb_kubeconfig_format(&plan->accepted->handoff.cluster,
+                                 plan->accepted->ca.len > 0 ? settings->ca_file : NULL,
+                                 plan->files[TARGET_LINK].path, &kubeconfig->text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format the kubeconfig: %m");
         r = prepare_flags(plan);

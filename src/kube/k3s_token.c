@@ -37,7 +37,7 @@ static int set_password(const char *text, size_t len, const char *source,
         size_t user_len = colon ? (size_t)(colon - text) : 0, password_len = len - user_len - 1;
         int r;
 
-        if (user_len == 0 || password_len == 0 || !nb_text_is_printable(text, len))
+        if (user_len == 0 || password_len == 0)
                 return -EINVAL;
         r = nb_secret_init(&identity->secret, strlen(AGENT_USER ":") + password_len);
         if (r >= 0)
@@ -51,30 +51,39 @@ static int set_password(const char *text, size_t len, const char *source,
         return 0;
 }
 
+/* Finds the hash, in hex and possibly empty, and what follows "::". NULL, or why it cannot. */
+static const char *split_token(const char *data, size_t len, struct nb_k3s_token *token,
+                               const char **ret_credentials, size_t *ret_len) {
+        const char *hash = data + strlen(PREFIX), *separator;
+        size_t hash_len;
+
+        len -= len > 0 && data[len - 1] == '\n';
+        if (len > NB_K3S_TOKEN_MAX)
+                return "it is too long";
+        if (!nb_k3s_token_looks_like(data, len))
+                return "it does not begin with K10";
+        len -= strlen(PREFIX);
+        separator = memmem(hash, len, SEPARATOR, strlen(SEPARATOR));
+        if (!separator)
+                return "it has no '::'";
+        hash_len = (size_t)(separator - hash);
+        token->has_hash = hash_len > 0;
+        if (token->has_hash && nb_hex_decode(hash, hash_len, token->hash, sizeof(token->hash)) < 0)
+                return "the part between K10 and '::' is not 64 hex digits";
+        *ret_credentials = separator + strlen(SEPARATOR);
+        *ret_len = len - hash_len - strlen(SEPARATOR);
+        return nb_text_is_printable(*ret_credentials, *ret_len)
+                       ? NULL
+                       : "it has an unprintable character, such as a line end, after '::'";
+}
+
 int nb_k3s_token_parse(const char *data, size_t len, const char *source,
                        struct nb_k3s_token *ret_token) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
-        const char *separator, *credentials;
+        const char *credentials;
         int r;
 
-        if (len > 0 && data[len - 1] == '\n')
-                len--;
-        if (len > NB_K3S_TOKEN_MAX || !nb_k3s_token_looks_like(data, len))
-                return -EINVAL;
-        data += strlen(PREFIX);
-        len -= strlen(PREFIX);
-        separator = memmem(data, len, SEPARATOR, strlen(SEPARATOR));
-        if (!separator)
-                return -EINVAL;
-        token.has_hash = separator > data;
-        if (token.has_hash &&
-            nb_hex_decode(data, (size_t)(separator - data), token.hash, sizeof(token.hash)) < 0)
-                return -EINVAL;
-
-        credentials = separator + strlen(SEPARATOR);
-        len -= (size_t)(credentials - data);
-        /* nb_token_parse() would accept a second newline. */
-        if (len > 0 && credentials[len - 1] == '\n')
+        if (split_token(data, len, &token, &credentials, &len))
                 return -EINVAL;
         r = set_bootstrap_token(credentials, len, source, &token.identity);
         if (r == -EINVAL)
@@ -85,61 +94,18 @@ int nb_k3s_token_parse(const char *data, size_t len, const char *source,
         return 0;
 }
 
-static const char *find_flaw_of_credentials(const char *text, size_t len) {
-        const char *colon = memchr(text, ':', len);
-        char flaw[NB_TOKEN_FLAW_SIZE];
-
-        if (len == 0)
-                return "it has nothing after '::'";
-        if (text[len - 1] == '\r')
-                return "it ends with a carriage return, as files from Windows do";
-        if (text[len - 1] == '\n')
-                return "it ends with more than one newline";
-        if (!nb_text_is_printable(text, len))
-                return "it has an unprintable character after '::'";
-        if (!colon) {
-                nb_token_find_flaw(text, len, flaw);
-                return flaw[0] ? "the part after '::' is neither USER:PASSWORD nor a bootstrap "
-                                 "token"
-                               : "";
-        }
-        return colon == text             ? "it has no user after '::'"
-               : colon == text + len - 1 ? "it has no password after the user"
-                                         : "";
-}
-
-static void find_k3s_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
-        const char *hash = data + strlen(PREFIX), *end = data + len, *separator;
-        uint8_t ignored[NB_K3S_HASH_SIZE];
-        size_t hash_len;
-
-        if (end > hash && end[-1] == '\n')
-                end--;
-        separator = memmem(hash, (size_t)(end - hash), SEPARATOR, strlen(SEPARATOR));
-        hash_len = separator ? (size_t)(separator - hash) : 0;
-        if (end - data > NB_K3S_TOKEN_MAX)
-                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is %zu bytes long, expected at most %d",
-                         (size_t)(end - data), NB_K3S_TOKEN_MAX);
-        else if (!separator)
-                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it has no '::'");
-        else if (hash_len > 0 && hash_len != sizeof(ignored) * 2)
-                snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                         "it has %zu characters between K10 and '::', expected %zu", hash_len,
-                         sizeof(ignored) * 2);
-        else if (hash_len > 0 && nb_hex_decode(hash, hash_len, ignored, sizeof(ignored)) < 0)
-                snprintf(ret, NB_TOKEN_FLAW_SIZE,
-                         "it has characters other than hex digits between K10 and '::'");
-        else
-                snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s",
-                         find_flaw_of_credentials(separator + strlen(SEPARATOR),
-                                                  (size_t)(end - separator) - strlen(SEPARATOR)));
-}
-
 void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
-        if (nb_k3s_token_looks_like(data, len))
-                find_k3s_flaw(data, len, ret);
-        else
+        struct nb_k3s_token ignored = { .has_hash = false };
+        const char *flaw, *credentials;
+
+        if (!nb_k3s_token_looks_like(data, len)) {
                 nb_token_find_flaw(data, len, ret);
+                return;
+        }
+        flaw = split_token(data, len, &ignored, &credentials, &len);
+        snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s",
+                 flaw ? flaw
+                      : "the part after '::' is neither USER:PASSWORD nor a bootstrap token");
 }
 
 void nb_k3s_token_done(struct nb_k3s_token *token) {

@@ -31,7 +31,8 @@ bool nb_k3s_token_looks_like(const char *data, size_t len);
 int nb_k3s_token_parse(const char *data, size_t len, const char *source,
                        struct nb_k3s_token *ret_token);
 
-/* As nb_token_find_flaw(), for whichever kind of token it looks like. */
+/* As nb_token_find_flaw(), for whichever kind of token it looks like; only for one that was
+ * refused. */
 void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
 
 void nb_k3s_token_done(struct nb_k3s_token *token);

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "codec/mime.h"
 #include "kube/kubeconfig.h"
 
-#define DATA_MAX (256 * 1024)  /* bytes that one *-data field decodes to */
+#define DATA_MAX (352 * 1024)  /* of one *-data field, in base64 */
 #define BEARER_MAX (16 * 1024) /* bytes of a token; a service account's has about a thousand */
 
 const struct nb_kubeconfig_policy nb_kubeconfig_cluster_info = {
@@ -156,31 +156,19 @@ static int find_current(const struct reading *reading, const char **ret_cluster,
 
 /* --- PEM, as data or in a file --- */
 
-/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -E2BIG, -ENOMEM. */
+/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -EBADMSG, -ENOMEM. */
 static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(DATA_MAX * 4 / 3 + 4);
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(DATA_MAX);
-        int r = node->type == NB_YAML_SCALAR ? 0 : -EINVAL;
+        int r;
 
-        for (const char *p = node->value; r >= 0 && *p;) {
-                size_t len = strcspn(p, "\r\n");
-
-                r = nb_buffer_append(&text, p, len);
-                p += len + strspn(p + len, "\r\n");
-        }
-        if (r >= 0)
-                r = nb_base64_decode(text.data ? text.data : "", text.len, &pem);
-        if (r >= 0 && (pem.len == 0 || memchr(pem.data, '\0', pem.len)))
-                r = -EINVAL;
-        if (r >= 0)
-                r = nb_secret_init(ret, pem.len);
-        if (r >= 0)
-                r = nb_secret_append(ret, pem.data, pem.len);
-        if (text.data)
-                explicit_bzero(text.data, text.len);
-        if (pem.data)
-                explicit_bzero(pem.data, pem.len);
-        return r;
+        if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX)
+                return -EINVAL;
+        r = nb_mime_decode_base64(node->value, node->value_len, ret);
+        if (r < 0)
+                return r;
+        if (ret->len > 0 && !memchr(ret->data, '\0', ret->len))
+                return 0;
+        nb_secret_done(ret);
+        return -EINVAL;
 }
 
 static int read_file(const struct reading *reading, const struct entry *entry, const char *key,

@@ -5,15 +5,16 @@
 #include "codec/json.h"
 #include "kube/kubeconfig_format.h"
 
-int nb_kubeconfig_format(const struct nb_kubeconfig *kubeconfig, struct nb_buffer *ret) {
+int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
+                         const char *client_certificate, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
         const struct {
                 const char *before, *value; /* left out without a value */
         } fields[] = {
-                { "    certificate-authority: ", kubeconfig->ca_file },
+                { "    certificate-authority: ", ca_file },
                 { "    server: ", server },
-                { "    tls-server-name: ", kubeconfig->tls_server_name },
-                { "    proxy-url: ", kubeconfig->proxy_url },
+                { "    tls-server-name: ", cluster->tls_server_name },
+                { "    proxy-url: ", cluster->proxy_url },
                 { "contexts:\n"
                   "- name: default-context\n"
                   "  context:\n"
@@ -26,12 +27,12 @@ int nb_kubeconfig_format(const struct nb_kubeconfig *kubeconfig, struct nb_buffe
                   "- name: default-auth\n"
                   "  user:\n"
                   "    client-certificate: ",
-                  kubeconfig->client_certificate },
-                { "    client-key: ", kubeconfig->client_certificate },
+                  client_certificate },
+                { "    client-key: ", client_certificate },
         };
         int r;
 
-        nb_url_format(kubeconfig->server, server);
+        nb_url_format(&cluster->server, server);
         r = nb_buffer_append_string(ret, "apiVersion: v1\n"
                                          "kind: Config\n"
                                          "clusters:\n"
@@ -66,16 +67,7 @@ int nb_kubeconfig_parse_own(const struct nb_kubeconfig_input *input, const char 
         r = nb_kubeconfig_parse(&policy, input, &cluster, NULL, f);
         if (r < 0)
                 return r;
-        r = nb_kubeconfig_format(
-                &(struct nb_kubeconfig){
-                        .server = &cluster.server,
-                        .tls_server_name = cluster.tls_server_name,
-                        .proxy_url = cluster.proxy_url,
-                        .ca_file = ca_file,
-                        .client_certificate = client_certificate,
-                },
-                &own);
-        if (r < 0)
+        if (nb_kubeconfig_format(&cluster, ca_file, client_certificate, &own) < 0)
                 return nb_failure_set_memory(f);
         if (own.len != input->len || memcmp(own.data, input->text, own.len) != 0)
                 return nb_failure_set(f, policy.unacceptable, 0,

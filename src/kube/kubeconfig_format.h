@@ -9,16 +9,10 @@
 #include "base/failure.h"
 #include "kube/kubeconfig.h"
 
-struct nb_kubeconfig {
-        const struct nb_url *server;
-        const char *tls_server_name;    /* "" for none */
-        const char *proxy_url;          /* "" for none */
-        const char *ca_file;            /* NULL: the CAs of the system */
-        const char *client_certificate; /* path; also of the key */
-};
-
-/* Uses the names that kubelet uses: default-cluster, default-auth, default-context. */
-int nb_kubeconfig_format(const struct nb_kubeconfig *kubeconfig, struct nb_buffer *ret);
+/* Uses the names that kubelet uses: default-cluster, default-auth, default-context. `ca_file` NULL:
+ * the CAs of the system. The key is in the file of the client certificate. */
+int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
+                         const char *client_certificate, struct nb_buffer *ret);
 
 /* Reads the cluster of a kubeconfig that is byte for byte what nb_kubeconfig_format() writes for
  * this CA file and client certificate; NB_REFRESH_INAPPLICABLE otherwise. `ca` stays NULL. */

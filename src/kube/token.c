@@ -5,9 +5,6 @@
 
 #include "kube/token.h"
 
-#define WHITE_SPACE " \t\r\n\v\f"
-#define QUOTES "\"'"
-
 static bool is_token_character(char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -48,20 +45,11 @@ int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token) {
         r = nb_secret_init(&token.value, NB_TOKEN_LEN);
         if (r < 0)
                 return r;
-        r = nb_secret_append(&token.value, data, NB_TOKEN_LEN);
-        if (r < 0) {
-                nb_secret_done(&token.value);
-                return r;
-        }
-
+        (void)nb_secret_append(&token.value, data, NB_TOKEN_LEN); /* It fits. */
         memcpy(token.id, data, NB_TOKEN_ID_LEN);
         token.secret = token.value.data + NB_TOKEN_ID_LEN + 1;
         *ret_token = token;
         return 0;
-}
-
-static bool is_one_of(char c, const char *characters) {
-        return c != '\0' && strchr(characters, c);
 }
 
 size_t nb_token_trim(const char *data, size_t len) {
@@ -70,63 +58,46 @@ size_t nb_token_trim(const char *data, size_t len) {
         return len;
 }
 
-/* What an editor or a shell adds at either end without showing it; NULL for nothing. */
-static const char *find_flaw_of_ends(const char *data, size_t len) {
-        static const char byte_order_mark[] = "\xef\xbb\xbf";
-
-        if (len >= strlen(byte_order_mark) &&
-            memcmp(data, byte_order_mark, strlen(byte_order_mark)) == 0)
-                return "it begins with a byte order mark";
-        if (is_one_of(data[0], QUOTES))
-                return "it begins with a quotation mark";
-        if (is_one_of(data[0], WHITE_SPACE))
-                return "it begins with white space";
-        if (is_one_of(data[len - 1], QUOTES))
-                return "it ends with a quotation mark";
-        if (data[len - 1] == '\r')
-                return "it ends with a carriage return, as files from Windows do";
-        if (data[len - 1] == '\n')
-                return "it ends with more than one newline";
-        if (data[len - 1] == '\0')
-                return "it ends with a NUL";
-        return is_one_of(data[len - 1], WHITE_SPACE) ? "it ends with white space" : NULL;
+/* A character that an editor or a shell adds without showing it; NULL for another one. */
+static const char *describe_hidden(char c) {
+        if (c == '\r')
+                return "a carriage return, as in files from Windows";
+        if (c == '\n')
+                return "a newline";
+        if (c == ' ' || c == '\t')
+                return "white space";
+        if (c == '"' || c == '\'')
+                return "a quotation mark";
+        return c < ' ' || c > '~' ? "not printable ASCII" : NULL;
 }
 
-/* What a character is; NULL for one that may be in a token. */
-static const char *find_flaw_of_character(char c) {
-        if (is_token_character(c))
-                return NULL;
+static const char *describe(char c) {
+        if (describe_hidden(c))
+                return describe_hidden(c);
         if (c >= 'A' && c <= 'Z')
                 return "a capital letter";
-        if (is_one_of(c, WHITE_SPACE))
-                return "white space";
         return c == '.' ? "another dot" : "not one of a-z and 0-9";
 }
 
 void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]) {
-        const char *flaw, *dot;
-        size_t before;
+        const char *dot = memchr(data, '.', len);
+        size_t before = dot ? (size_t)(dot - data) : 0, i;
 
         ret[0] = '\0';
         len -= len > 0 && data[len - 1] == '\n';
-        flaw = len == 0                   ? "it is empty"
-               : is_ciphertext(data, len) ? "it is encrypted"
-                                          : find_flaw_of_ends(data, len);
-        if (flaw) {
-                snprintf(ret, NB_TOKEN_FLAW_SIZE, "%s", flaw);
-                return;
-        }
-        dot = memchr(data, '.', len);
-        before = dot ? (size_t)(dot - data) : 0;
-        for (size_t i = 0; i < len; i++) {
-                flaw = data + i == dot ? NULL : find_flaw_of_character(data[i]);
-                /* For text of another length, such as a password, the length says more. */
-                if (flaw && (len == NB_TOKEN_LEN || strcmp(flaw, "white space") == 0)) {
-                        snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1, flaw);
-                        return;
-                }
-        }
-        if (!dot)
+        /* For text of another length, such as a password, the length says more. */
+        for (i = 0; i < len; i++)
+                if (data + i != dot && !is_token_character(data[i]) &&
+                    (len == NB_TOKEN_LEN || describe_hidden(data[i])))
+                        break;
+        if (len == 0)
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is empty");
+        else if (is_ciphertext(data, len))
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is encrypted");
+        else if (i < len)
+                snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1,
+                         describe(data[i]));
+        else if (!dot)
                 snprintf(ret, NB_TOKEN_FLAW_SIZE,
                          "it has %zu characters and no dot, expected %d with one", len,
                          NB_TOKEN_LEN);

@@ -44,13 +44,11 @@ static void check_written(const struct nb_cluster *cluster) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
-        const struct nb_kubeconfig kubeconfig = { &cluster->server, cluster->tls_server_name,
-                                                  cluster->proxy_url, "/ca.crt", "/client.pem" };
         struct nb_kubeconfig_input input = { .origin = "written" };
         struct nb_cluster again;
         struct nb_failure f = {};
 
-        FUZZ_CHECK(nb_kubeconfig_format(&kubeconfig, &text) == 0);
+        FUZZ_CHECK(nb_kubeconfig_format(cluster, "/ca.crt", "/client.pem", &text) == 0);
         FUZZ_CHECK(nb_kubeconfig_parse_client("written", text.data, text.len, &client, &f) == 0);
         FUZZ_CHECK(strcmp(client.ca_file, "/ca.crt") == 0 &&
                    strcmp(client.key_file, "/client.pem") == 0);

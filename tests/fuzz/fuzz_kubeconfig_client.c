@@ -4,14 +4,13 @@
 
 /* Paths of any text come out of a kubeconfig as they went in, or are not written at all. */
 static void check_path(const char *path) {
-        static const struct nb_url server = { .host = "a", .port = 443 };
+        static const struct nb_cluster cluster = { .server = { .host = "a", .port = 443 } };
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4 * NB_KUBECONFIG_MAX);
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
-        struct nb_kubeconfig kubeconfig = { &server, "", "", path, path };
         struct nb_failure f = {};
 
-        FUZZ_CHECK(nb_kubeconfig_format(&kubeconfig, &text) == 0);
+        FUZZ_CHECK(nb_kubeconfig_format(&cluster, path, path, &text) == 0);
         if (text.len > NB_KUBECONFIG_MAX)
                 return;
         FUZZ_CHECK(nb_kubeconfig_parse_client("written", text.data, text.len, &client, &f) == 0);

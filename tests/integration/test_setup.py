@@ -242,7 +242,7 @@ REFUSED = [
     ("discovery by a URL without TLS", "usage", f"--discovery-file http://example.com/c.yaml --token {TOKEN}", ["--discovery-file", "https://"]),
     ("discovery by a URL and by an endpoint", "settings-invalid", f"{GOOD} --discovery-file https://example.com/c.yaml", ["discovery.endpoints", "discovery.file", "both"]),
     ("a k3s token without a hash", "settings-incomplete", f"10.0.0.1 --token K10::{TOKEN}", ["hash"]),
-    ("a malformed k3s token", "token-malformed", "10.0.0.1 --token K10x::y", ["'--token'", "K10<hash>", "1 characters between K10 and '::', expected 64"]),
+    ("a malformed k3s token", "token-malformed", "10.0.0.1 --token K10x::y", ["'--token'", "K10<hash>", "the part between K10 and '::' is not 64 hex digits"]),
     ("no pin", "settings-incomplete", f"10.0.0.1 --token {TOKEN}", ["discovery.caCertHashes", "unsafeSkipCAVerification"]),
     ("a token file that is not there", "settings-unreadable", f"10.0.0.1 --token-file=/nowhere/token --ca-cert-hash {PIN}", ["'/nowhere/token'"]),
     ("a token file that is a folder", "settings-unreadable", f"10.0.0.1 --token-file=/etc --ca-cert-hash {PIN}", ["cannot read '/etc': Is a directory"]),

@@ -221,11 +221,14 @@ static void verifies_proxy(void **state) {
 
 static void formats(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
-        struct nb_url server = { .host = "10.0.0.10", .port = 6443, .path = "/p" };
-        struct nb_kubeconfig kubeconfig = { &server, "kubernetes", "http://proxy:3128",
-                                            "/etc/a \"b\".crt", "/var/c.pem" };
+        struct nb_cluster cluster = {
+                .server = { .host = "10.0.0.10", .port = 6443, .path = "/p" },
+                .tls_server_name = "kubernetes",
+                .proxy_url = "http://proxy:3128",
+        };
 
-        assert_int_equal(nb_kubeconfig_format(&kubeconfig, &text), 0);
+        assert_int_equal(nb_kubeconfig_format(&cluster, "/etc/a \"b\".crt", "/var/c.pem", &text),
+                         0);
         assert_string_equal(text.data, "apiVersion: v1\n"
                                        "kind: Config\n"
                                        "clusters:\n"
@@ -254,19 +257,21 @@ static void what_is_written_is_read(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
-        struct nb_url server = { .host = "2001:db8::1", .is_ipv6 = true, .port = 443 };
-        struct nb_kubeconfig kubeconfig = { &server, "", "", "/etc/\\n: {}# \xc3\xa9\xc2\x85",
-                                            "/var/\"'.pem" };
+        struct nb_cluster cluster = {
+                .server = { .host = "2001:db8::1", .is_ipv6 = true, .port = 443 }
+        };
+        static const char ca_file[] = "/etc/\\n: {}# \xc3\xa9\xc2\x85",
+                          certificate[] = "/var/\"'.pem";
         struct nb_failure f = {};
 
-        assert_int_equal(nb_kubeconfig_format(&kubeconfig, &text), 0);
+        assert_int_equal(nb_kubeconfig_format(&cluster, ca_file, certificate, &text), 0);
         assert_non_null(strstr(text.data, "server: \"https://[2001:db8::1]:443\"\n"));
         assert_null(strstr(text.data, "tls-server-name"));
         assert_null(strstr(text.data, "proxy-url"));
         assert_int_equal(nb_kubeconfig_parse_client("k", text.data, text.len, &client, &f), 0);
-        assert_string_equal(client.ca_file, kubeconfig.ca_file);
-        assert_string_equal(client.certificate_file, kubeconfig.client_certificate);
-        assert_string_equal(client.key_file, kubeconfig.client_certificate);
+        assert_string_equal(client.ca_file, ca_file);
+        assert_string_equal(client.certificate_file, certificate);
+        assert_string_equal(client.key_file, certificate);
         assert_null(client.certificate.data);
         assert_null(client.key.data);
 }
@@ -275,11 +280,10 @@ static void without_a_ca_the_systems_cas_are_used(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBECONFIG_MAX);
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
-        struct nb_url server = { .host = "api.example.com", .port = 443 };
-        struct nb_kubeconfig kubeconfig = { &server, "", "", NULL, "/c.pem" };
+        struct nb_cluster cluster = { .server = { .host = "api.example.com", .port = 443 } };
         struct nb_failure f = {};
 
-        assert_int_equal(nb_kubeconfig_format(&kubeconfig, &text), 0);
+        assert_int_equal(nb_kubeconfig_format(&cluster, NULL, "/c.pem", &text), 0);
         assert_null(strstr(text.data, "certificate-authority"));
         assert_int_equal(nb_kubeconfig_parse_client("k", text.data, text.len, &client, &f), 0);
         assert_null(client.ca_file);
@@ -411,14 +415,12 @@ static void refuses_client(void **state) {
 
 static void make_own(const char *server_name, const char *proxy_url, const char *ca_file,
                      const char *certificate, struct nb_buffer *ret) {
-        struct nb_url server;
+        struct nb_cluster cluster = { .ca = NULL };
 
-        assert_int_equal(nb_url_parse("https://10.0.0.1:6443/p", 23, &server), 0);
-        assert_int_equal(
-                nb_kubeconfig_format(&(struct nb_kubeconfig){ &server, server_name, proxy_url,
-                                                              ca_file, certificate },
-                                     ret),
-                0);
+        assert_int_equal(nb_url_parse("https://10.0.0.1:6443/p", 23, &cluster.server), 0);
+        strcpy(cluster.tls_server_name, server_name);
+        strcpy(cluster.proxy_url, proxy_url);
+        assert_int_equal(nb_kubeconfig_format(&cluster, ca_file, certificate, ret), 0);
 }
 
 static int parse_own(const struct nb_buffer *text, struct nb_cluster *ret) {

@@ -312,17 +312,17 @@ static struct refused_case refused[] = {
         { "a pin followed by other characters", HEAD "discovery: {caCertHashes: ['" PIN "  -']}\n",
           INVALID,
           "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found '" PIN
-          "  -'; '  -' follows the last digit" },
+          "  -'; it has 64 hex digits before the first other character" },
         { "a pin followed by a file name",
           HEAD "discovery: {caCertHashes: ['" PIN "  /etc/kubernetes/pki/ca.pub']}\n", INVALID,
           "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found '" PIN
           "\u2026' (99 bytes); "
-          "28 bytes follow the last digit" },
+          "it has 64 hex digits before the first other character" },
         { "a pin followed by a token is not quoted",
           HEAD "discovery: {caCertHashes: ['" PIN " --token abcdef.0123456789abcdef']}\n", INVALID,
           "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found what "
           "looks like a bootstrap token, which belongs in the credential "
-          "node-bootstrap.token; 32 bytes follow the last digit" },
+          "node-bootstrap.token; it has 64 hex digits before the first other character" },
         { "a pin with a letter beyond f", HEAD "discovery: {caCertHashes: ['sha256:01x']}\n",
           INVALID,
           "x.yaml:3: discovery.caCertHashes[0]: expected sha256: and 64 hex digits, found "
