@@ -244,7 +244,7 @@ static enum nb_code code_of_status(long status, const struct nb_answer_codes *co
 static bool is_foreign(long status, const struct nb_answer_codes *codes) {
         if (status == 401 || status == 403)
                 return !codes || !codes->has_plain_refusals;
-        return status >= 400 && status < 500 && status != 429;
+        return status >= 300 && status < 500 && status != 429;
 }
 
 /* A credential was sent, and the API server still sees an anonymous user: the credential was lost
@@ -282,18 +282,14 @@ int nb_answer_failure(const struct nb_api *api, const struct nb_call *call,
         if (f->code == NB_NONE)
                 f->retry_after_ms = answer->retry_after_ms;
         (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
-        if (answer->status >= 300 && answer->status < 400)
-                return nb_failure_set_http(
-                        f, NB_ANSWER_FOREIGN, answer->status,
-                        "%s %s: the answer is a redirect (%ld) to '%s'; redirects are not followed",
-                        call->what, api->name, answer->status, answer->location);
         if (status.code == 0)
                 r = nb_failure_set_http(
                         f, is_foreign(answer->status, codes) ? NB_ANSWER_FOREIGN : code,
                         answer->status,
-                        "%s %s: the answer has status %ld and no Status object, so it may not come "
-                        "from an API server",
-                        call->what, api->name, answer->status);
+                        "%s %s: the answer has status %ld%s%s and no Status object, so it may not "
+                        "come from an API server",
+                        call->what, api->name, answer->status,
+                        answer->location[0] ? ", a redirect to " : "", answer->location);
         else if (codes && codes->anonymous != NB_NONE && is_anonymous(answer, &status))
                 r = nb_failure_set_http(
                         f, codes->anonymous, answer->status,

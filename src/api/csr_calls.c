@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/csr_calls.h"
-#include "base/clock.h"
 #include "base/macro.h"
 #include "kube/object.h"
 

@@ -4,7 +4,6 @@
 /* CertificateSigningRequests (certificates.k8s.io/v1): create, read, watch; and whether the
  * identity has the rights for that. */
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "api/api.h"

@@ -65,12 +65,16 @@ __attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *
 
         errnum = abs(errnum);
         if (f->code == NB_NONE) {
-                f->code = code;
+                /* A lack of memory says nothing about the object in question. */
+                f->code = errnum == ENOMEM ? NB_INTERNAL : code;
                 f->errnum = errnum;
                 if (errnum > 0)
                         errno = errnum;
                 f->http_status = http_status;
-                vsnprintf(f->detail, sizeof(f->detail), format, arguments);
+                if (errnum == ENOMEM)
+                        snprintf(f->detail, sizeof(f->detail), "memory ran out");
+                else
+                        vsnprintf(f->detail, sizeof(f->detail), format, arguments);
                 make_printable(f->detail);
         }
         return errnum > 0 ? -errnum : -EPROTO;

@@ -12,9 +12,6 @@
 #include "cli/check_internal.h"
 #include "crypto/certificate.h"
 
-/* NTP keeps clocks within seconds; certificates are backdated by minutes. */
-#define SKEW_MAX_SEC 60
-
 /* --- Join: whether it could begin --- */
 
 static int print_node_name(struct nb_check *check, struct nb_failure *f) {
@@ -123,16 +120,16 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
 
 static void print_clock(const struct nb_check *check, const struct nb_join *join,
                         const char *name) {
-        int64_t ahead;
+        int64_t ahead = -nb_join_clock_behind_sec(join);
         char duration[NB_DURATION_SIZE];
 
         if (join->server_date_ms == 0)
                 return;
-        ahead = (int64_t)time(NULL) - (int64_t)join->server_date -
-                (int64_t)((nb_now_ms() - join->server_date_ms) / 1000);
         nb_duration_format((uint64_t)(ahead < 0 ? -ahead : ahead) * 1000, duration);
         nb_check_row(check,
-                     ahead < -SKEW_MAX_SEC || ahead > SKEW_MAX_SEC ? NB_CHECK_DOUBT : NB_CHECK_GOOD,
+                     ahead < -NB_CLOCK_SKEW_MAX_SEC || ahead > NB_CLOCK_SKEW_MAX_SEC
+                             ? NB_CHECK_DOUBT
+                             : NB_CHECK_GOOD,
                      "clock: %s %s that of %s", duration, ahead < 0 ? "behind" : "ahead of", name);
 }
 

@@ -9,6 +9,7 @@
 #include "base/macro.h"
 #include "cli/check_internal.h"
 #include "join/metadata.h"
+#include "join/retry.h"
 #include "metadata/user_data.h"
 #include "method/documents.h"
 #include "state/platform.h"
@@ -138,11 +139,11 @@ static int query(struct nb_check *check, struct nb_failure *f) {
         nb_check_row(check, NB_CHECK_NOTE, "querying %s", nb_provider_title(load->provider));
         r = nb_load_metadata(load, deadline_ms, true, f);
         if (r < 0) {
-                nb_metadata_add_limit(deadline_ms, patience_ms,
-                                      patience_ms == timeout_ms
-                                              ? "timeout"
-                                              : "the limit of check, not the setting timeout",
-                                      f);
+                nb_retry_given_up(deadline_ms, patience_ms,
+                                  patience_ms == timeout_ms
+                                          ? "timeout"
+                                          : "the limit of check, not the setting timeout",
+                                  f);
                 return r;
         }
         if (!load->has_metadata) {

@@ -18,6 +18,7 @@
 #include "cli/options.h"
 #include "join/access.h"
 #include "join/metadata.h"
+#include "join/retry.h"
 #include "join/stages.h"
 #include "state/handoff.h"
 
@@ -201,9 +202,7 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
         r = nb_load_recognise(load, f);
         if (r >= 0) {
                 r = nb_load_metadata(load, deadline_ms, false, f);
-                if (r < 0)
-                        nb_metadata_add_limit(deadline_ms, deadline_ms - given->started_ms,
-                                              "timeout", f);
+                nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
         }
         nb_sources_done(&given->sources);
         if (load->is_metadata_read)

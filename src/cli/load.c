@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/text.h"
@@ -97,7 +98,7 @@ static bool wants_provider_id(const struct nb_load *load) {
 struct attempt {
         struct nb_load *load;
         uint64_t deadline_ms;
-        bool is_patience_over;
+        uint64_t patience_ms; /* the initial 404 of some clouds is waited for only once */
         bool is_rehearsal;
 };
 
@@ -110,7 +111,7 @@ static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_
                 .machine = &load->machine,
                 .wants_node_name = wants_node_name(load),
                 .wants_provider_id = wants_provider_id(load),
-                .is_patience_over = attempt->is_patience_over,
+                .is_patience_over = nb_now_ms() >= attempt->patience_ms,
                 .until_ms = attempt->deadline_ms,
         };
 
@@ -293,12 +294,11 @@ static int apply(const struct attempt *attempt, struct nb_failure *f) {
         return r < 0 ? r : nb_load_verify(load, f);
 }
 
-static int load_once(void *userdata, bool is_patience_over, struct nb_failure *f) {
+static int load_once(void *userdata, struct nb_failure *f) {
         struct attempt *attempt = userdata;
         struct nb_load *load = attempt->load;
         int r;
 
-        attempt->is_patience_over = is_patience_over;
         if (load->is_metadata_read) {
                 r = begin_again(load, f);
                 if (r < 0)
@@ -317,15 +317,16 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehears
                      struct nb_failure *f) {
         struct attempt attempt = { .load = load,
                                    .deadline_ms = deadline_ms,
+                                   .patience_ms = nb_now_ms() + NB_CLOUD_PATIENCE_MS,
                                    .is_rehearsal = is_rehearsal };
-        const struct nb_metadata_attempt wait = { load->provider, load_once, &attempt,
-                                                  is_rehearsal };
         int r;
 
         if (load->provider == NB_PROVIDER_NONE)
                 return 0;
         r = verify_wanted(load, f);
-        return r < 0 ? r : nb_metadata_wait(&wait, deadline_ms, f);
+        return r < 0 ? r
+                     : nb_metadata_wait(load->provider, load_once, &attempt, is_rehearsal,
+                                        deadline_ms, f);
 }
 
 static int take_user_data(struct nb_load *load, const struct nb_secret *data,

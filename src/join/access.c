@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 
 #include "api/api.h"
 #include "api/cluster_calls.h"

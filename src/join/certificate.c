@@ -99,11 +99,9 @@ static int verify_issued(const struct nb_join *join, const char *pem, size_t len
         int r;
 
         r = nb_certificates_parse(pem, len, false, &chain);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(
-                        f, NB_CERTIFICATE_UNUSABLE, EBADMSG,
+                        f, NB_CERTIFICATE_UNUSABLE, r,
                         "expected a chain of certificates in PEM for node '%s', found %s",
                         join->node_name, nb_certificates_reason(r));
         /* A NotBefore in the future means that this machine's clock is wrong, and kubelet ignores

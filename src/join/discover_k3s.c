@@ -42,10 +42,6 @@ static int verify_hash(const struct nb_join *join, const struct nb_api *api,
         int r;
 
         r = nb_ca_hash_k3s(nb_answer_text(answer), answer->body.len, hash);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -EIO)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
         if (r < 0)
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, r,
                                       "/cacerts of %s: expected CA certificates in PEM, found %s",

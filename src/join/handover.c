@@ -2,7 +2,6 @@
 
 /* What the installer finds in the state directory: kubelet's configuration, and the handoff. */
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "api/cluster_calls.h"

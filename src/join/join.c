@@ -8,7 +8,6 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "join/join.h"
-#include "join/wall_clock.h"
 
 void nb_join_done(struct nb_join *join) {
         nb_cluster_done(&join->cluster);
@@ -68,32 +67,43 @@ void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char 
         snprintf(join->endpoint, sizeof(join->endpoint), "%s", endpoint);
 }
 
-static int64_t clock_skew_sec(const struct nb_join *join) {
+bool nb_clock_is_wrong(time_t now, time_t built, int64_t behind_sec,
+                       char ret[static NB_CLOCK_TEXT_SIZE]) {
+        char duration[NB_DURATION_SIZE], then[NB_RFC3339_SIZE], build[NB_RFC3339_SIZE];
+
+        if (behind_sec >= NB_CLOCK_SKEW_MAX_SEC || behind_sec <= -NB_CLOCK_SKEW_MAX_SEC) {
+                nb_duration_format((uint64_t)(behind_sec < 0 ? -behind_sec : behind_sec) * 1000,
+                                   duration);
+                snprintf(ret, NB_CLOCK_TEXT_SIZE, "this machine's clock is %s %s the API server's",
+                         duration, behind_sec > 0 ? "behind" : "ahead of");
+                return true;
+        }
+        if (now >= built)
+                return false;
+        nb_time_format(now, then);
+        nb_time_format(built, build);
+        snprintf(ret, NB_CLOCK_TEXT_SIZE,
+                 "this machine's clock is at %s, before this program was built (%s)", then, build);
+        return true;
+}
+
+int64_t nb_join_clock_behind_sec(const struct nb_join *join) {
         if (join->server_date_ms == 0)
                 return 0;
         return (int64_t)join->server_date + (int64_t)((nb_now_ms() - join->server_date_ms) / 1000) -
                (int64_t)time(NULL);
 }
 
-/*
- * A wrong name, CA or key is not caused by the clock. The Date comes from whoever terminates TLS:
- * by lying about the time, an attacker must not turn a trust failure into an endless wait.
- */
-static bool is_of_time(const struct nb_failure *f) {
-        return f->code == NB_TLS_EXPIRED ||
-               (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
-}
-
 int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f) {
-        const struct nb_wall_clock clock = {
-                .now = time(NULL),
-                .has_date = join->server_date_ms > 0,
-                .behind_sec = clock_skew_sec(join),
-                .built = nb_build_time(),
-        };
-        char why[NB_WALL_CLOCK_TEXT_SIZE], detail[NB_FAILURE_DETAIL_MAX];
+        char why[NB_CLOCK_TEXT_SIZE], detail[NB_FAILURE_DETAIL_MAX];
+        /* A wrong name, CA or key is not caused by the clock. The Date comes from whoever
+         * terminates TLS: by lying about the time, an attacker must not turn a trust failure into
+         * an endless wait. */
+        bool is_of_time = f->code == NB_TLS_EXPIRED ||
+                          (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
 
-        if (r >= 0 || !is_of_time(f) || !nb_wall_clock_is_wrong(&clock, why))
+        if (r >= 0 || !is_of_time ||
+            !nb_clock_is_wrong(time(NULL), nb_build_time(), nb_join_clock_behind_sec(join), why))
                 return r;
         snprintf(detail, sizeof(detail), "%s", f->detail);
         nb_failure_clear(f);

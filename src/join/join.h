@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/failure.h"
 #include "crypto/key.h"
 #include "crypto/request.h"
@@ -76,3 +77,16 @@ void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char 
  * build of this program. Returns r.
  */
 int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f);
+
+/* NTP keeps clocks within seconds; certificates are backdated by minutes. */
+#define NB_CLOCK_SKEW_MAX_SEC 60
+#define NB_CLOCK_TEXT_SIZE (2 * NB_RFC3339_SIZE + 80)
+
+/* Whether this machine's clock differs from the server's, or is before the build of this program
+ * (0: unknown); sets half a sentence about it. Pure. */
+bool nb_clock_is_wrong(time_t now, time_t built, int64_t behind_sec,
+                       char ret[static NB_CLOCK_TEXT_SIZE]);
+
+/* How far this machine's clock is behind the server's; negative: ahead; 0 also if no server has
+ * sent a Date. */
+int64_t nb_join_clock_behind_sec(const struct nb_join *join);

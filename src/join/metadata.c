@@ -1,53 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "join/metadata.h"
-#include "join/report.h"
 #include "join/retry.h"
 
-void nb_metadata_add_limit(uint64_t deadline_ms, uint64_t patience_ms, const char *limit,
-                           struct nb_failure *f) {
-        if (f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
-            nb_now_ms() >= deadline_ms)
-                nb_report_given_up(patience_ms, limit, f);
-}
-
-struct wait {
-        const struct nb_metadata_attempt *attempt;
-        uint64_t patience_ms;
-        time_t since;
-};
-
-static int attempt_read(void *userdata, struct nb_failure *f) {
-        const struct wait *wait = userdata;
-
-        return wait->attempt->run(wait->attempt->userdata, nb_now_ms() >= wait->patience_ms, f);
-}
-
-static void report_wait(void *userdata, const struct nb_failure *f, bool is_new) {
-        struct wait *wait = userdata;
-
-        nb_report_wait(&wait->since, f, is_new);
-}
-
-int nb_metadata_wait(const struct nb_metadata_attempt *attempt, uint64_t deadline_ms,
+int nb_metadata_wait(enum nb_provider provider, int (*attempt)(void *, struct nb_failure *),
+                     void *userdata, bool is_rehearsal, uint64_t deadline_ms,
                      struct nb_failure *f) {
-        struct wait wait = { attempt, nb_now_ms() + NB_CLOUD_PATIENCE_MS, 0 };
+        time_t since = 0;
         struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
-                                      .attempt = attempt_read,
-                                      .report = report_wait,
-                                      .userdata = &wait,
-                                      .is_rehearsal = attempt->is_rehearsal };
+                                      .attempt = attempt,
+                                      .userdata = userdata,
+                                      .waiting_since = &since,
+                                      .is_rehearsal = is_rehearsal };
         int r;
 
         nb_log_field(NB_FIELD_STAGE, "metadata");
-        nb_log_status("Reading the metadata of %s", nb_provider_title(attempt->provider));
+        nb_log_status("Reading the metadata of %s", nb_provider_title(provider));
         r = nb_retry_run(&loop, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         nb_log_field(NB_FIELD_STAGE, NULL);

@@ -59,8 +59,7 @@ struct refresh {
         struct nb_cluster *ret_newer;
 };
 
-static int attempt_refresh(void *userdata, struct nb_failure *f) {
-        const struct refresh *refresh = userdata;
+static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
         const struct nb_cluster *present = refresh->present;
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
@@ -88,29 +87,27 @@ static int attempt_refresh(void *userdata, struct nb_failure *f) {
         return 1;
 }
 
-static void report_wait(_unused_ void *userdata, const struct nb_failure *f, bool is_new) {
-        nb_log_status("Waiting to ask again: %s", f->detail);
-        if (is_new)
-                nb_log(LOG_WARNING, NB_NONE, "asking again: %s", f->detail);
+/* The texts of codes of class "wait" are about a join, so use one for the refresh. TLS failures
+ * keep their own remedy. */
+static int attempt_refresh(void *userdata, struct nb_failure *f) {
+        int r = refresh_once(userdata, f);
+
+        if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
+            !nb_http_is_untrusted(f->code))
+                f->code = NB_REFRESH_UNFINISHED;
+        return r;
 }
 
 int nb_refresh_run(const struct nb_cluster *present, uint64_t deadline_ms,
                    struct nb_cluster *ret_newer, struct nb_failure *f) {
         struct refresh refresh = { present, deadline_ms, ret_newer };
+        time_t since = 0;
         struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, deadline_ms },
                                       .attempt = attempt_refresh,
-                                      .report = report_wait,
-                                      .userdata = &refresh };
+                                      .userdata = &refresh,
+                                      .waiting_since = &since };
         int r;
 
         r = verify_present(present, f);
-        if (r < 0)
-                return r;
-        r = nb_retry_run(&loop, f);
-        /* The texts of codes of class "wait" are about a join, so use one for the refresh. TLS
-         * failures keep their own remedy. */
-        if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
-            !nb_http_is_untrusted(f->code))
-                f->code = NB_REFRESH_UNFINISHED;
-        return r;
+        return r < 0 ? r : nb_retry_run(&loop, f);
 }

@@ -12,10 +12,6 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
 /* The wait for join->csr. */
 void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
 
-/* Adds to the last failure after how long, and by which limit, the join gave up: otherwise it would
- * read like the first attempt. */
-void nb_report_given_up(uint64_t patience_ms, const char *limit, struct nb_failure *f);
-
 /* How long a connection took. For one that served its purpose, or that the join ends with. */
 void nb_report_connection(const struct nb_http_connection *connection, const char *endpoint);
 

@@ -36,27 +36,19 @@ int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
  * name. */
 static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
                         struct nb_failure *f) {
-        const char *other = NULL;
         int r;
 
         r = csr->request
                     ? nb_request_verify(csr->request, csr->request_len, join->key, join->node_name)
                     : -EINVAL;
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -EKEYREJECTED)
-                other = "another key";
-        else if (r == -EPERM)
-                other = "another subject";
-        else if (r < 0)
-                other = "an invalid request";
-        else if (strcmp(csr->signer_name, NB_CSR_SIGNER) != 0)
-                other = "another signer";
-        if (other)
-                return nb_failure_set(f, NB_CSR_CONFLICT, EEXIST,
-                                      "the CSR '%s' already exists, with %s", join->csr_name,
-                                      other);
-        return 0;
+        if (r >= 0 && strcmp(csr->signer_name, NB_CSR_SIGNER) == 0)
+                return 0;
+        return nb_failure_set(f, NB_CSR_CONFLICT, r < 0 ? r : EEXIST,
+                              "the CSR '%s' already exists, with %s", join->csr_name,
+                              r == -EKEYREJECTED ? "another key"
+                              : r == -EPERM      ? "another subject"
+                              : r < 0            ? "an invalid request"
+                                                 : "another signer");
 }
 
 static int submit(struct nb_join *join, struct nb_failure *f) {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "join/report.h"
 #include "join/retry.h"
 #include "net/http.h"
 
@@ -80,8 +81,8 @@ static int wait_for_next(struct nb_retry_loop *loop, int r, struct nb_failure *f
         if (is_last && policies[retry->policy].is_early)
                 return r;
         nb_log_field(NB_FIELD_ATTEMPT, "%u", retry->attempts);
-        if (loop->report)
-                loop->report(loop->userdata, f, retry->is_new);
+        if (loop->waiting_since)
+                nb_report_wait(loop->waiting_since, f, retry->is_new);
         if (nb_stop_wait(retry->due_ms > now ? retry->due_ms - now : 0) < 0) {
                 nb_failure_clear(f);
                 return -ECANCELED;
@@ -106,5 +107,21 @@ int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f) {
                 r = wait_for_next(loop, r, f);
                 if (r < 0)
                         return r;
+        }
+}
+
+void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *limit,
+                       struct nb_failure *f) {
+        enum nb_class class = nb_failure_class(f);
+        char duration[NB_DURATION_SIZE];
+
+        if (f->code == NB_NONE || (class != NB_CLASS_CONFIRM && class != NB_CLASS_WAIT))
+                return;
+        if (nb_now_ms() >= deadline_ms) {
+                nb_duration_format(timeout_ms, duration);
+                nb_failure_add(f, "; gave up after %s (%s)", duration, limit);
+        } else if (class == NB_CLASS_CONFIRM) {
+                nb_duration_format(NB_RETRY_CONFIRM_MS, duration);
+                nb_failure_add(f, "; gave up after %s", duration);
         }
 }

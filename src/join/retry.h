@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/failure.h"
 
@@ -47,9 +48,8 @@ int nb_retry_wait(enum nb_retry_policy policy, unsigned n, uint64_t deadline_ms)
 struct nb_retry_loop {
         struct nb_retry retry;
         int (*attempt)(void *userdata, struct nb_failure *f);
-        /* Before each wait; NULL: silent. */
-        void (*report)(void *userdata, const struct nb_failure *f, bool is_new);
         void *userdata;
+        time_t *waiting_since;    /* nb_report_wait() before each wait; NULL: silent */
         bool is_rehearsal;        /* repeats only after failures of class wait */
         struct nb_failure before; /* of the attempt before; may be set at first */
 };
@@ -57,3 +57,8 @@ struct nb_retry_loop {
 /* Repeats `attempt` until it returns 0 or more, which is returned, or its failure is final.
  * -ECANCELED without a failure when stopping was asked for. */
 int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f);
+
+/* Adds to the last failure after how long, and by which limit, the join gave up: otherwise it would
+ * read like the first attempt. `timeout_ms`: from the start to the deadline. */
+void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *limit,
+                       struct nb_failure *f);

@@ -90,20 +90,14 @@ static int attempt_stage(void *userdata, struct nb_failure *f) {
         return nb_join_map_clock_skew(attempt->join, attempt->stage->run(attempt->join, f), f);
 }
 
-static void report_wait(void *userdata, const struct nb_failure *f, bool is_new) {
-        const struct attempt *attempt = userdata;
-
-        nb_report_wait(&attempt->join->waiting_since, f, is_new);
-}
-
 /* `before`: what to report if the deadline cuts the first attempt short. */
 static int run_stage(struct nb_join *join, const struct stage *stage,
                      const struct nb_failure *before, struct nb_failure *f) {
         struct attempt attempt = { join, stage };
         struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, join->deadline_ms },
                                       .attempt = attempt_stage,
-                                      .report = report_wait,
                                       .userdata = &attempt,
+                                      .waiting_since = &join->waiting_since,
                                       .before = *before };
         uint64_t begin_usec = nb_now_usec();
         int r;
@@ -155,17 +149,6 @@ static int run_stages(struct nb_join *join, struct nb_failure *f) {
         return 0;
 }
 
-static void add_patience(const struct nb_join *join, struct nb_failure *f) {
-        enum nb_class class = nb_failure_class(f);
-
-        if (class != NB_CLASS_CONFIRM && class != NB_CLASS_WAIT)
-                return;
-        if (nb_now_ms() >= join->deadline_ms)
-                nb_report_given_up(join->settings->timeout_ms, "timeout", f);
-        else if (class == NB_CLASS_CONFIRM)
-                nb_report_given_up(NB_RETRY_CONFIRM_MS, NULL, f);
-}
-
 int nb_join_run(struct nb_join *join, struct nb_failure *f) {
         int r;
 
@@ -173,7 +156,6 @@ int nb_join_run(struct nb_join *join, struct nb_failure *f) {
         if (r >= 0)
                 return 0;
         nb_report_new_connection(&join->api);
-        if (f->code != NB_NONE)
-                add_patience(join, f);
+        nb_retry_given_up(join->deadline_ms, join->settings->timeout_ms, "timeout", f);
         return r;
 }

@@ -80,26 +80,17 @@ static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buff
         return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
 }
 
-/* Old servers do not sign CSRs, but answer with a key that all nodes share. */
-static int verify_no_key(const struct nb_buffer *pem, struct nb_failure *f) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *mixed = NULL;
-
-        if (nb_certificates_parse(pem->data ? pem->data : "", pem->len, false, &chain) >= 0 ||
-            nb_certificates_parse(pem->data ? pem->data : "", pem->len, true, &mixed) < 0)
-                return 0;
-        return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
-                              "the supervisor sent more than certificates; a supervisor that is "
-                              "too old to sign a request also sends a private key");
-}
-
-static int take_certificate(struct nb_join *join, const struct nb_buffer *pem,
+static int take_certificate(struct nb_join *join, const char *pem, size_t len,
                             struct nb_failure *f) {
         struct nb_failure ignored = { 0 };
         int r;
 
-        r = verify_no_key(pem, f);
-        if (r >= 0)
-                r = nb_join_take_issued(join, pem->data ? pem->data : "", pem->len, f);
+        /* Old servers do not sign CSRs, but answer with a key that all nodes share. */
+        r = strstr(pem, "PRIVATE KEY-----")
+                    ? nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
+                                     "the supervisor sent a private key; one that is too old to "
+                                     "sign a request does so")
+                    : nb_join_take_issued(join, pem, len, f);
         if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
                 (void)nb_pending_key_drop(join, &ignored);
         return r;
@@ -120,5 +111,5 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
         r = ask(join, &csr, &pem, f);
-        return r < 0 ? r : take_certificate(join, &pem, f);
+        return r < 0 ? r : take_certificate(join, pem.data ? pem.data : "", pem.len, f);
 }

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/macro.h"
 #include "method/cluster_identity.h"
 
 int nb_cluster_identity_by_pins(const struct nb_settings *settings,

@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "crypto/certificate.h"
 #include "method/method.h"
 #include "settings/settings.h"
 #include "state/record.h"

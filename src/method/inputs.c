@@ -135,8 +135,6 @@ static int read_path(struct nb_sources *sources, const struct nb_kubeconfig_sour
         int r;
 
         r = nb_sources_read(sources, path, NB_KUBECONFIG_MAX, ret_text, &st);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r == -EFBIG)
                 return nb_failure_set(f, policy->unacceptable, r, "'%s' is larger than %d bytes",
                                       path, NB_KUBECONFIG_MAX);
@@ -274,8 +272,6 @@ int nb_client_certificate_verify(const struct nb_identity *identity, struct nb_f
                 what = "client-key: expected the key of the client certificate, found another one";
                 r = nb_certificate_verify_key(chain, key);
         }
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         return r < 0 ? nb_failure_set(f, NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE, r, "%s: %s",
                                       identity->source, what)
                      : 0;

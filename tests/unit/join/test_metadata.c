@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "case.h"
 #include "join/metadata.h"
+#include "join/retry.h"
 
 #define ATTEMPTS_MAX 8
 #define NO_DEADLINE UINT64_MAX
@@ -68,12 +69,11 @@ static struct wait_case waits[] = {
 static const struct wait_case *current;
 static unsigned n_attempts;
 
-static int run(void *userdata, bool is_patience_over, struct nb_failure *f) {
+static int run(void *userdata, struct nb_failure *f) {
         enum nb_code outcome;
 
         assert_true(n_attempts < current->n_attempts);
         assert_ptr_equal(userdata, &n_attempts);
-        assert_false(is_patience_over);
         assert_int_equal(f->code, NB_NONE);
         outcome = current->outcomes[n_attempts++];
         if (outcome == NB_NONE)
@@ -83,19 +83,16 @@ static int run(void *userdata, bool is_patience_over, struct nb_failure *f) {
 }
 
 static void waits_for_metadata(void **state) {
-        struct nb_metadata_attempt attempt = { .provider = NB_PROVIDER_AWS,
-                                               .run = run,
-                                               .userdata = &n_attempts };
         struct nb_failure f = { 0 };
         uint64_t deadline_ms;
         int r;
 
         current = *state;
         n_attempts = 0;
-        attempt.is_rehearsal = current->is_rehearsal;
         deadline_ms = current->is_deadline_over ? nb_now_ms() : NO_DEADLINE;
-        r = nb_metadata_wait(&attempt, deadline_ms, &f);
-        nb_metadata_add_limit(deadline_ms, 5000, "timeout", &f);
+        r = nb_metadata_wait(NB_PROVIDER_AWS, run, &n_attempts, current->is_rehearsal, deadline_ms,
+                             &f);
+        nb_retry_given_up(deadline_ms, 5000, "timeout", &f);
         assert_int_equal(n_attempts, current->n_attempts);
         assert_int_equal(f.code, current->code);
         assert_int_equal(r < 0, current->code != NB_NONE);
