@@ -122,9 +122,7 @@ int nb_privilege_split(int *ret_status, struct nb_failure *f) {
         return 1;
 }
 
-/* Keeps only these capabilities. None is inheritable, and no_new_privs prevents gaining any by
- * executing a program. */
-static int keep_capabilities(uint32_t capabilities) {
+int nb_privilege_keep(uint32_t capabilities) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
@@ -177,12 +175,12 @@ int nb_privilege_reduce(struct nb_failure *f) {
                 return fail(errno, "setrlimit", f);
         r = bind_to_parent();
         if (r >= 0)
-                r = keep_capabilities(UINT32_C(1) << CAP_DAC_READ_SEARCH);
+                r = nb_privilege_keep(UINT32_C(1) << CAP_DAC_READ_SEARCH);
         return r < 0 ? fail(r, "capset", f) : 0;
 }
 
 int nb_privilege_drop(struct nb_failure *f) {
-        int r = keep_capabilities(0);
+        int r = nb_privilege_keep(0);
 
         return r < 0 ? fail(r, "capset", f) : 0;
 }

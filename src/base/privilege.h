@@ -17,6 +17,8 @@
  * In a user namespace that maps a single user, the child keeps its UID and drops its capabilities.
  */
 
+#include <stdint.h>
+
 #include "base/failure.h"
 
 /*
@@ -32,3 +34,7 @@ int nb_privilege_reduce(struct nb_failure *f);
 
 /* NB_INTERNAL: then the process must end. */
 int nb_privilege_drop(struct nb_failure *f);
+
+/* Keeps only these capabilities (bits), of those that are permitted. None is inheritable, and
+ * no_new_privs prevents gaining any by executing a program. 0, -errno. */
+int nb_privilege_keep(uint32_t capabilities);

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,12 +10,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/privilege.h"
 #include "base/sources.h"
 #include "base/text.h"
 #include "install/child.h"
@@ -33,14 +32,15 @@ static int fail(int r, const char *what, struct nb_failure *f) {
 
 /* systemd has set the groups to that of the service, and allows no setgroups(2). */
 static int change_user(const struct nb_child *child) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+        int r;
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
             setresgid(child->group, child->group, child->group) < 0 ||
-            setresuid(child->user, child->user, child->user) < 0 ||
-            syscall(SYS_capset, &header, none) < 0)
+            setresuid(child->user, child->user, child->user) < 0)
                 return -errno;
+        r = nb_privilege_keep(0);
+        if (r < 0)
+                return r;
         return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/privilege.h"
 #include "install/confine.h"
 
 #if defined(__x86_64__) && !defined(__ILP32__)
@@ -37,19 +38,6 @@
 #define MAY_FORK 1
 #endif
 #endif
-
-static int keep_capability(unsigned capability) {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-        __u32 kept;
-
-        if (syscall(SYS_capget, &header, data) < 0)
-                return -errno;
-        kept = data[0].permitted & (UINT32_C(1) << capability);
-        memset(data, 0, sizeof(data));
-        data[0].effective = data[0].permitted = kept;
-        return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
-}
 
 #ifdef ARCHITECTURE
 
@@ -147,14 +135,12 @@ static int set_filter(void) {
 #endif
 
 int nb_confine(struct nb_failure *f) {
-        int r = keep_capability(CAP_DAC_OVERRIDE);
+        const char *what = "capabilities";
+        int r = nb_privilege_keep(UINT32_C(1) << CAP_DAC_OVERRIDE);
 
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "cannot drop capabilities: %m");
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return nb_failure_set(f, NB_INTERNAL, errno, "cannot set no_new_privs: %m");
-        r = set_filter();
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "cannot set the system call filter: %m");
-        return 0;
+        if (r >= 0) {
+                what = "system calls";
+                r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : set_filter();
+        }
+        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot restrict %s: %m", what) : 0;
 }

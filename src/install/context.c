@@ -126,51 +126,30 @@ static int load_documents(struct nb_context *context, const struct nb_metadata_d
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-static int load_context(struct nb_context *context, const char *root, struct nb_failure *f) {
-        int r = root ? nb_folder_open(root, &context->root_fd) : 0;
-
-        if (r < 0)
-                return nb_failure_set(f, NB_USAGE, r, "--root=%s: %m", root);
-        r = load_documents(context, NULL, f);
-        if (r < 0)
-                return r;
-        return nb_context_recall(context, f);
-}
-
-int nb_context_load(struct nb_context *ret_context, const char *root, struct nb_sources *sources,
+int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *sources,
                     struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1,
-                                                                 .now = time(NULL),
-                                                                 .sources = sources };
         int r;
 
+        *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
         r = verify_credentials(sources, f);
         if (r < 0)
                 return r;
-        r = load_context(&context, root, f);
-        if (r < 0)
-                return r;
-        *ret_context = context;
-        context = (struct nb_context){ .root_fd = -1 };
-        return 0;
+        r = load_documents(context, NULL, f);
+        return r < 0 ? r : nb_context_recall(context, f);
 }
 
-bool nb_context_salvage(struct nb_context *ret_context, const char *root,
-                        struct nb_sources *sources, bool is_by_record) {
-        struct nb_context context = { .root_fd = -1, .now = time(NULL), .sources = sources };
+void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
+                        bool is_by_record) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
 
-        if (root && nb_folder_open(root, &context.root_fd) < 0)
-                return false;
-        if (!is_by_record)
-                nb_documents_salvage(sources, &context.settings);
-        else {
-                nb_settings_init(&context.settings);
-                if (nb_path_read(context.root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
-                        nb_kubelet_env_find_paths(text.data, text.len, &context.settings);
+        *context = (struct nb_context){ .root_fd = root_fd, .now = time(NULL), .sources = sources };
+        if (!is_by_record) {
+                nb_documents_salvage(sources, &context->settings);
+                return;
         }
-        *ret_context = context;
-        return true;
+        nb_settings_init(&context->settings);
+        if (nb_path_read(root_fd, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text) >= 0)
+                nb_kubelet_env_find_paths(text.data, text.len, &context->settings);
 }
 
 /* Parsed on its own first, so that its errors are not reported as errors in root's own files. */
@@ -189,60 +168,37 @@ static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
                 why.errnum, "%s", why.detail);
 }
 
-/* 1; 0 if there is none, or if this machine's own settings are enough: then `join` must not be able
- * to add any. */
-static int read_metadata(const struct nb_context *context, const struct nb_state *state,
-                         struct nb_secret *ret_text, struct nb_failure *f) {
-        int r;
-
-        if (!context->is_metadata_wanted)
-                return 0;
-        r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, ret_text, f);
-        if (r == -ENOENT && f->code == NB_NONE)
-                return 0;
-        if (r < 0)
-                return r;
-        r = verify_metadata(ret_text, f);
-        return r < 0 ? r : 1;
-}
-
 int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
-                           struct nb_context *ret_joined, struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1,
-                                                                .now = context->now,
-                                                                .sources = context->sources };
+                           struct nb_context *joined, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_metadata_document metadata = { .origin = METADATA_ORIGIN };
-        const struct nb_settings *settings = &joined.settings;
-        bool has_metadata;
-        int r;
+        const struct nb_settings *settings = &joined->settings;
+        int r = 0;
 
-        r = read_metadata(context, state, &text, f);
-        if (r < 0)
+        *joined = (struct nb_context){ .root_fd = context->root_fd,
+                                       .now = context->now,
+                                       .sources = context->sources };
+        /* If this machine's own settings are enough, `join` must not be able to add any. */
+        if (context->is_metadata_wanted)
+                r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, &text, f);
+        if (r < 0 && (r != -ENOENT || f->code != NB_NONE))
                 return r;
-        has_metadata = r > 0;
+        if (text.data) {
+                r = verify_metadata(&text, f);
+                if (r < 0)
+                        return r;
+        }
         metadata.data = text.data;
         metadata.len = text.len;
-        if (context->root_fd >= 0) {
-                joined.root_fd = fcntl(context->root_fd, F_DUPFD_CLOEXEC, 3);
-                if (joined.root_fd < 0)
-                        return nb_failure_set(f, NB_INTERNAL, errno, "--root: %m");
-        }
-        r = load_documents(&joined, has_metadata ? &metadata : NULL, f);
+        r = load_documents(joined, text.data ? &metadata : NULL, f);
         if (r < 0)
                 return r;
-        r = load_node_name(&joined, f);
-        if (r < 0)
-                return r;
-        joined.is_node_from_metadata = has_metadata && settings->node_name[0] &&
-                                       nb_setting_is_from(settings, NB_SETTING_NODE_NAME,
-                                                          METADATA_ORIGIN);
-        joined.is_discard_from_metadata = has_metadata && settings->token_discard &&
-                                          nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
-                                                             METADATA_ORIGIN);
-        *ret_joined = joined;
-        joined = (struct nb_context){ .root_fd = -1 };
-        return 0;
+        joined->is_node_from_metadata = nb_setting_is_from(settings, NB_SETTING_NODE_NAME,
+                                                           METADATA_ORIGIN);
+        joined->is_discard_from_metadata = settings->token_discard &&
+                                           nb_setting_is_from(settings, NB_SETTING_TOKEN_DISCARD,
+                                                              METADATA_ORIGIN);
+        return load_node_name(joined, f);
 }
 
 int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f) {
@@ -254,7 +210,4 @@ int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_fail
 
 void nb_context_done(struct nb_context *context) {
         nb_bootstrap_done(&context->bootstrap);
-        if (context->root_fd >= 0)
-                (void)close(context->root_fd);
-        context->root_fd = -1;
 }

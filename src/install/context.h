@@ -21,7 +21,7 @@
 #define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
 
 struct nb_context {
-        int root_fd; /* of --root; -1 without */
+        int root_fd; /* of --root, borrowed; -1 without */
         time_t now;
         struct nb_sources *sources; /* borrowed */
         struct nb_settings settings;
@@ -41,20 +41,20 @@ struct nb_context {
 };
 
 /*
- * Calls nb_context_recall(). `root` may be NULL. NB_USAGE, NB_SETTINGS_*, NB_NODE_NAME_INVALID.
- * Endpoints, token and discovery file may be missing: a machine that has joined needs none.
+ * Calls nb_context_recall(). `context` has to be released after a failure as well. NB_SETTINGS_*,
+ * NB_NODE_NAME_INVALID. Endpoints, token and discovery file may be missing: a machine that has
+ * joined needs none.
  */
-int nb_context_load(struct nb_context *ret_context, const char *root, struct nb_sources *sources,
+int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *sources,
                     struct nb_failure *f);
 
 /*
  * For use after nb_context_load() has failed, to find the files of a machine that has joined: sets
  * paths, but no node name and no cluster identity. With `is_by_record` these are the paths that the
- * last join recorded, or the default ones; otherwise those of the settings that are valid. False if
- * the root cannot be opened.
+ * last join recorded, or the default ones; otherwise those of the settings that are valid.
  */
-bool nb_context_salvage(struct nb_context *ret_context, const char *root,
-                        struct nb_sources *sources, bool is_by_record);
+void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sources *sources,
+                        bool is_by_record);
 
 /*
  * Sets the node name: from the settings; if they have none, from the record of a join that got it
@@ -69,7 +69,7 @@ int nb_context_recall(struct nb_context *context, struct nb_failure *f);
  * NB_HANDOFF_UNTRUSTED for that file, and as nb_context_load().
  */
 int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
-                           struct nb_context *ret_joined, struct nb_failure *f);
+                           struct nb_context *joined, struct nb_failure *f);
 
 /* The record of the last join. 1; 0 if there is none that can be read; -ENOMEM. */
 int nb_context_read_record(const struct nb_context *context, struct nb_record *ret_record);

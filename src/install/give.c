@@ -61,72 +61,63 @@ static int give_platform(struct nb_sources *sources, struct nb_failure *f) {
         return 0;
 }
 
-static int refuse_password(int errnum, const char *found, struct nb_failure *f) {
-        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, errnum,
-                              "'" NB_NODE_PASSWORD_FILE
-                              "' %s; expected 1 to %d printable characters",
-                              found, PASSWORD_MAX);
-}
-
-/* Of what is there already, as `join` and k3s read it; `join` only learns that there is none that
- * does. */
+/* What is in its place, as `join` and k3s read it; `join` only learns that there is none that is
+ * usable. */
 static int verify_password(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        size_t len;
+        size_t len, n = 0;
         int r = nb_path_read(context->root_fd, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text);
 
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -ENOENT)
-                return refuse_password(-r, "is a link that leads nowhere", f);
-        if (r == -EFBIG)
-                return refuse_password(-r, "is too large", f);
         if (r < 0)
-                return refuse_password(-r, "cannot be read", f);
+                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, r,
+                                      "'" NB_NODE_PASSWORD_FILE
+                                      "' cannot be read: %m; expected 1 to %d printable characters",
+                                      PASSWORD_MAX);
         len = text.len;
         while (len > 0 && strchr(" \t\r\n", text.data[len - 1]))
                 len--;
-        if (len == 0)
-                return refuse_password(EINVAL, "is empty", f);
-        if (len > PASSWORD_MAX)
-                return refuse_password(EINVAL, "holds more characters", f);
-        for (size_t i = 0; i < len; i++)
-                if (text.data[i] <= ' ' || text.data[i] > '~')
-                        return refuse_password(
-                                EINVAL,
-                                "holds a blank, a control character or one outside of ASCII", f);
-        return 0;
+        while (n < len && text.data[n] > ' ' && text.data[n] <= '~')
+                n++;
+        if (len > 0 && len <= PASSWORD_MAX && n == len)
+                return 0;
+        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, EINVAL,
+                              "'" NB_NODE_PASSWORD_FILE "' has %zu characters, the first %zu of "
+                              "them printable; expected 1 to %d printable characters",
+                              len, n, PASSWORD_MAX);
 }
 
-/* As k3s makes it. The server keeps what it is shown first, so it has to be on disk before. */
-static int make_password(const struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_closep) int folder_fd = -1;
+/* As k3s makes it. */
+static int write_password(int folder_fd, const char *name) {
         uint8_t bytes[PASSWORD_BYTES];
-        char folder[64], text[2 * PASSWORD_BYTES + 2];
-        const char *name;
+        char text[2 * PASSWORD_BYTES + 2];
         int r;
 
-        r = nb_path_split(NB_NODE_PASSWORD_FILE, folder, sizeof(folder), &name);
-        if (r >= 0)
-                r = nb_path_make_folder(context->root_fd, folder, 0755, &folder_fd);
-        if (r >= 0 && faccessat(folder_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                return verify_password(context, f);
-        if (r >= 0 && getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-                r = -EIO;
-        if (r >= 0) {
-                nb_hex_encode(bytes, sizeof(bytes), text);
-                text[2 * PASSWORD_BYTES] = '\n';
-                r = nb_file_create(folder_fd, name, 0600, text, 2 * PASSWORD_BYTES + 1);
-        }
+        if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+                return -EIO;
+        nb_hex_encode(bytes, sizeof(bytes), text);
+        text[2 * PASSWORD_BYTES] = '\n';
+        r = nb_file_create(folder_fd, name, 0600, text, 2 * PASSWORD_BYTES + 1);
         explicit_bzero(text, sizeof(text));
         explicit_bzero(bytes, sizeof(bytes));
+        return r;
+}
+
+/* The server keeps what it is shown first, so it has to be on disk before. */
+static int make_password(const struct nb_context *context, struct nb_failure *f) {
+        static const char *const name = NB_NODE_PASSWORD_FILE + sizeof(NB_NODE_PASSWORD_FOLDER);
+        _cleanup_(nb_closep) int folder_fd = -1;
+        int r = nb_path_make_folder(context->root_fd, NB_NODE_PASSWORD_FOLDER, 0755, &folder_fd);
+
+        if (r >= 0 && faccessat(folder_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return verify_password(context, f);
+        if (r >= 0)
+                r = write_password(folder_fd, name);
         if (r >= 0)
                 return 0;
-        return nb_failure_set(f, NB_TARGET_UNWRITABLE, -r,
-                              "the node password '" NB_NODE_PASSWORD_FILE "' cannot be made: %m%s",
-                              r == -EROFS || r == -ENOENT || r == -EACCES
-                                      ? "; make its folder first: mkdir --parents /etc/rancher/node"
-                                      : "");
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, r,
+                              "the node password '" NB_NODE_PASSWORD_FILE
+                              "' cannot be created: %m; if the folder is missing: mkdir "
+                              "--parents " NB_NODE_PASSWORD_FOLDER);
 }
 
 /* With the files that it names, which may be others than of our own layout. */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/arguments.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/macro.h"
@@ -36,6 +37,7 @@ struct arguments {
         bool is_reset;
         const char *program; /* of the child; "": none is run, for tests */
         const char *root;
+        int root_fd; /* -1 without */
         const char *config_directory;
         struct nb_sources *sources;
 };
@@ -81,7 +83,7 @@ static const char *name_stage(const struct arguments *arguments, enum step step)
 /* 1: the child is to be run, and this step to be followed by the other; 0: done. */
 static int run_step(const struct arguments *arguments, enum step step,
                     struct nb_inspection *inspection, struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1 };
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
         int r;
 
         /* A person resets, outside of the service, which has been stopped. */
@@ -90,7 +92,7 @@ static int run_step(const struct arguments *arguments, enum step step,
                 if (r < 0)
                         return r;
         }
-        r = nb_context_load(&context, arguments->root, arguments->sources, f);
+        r = nb_context_load(&context, arguments->root_fd, arguments->sources, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
@@ -120,10 +122,18 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         struct nb_inspection inspection;
 
         if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
-            !nb_salvage(arguments->root, arguments->sources, &inspection))
+            !nb_salvage(arguments->root_fd, arguments->sources, &inspection))
                 return false;
         nb_log_field(NB_FIELD_NODE, "%s", inspection.node);
         nb_log_failure(LOG_WARNING, f);
+        if (inspection.fallback) {
+                nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
+                       "joining anew failed; the certificate from before is good until %s and "
+                       "stays",
+                       inspection.not_after);
+                nb_log_status("Joined before; joining anew failed: %s", f->detail);
+                return true;
+        }
         nb_log(LOG_WARNING, NB_JOINED_ANYWAY, "node '%s' has joined, so kubelet can start: %s",
                inspection.node, inspection.detail);
         nb_log_status("Joined; ignored %s: %s", nb_failure_info(f->code)->slug, f->detail);
@@ -216,7 +226,8 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
 
 int main(_unused_ int argc, char *argv[]) {
         struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY,
-                                       .program = NB_PROGRAM };
+                                       .program = NB_PROGRAM,
+                                       .root_fd = -1 };
         const struct nb_argument rows[] = {
                 { "--refresh", &arguments.is_refresh, NULL },
                 { "--reset", &arguments.is_reset, NULL },
@@ -239,6 +250,12 @@ int main(_unused_ int argc, char *argv[]) {
         if (r > 0) {
                 nb_sources_init(&sources, arguments.config_directory);
                 sources.is_keeping = true;
+                if (arguments.root)
+                        r = nb_folder_open(arguments.root, &arguments.root_fd);
+                if (r < 0)
+                        (void)nb_failure_set(&f, NB_USAGE, r, "--root=%s: %m", arguments.root);
+        }
+        if (r >= 0) {
                 arguments.sources = &sources;
                 r = run(&arguments, &status, &f);
         }

@@ -74,17 +74,17 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                               joined->node_name, inspection->node);
 }
 
-/* -ENOENT, and nothing set, when there is nothing to install. */
+/* 1; 0: there is nothing to install. */
 static int accept_and_write(const struct nb_context *context,
                             const struct nb_inspection *inspection, const struct nb_state *state,
                             struct nb_failure *f) {
-        _cleanup_(nb_context_done) struct nb_context joined = { .root_fd = -1 };
+        _cleanup_(nb_context_done) struct nb_context joined = { 0 };
         _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
         char server[NB_URL_MAX];
         int r;
 
         if (!nb_state_has(state, NB_HANDOFF_FILE))
-                return -ENOENT;
+                return 0;
         r = nb_context_load_joined(context, state, &joined, f);
         if (r < 0)
                 return r;
@@ -105,7 +105,7 @@ static int accept_and_write(const struct nb_context *context,
                joined.node_name, server, accepted.not_after);
         nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server,
                       accepted.not_after);
-        return 0;
+        return 1;
 }
 
 static int look(const struct nb_context *context, struct nb_inspection *ret_inspection,
@@ -117,22 +117,6 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
                 return r;
         nb_present_classify(&present, context, ret_inspection);
         return 0;
-}
-
-/* Whether the failure is a warning only, since what was there before is still there and does;
- * looked at again, since the failure may have come halfway. */
-static bool is_previous_kept(const struct nb_context *context, const struct nb_failure *f) {
-        struct nb_inspection inspection;
-        struct nb_failure ignored = { 0 };
-
-        if (look(context, &inspection, &ignored) < 0 || !inspection.fallback)
-                return false;
-        nb_log_failure(LOG_WARNING, f);
-        nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
-               "joining anew failed; the certificate from before is good until %s and stays",
-               inspection.not_after);
-        nb_log_status("Joined before; joining anew failed: %s", f->detail);
-        return true;
 }
 
 /*
@@ -157,61 +141,37 @@ static int keep(const struct nb_context *context, const struct nb_state *state,
  * check that any join has to, so that a hostile one can put another good certificate of this node,
  * for the same cluster, in the place of a good one, and nothing else.
  */
-static int install(const struct nb_context *context, const struct nb_inspection *inspection,
-                   struct nb_failure *f) {
+int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
+                struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        bool is_usable = nb_node_state_is_joined(inspection->state);
+        bool is_usable, is_expected;
         int r;
 
+        r = look(context, inspection, f);
+        if (r < 0)
+                return r;
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
-        if (is_usable &&
-            !(inspection->state == NB_NODE_STATE_USABLE && context->settings.verify_access))
-                return keep(context, &state, inspection);
-        r = accept_and_write(context, inspection, &state, f);
-        if (r == -ENOENT && f->code == NB_NONE && is_usable)
-                return keep(context, &state, inspection);
-        if (r == -ENOENT && f->code == NB_NONE) {
-                if (!inspection->fallback)
-                        return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
-                                              "there is no '" NB_HANDOFF_FILE
-                                              "' in the state directory, and %s",
-                                              inspection->detail);
-                nb_log(LOG_DEBUG, NB_PREVIOUS_KEPT,
-                       "nothing to install; the certificate from before stays: %s",
-                       inspection->detail);
-                return 0;
-        }
+        is_usable = nb_node_state_is_joined(inspection->state);
+        is_expected = !is_usable || (inspection->state == NB_NODE_STATE_USABLE &&
+                                     context->settings.verify_access);
+        r = is_expected ? accept_and_write(context, inspection, &state, f) : 0;
         /* Another try with the same key would be answered with the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
                 clear(&state);
-        return r < 0 && is_previous_kept(context, f) ? 0 : r;
-}
-
-/* What is left does not do, or what it has to be checked by is gone; it is for `join` to get
- * another one, or to say why not. Other failures would meet that one too. */
-static bool is_refused(const struct nb_failure *f) {
-        static const enum nb_code codes[] = {
-                NB_HANDOFF_MALFORMED,
-                NB_HANDOFF_UNTRUSTED,
-                NB_CERTIFICATE_UNUSABLE,
-                NB_SETTINGS_INVALID,
-                NB_SETTINGS_INCOMPLETE,
-                NB_TOKEN_MALFORMED,
-                NB_TOKEN_ENCRYPTED,
-                NB_TOKEN_EXPOSED,
-                NB_TOKEN_MISSING,
-                NB_DISCOVERY_FILE_UNREADABLE,
-                NB_DISCOVERY_FILE_UNACCEPTABLE,
-                NB_BOOTSTRAP_KUBECONFIG_UNREADABLE,
-                NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE,
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(codes); i++)
-                if (f->code == codes[i])
-                        return true;
-        return false;
+        if (r != 0)
+                return r < 0 ? r : 0;
+        if (is_usable)
+                return keep(context, &state, inspection);
+        if (!inspection->fallback)
+                return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
+                                      "there is no '" NB_HANDOFF_FILE
+                                      "' in the state directory, and %s",
+                                      inspection->detail);
+        nb_log(LOG_DEBUG, NB_PREVIOUS_KEPT,
+               "nothing to install; the certificate from before stays: %s", inspection->detail);
+        return 0;
 }
 
 /*
@@ -220,22 +180,16 @@ static bool is_refused(const struct nb_failure *f) {
  */
 static int finish(const struct nb_context *context, const struct nb_inspection *inspection,
                   const struct nb_state *state, struct nb_failure *f) {
-        struct nb_failure why = { 0 };
         int r;
 
         nb_state_sweep(state);
-        r = accept_and_write(context, inspection, state, &why);
-        if (r >= 0 || (r == -ENOENT && why.code == NB_NONE))
-                return 0;
-        if (is_refused(&why)) {
-                nb_log(LOG_DEBUG, NB_NONE, "what is in the state directory does not do: %s",
-                       why.detail);
-                return 0;
-        }
-        if (is_previous_kept(context, &why))
-                return 0;
-        *f = why;
-        return r;
+        r = accept_and_write(context, inspection, state, f);
+        /* Writing what `join` gets would fail in the same way. */
+        if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_INTERNAL)
+                return r;
+        nb_log(LOG_DEBUG, NB_NONE, "what is in the state directory is unusable: %s", f->detail);
+        *f = (struct nb_failure){ 0 };
+        return 0;
 }
 
 /* Once for each start. */
@@ -259,13 +213,6 @@ static bool is_client_needed(const struct nb_context *context,
                 inspection->state == NB_NODE_STATE_NOT_ROTATABLE);
 }
 
-static void forget_mark(const struct nb_context *context) {
-        struct nb_failure why = { 0 };
-
-        if (nb_discard_forget(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
-}
-
 static void report_joined(const struct nb_inspection *inspection) {
         if (inspection->state == NB_NODE_STATE_NOT_YET_VALID) {
                 nb_log(LOG_WARNING, NB_NOT_YET_VALID,
@@ -283,10 +230,12 @@ static void report_joined(const struct nb_inspection *inspection) {
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
                   struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        struct nb_failure why = { 0 };
         bool is_joined;
         int r;
 
-        forget_mark(context);
+        if (nb_discard_forget(context, &why) < 0)
+                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
         r = look(context, inspection, f);
         if (r < 0)
                 return r;
@@ -304,13 +253,12 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
                 if (r < 0)
                         return r;
         }
-        if (!nb_node_state_is_joined(inspection->state) &&
-            inspection->state != NB_NODE_STATE_ABSENT)
+        is_joined = nb_node_state_is_joined(inspection->state);
+        if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
                 nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining anew: %s", inspection->detail);
         report_node_name(context);
         inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
                                     context->settings.verify_access;
-        is_joined = nb_node_state_is_joined(inspection->state);
         if (is_joined && !inspection->verify_access) {
                 report_joined(inspection);
                 return keep(context, &state, inspection);
@@ -318,11 +266,4 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         r = is_child_run ? nb_give(context, is_joined, is_client_needed(context, inspection), f)
                          : 0;
         return r < 0 ? r : 1;
-}
-
-int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
-                struct nb_failure *f) {
-        int r = look(context, inspection, f);
-
-        return r < 0 ? r : install(context, inspection, f);
 }

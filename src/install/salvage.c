@@ -35,18 +35,17 @@ static bool is_kept(struct nb_context *context, struct nb_inspection *ret_inspec
         return nb_node_state_is_joined(ret_inspection->state) || ret_inspection->fallback;
 }
 
-bool nb_salvage(const char *root, struct nb_sources *sources,
-                struct nb_inspection *ret_inspection) {
-        _cleanup_(nb_context_done) struct nb_context context = { .root_fd = -1 };
+bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
         struct nb_failure ignored = { 0 };
 
-        if (nb_context_load(&context, root, sources, &ignored) >= 0)
+        if (nb_context_load(&context, root_fd, sources, &ignored) >= 0)
                 return is_kept(&context, ret_inspection);
         for (unsigned is_by_record = 0; is_by_record < 2; is_by_record++) {
-                _cleanup_(nb_context_done) struct nb_context salvaged = { .root_fd = -1 };
+                _cleanup_(nb_context_done) struct nb_context salvaged = { 0 };
 
-                if (nb_context_salvage(&salvaged, root, sources, is_by_record) &&
-                    is_kept(&salvaged, ret_inspection))
+                nb_context_salvage(&salvaged, root_fd, sources, is_by_record);
+                if (is_kept(&salvaged, ret_inspection))
                         return true;
         }
         return false;

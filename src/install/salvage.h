@@ -17,4 +17,4 @@
  * the default ones. In that case the node name is taken from the certificate, and whether another
  * cluster is configured is not checked.
  */
-bool nb_salvage(const char *root, struct nb_sources *sources, struct nb_inspection *ret_inspection);
+bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection);

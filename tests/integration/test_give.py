@@ -107,12 +107,12 @@ def test_node_password_that_cannot_be_made(machine):
 
 
 @pytest.mark.parametrize("put, found", [
-    (lambda machine: machine.put(PASSWORD, ""), "is empty"),
-    (lambda machine: machine.put(PASSWORD, "\n"), "is empty"),
-    (lambda machine: machine.put(PASSWORD, "x" * 65), "holds more characters"),
-    (lambda machine: machine.put(PASSWORD, "x" * 5000), "is too large"),
-    (lambda machine: machine.put(PASSWORD, "two words"), "holds a blank"),
-    (lambda machine: machine.put(PASSWORD, "x").unlink() or machine.target(PASSWORD).symlink_to("/nowhere"), "is a link that leads nowhere"),
+    (lambda machine: machine.put(PASSWORD, ""), "has 0 characters"),
+    (lambda machine: machine.put(PASSWORD, "\n"), "has 0 characters"),
+    (lambda machine: machine.put(PASSWORD, "x" * 65), "has 65 characters"),
+    (lambda machine: machine.put(PASSWORD, "x" * 5000), "cannot be read: File too large"),
+    (lambda machine: machine.put(PASSWORD, "two words"), "has 9 characters, the first 3 of them printable"),
+    (lambda machine: machine.put(PASSWORD, "x").unlink() or machine.target(PASSWORD).symlink_to("/nowhere"), "cannot be read: No such file"),
     (lambda machine: machine.put(PASSWORD + "/file", "x"), "cannot be read"),
 ], ids=["empty", "a newline", "65 characters", "a large file", "two words", "a dangling link", "a folder"])
 def test_node_password_that_is_none(machine, put, found):
