@@ -29,8 +29,6 @@ static void exchange_done(struct exchange *exchange) {
 int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_request *request,
                        struct nb_metadata *metadata, struct nb_failure *f) {
         const struct nb_cloud_row *row = &nb_cloud_rows[request->provider];
-        const struct nb_http_metadata http = { .connect_timeout_ms = NB_CLOUD_CONNECT_TIMEOUT_MS,
-                                               .is_https = row->is_https };
 
         *ret_call = (struct nb_cloud_call){
                 .request = request,
@@ -40,7 +38,7 @@ int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_req
                 .address = row->address,
                 .address6 = row->address6,
         };
-        return nb_http_new_metadata(&http, &ret_call->http, f);
+        return nb_http_new_metadata(row->is_https, NB_CLOUD_CONNECT_TIMEOUT_MS, &ret_call->http, f);
 }
 
 void nb_cloud_call_done(struct nb_cloud_call *call) {

@@ -29,9 +29,9 @@ void nb_unverified_done(struct nb_unverified *unverified) {
 }
 
 /* Sealed, so that nothing in this process can change what is trusted, or shown, between two
- * connections. */
-static int make_file(const char *name, const char *data, size_t len, int *ret_fd,
-                     char ret_path[static 32]) {
+ * connections. `more` is appended to it; NULL for none. */
+static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
+                     int *ret_fd, char ret_path[static 32]) {
         int fd, r;
 
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -39,6 +39,8 @@ static int make_file(const char *name, const char *data, size_t len, int *ret_fd
                 return -errno;
         *ret_fd = fd;
         r = nb_fd_write(fd, data, len);
+        if (r >= 0 && more)
+                r = nb_fd_write(fd, more->data, more->len);
         if (r < 0)
                 return r;
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -51,38 +53,39 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                      struct nb_failure *f) {
         int r = 0;
 
-        assert(trust->is_server);
-        http->is_verified = true;
+        assert(trust->is_server && (!trust->ca || trust->ca_len > 0));
         http->is_server = trust->is_server;
         http->explain = trust->explain;
         snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
                  trust->tls_server_name);
         snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
-        if (trust->ca) {
-                assert(trust->ca_len > 0);
-                r = make_file("ca", trust->ca, trust->ca_len, &http->ca_fd, http->ca_path);
-        }
-        if (r >= 0 && trust->client_certificate) {
+        if (trust->ca)
+                r = make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd, http->ca_path);
+        if (r >= 0 && trust->client_certificate)
                 r = make_file("certificate", trust->client_certificate,
-                              trust->client_certificate_len, &http->certificate_fd,
-                              http->certificate_path);
-                if (r >= 0)
-                        r = make_file("key", trust->client_key->data, trust->client_key->len,
-                                      &http->key_fd, http->key_path);
-        }
+                              trust->client_certificate_len, trust->client_key,
+                              &http->certificate_fd, http->certificate_path);
         if (r < 0)
                 return nb_failure_set(
-                        f, NB_INTERNAL, -r,
+                        f, NB_INTERNAL, r,
                         "what a connection trusts or shows cannot be put into a memory file");
         return 0;
 }
 
-static int http_init(struct nb_http *http, struct nb_failure *f) {
-        http->ca_fd = http->certificate_fd = http->key_fd = -1;
-        http->connect_timeout_ms = NB_HTTP_CONNECT_TIMEOUT_MS;
+static int http_new(bool is_verified, uint32_t connect_timeout_ms, struct nb_http **ret_http,
+                    struct nb_failure *f) {
+        struct nb_http *http;
+
         /* Initialized for the workers: this process uses libcurl for nothing else. */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not initialise");
+        http = calloc(1, sizeof(*http));
+        if (!http)
+                return nb_failure_set_memory(f);
+        http->ca_fd = http->certificate_fd = -1;
+        http->is_verified = is_verified;
+        http->connect_timeout_ms = connect_timeout_ms;
+        *ret_http = http;
         return 0;
 }
 
@@ -91,10 +94,7 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
-        http = calloc(1, sizeof(*http));
-        if (!http)
-                return nb_failure_set_memory(f);
-        r = http_init(http, f);
+        r = http_new(trust, NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
         if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
@@ -103,29 +103,14 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         return 0;
 }
 
-int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http,
+int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f) {
-        _cleanup_(nb_http_freep) struct nb_http *http = NULL;
-        int r;
+        int r = http_new(is_https, connect_timeout_ms, ret_http, f);
 
-        http = calloc(1, sizeof(*http));
-        if (!http)
-                return nb_failure_set_memory(f);
-        r = http_init(http, f);
         if (r < 0)
                 return r;
-        http->is_metadata = true;
-        http->is_verified = metadata->is_https;
-        http->connect_timeout_ms = metadata->connect_timeout_ms;
-        *ret_http = TAKE(http);
+        (*ret_http)->is_metadata = true;
         return 0;
-}
-
-static void transfer_free(struct nb_http_transfer *transfer) {
-        if (transfer->worker)
-                (void)nb_http_worker_end(transfer->http, transfer->worker);
-        nb_http_answer_done(&transfer->answer);
-        free(transfer);
 }
 
 void nb_http_cancel(struct nb_http_transfer *transfer) {
@@ -134,12 +119,13 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
         if (!transfer)
                 return;
         transfer->http->has_connected |= transfer->is_connected;
-        for (p = &transfer->http->first; *p; p = &(*p)->next)
-                if (*p == transfer) {
-                        *p = transfer->next;
-                        break;
-                }
-        transfer_free(transfer);
+        for (p = &transfer->http->first; *p != transfer;)
+                p = &(*p)->next;
+        *p = transfer->next;
+        if (transfer->worker)
+                (void)nb_http_worker_end(transfer->http, transfer->worker);
+        nb_http_answer_done(&transfer->answer);
+        free(transfer);
 }
 
 bool nb_http_has_connected(const struct nb_http *http) {
@@ -147,10 +133,9 @@ bool nb_http_has_connected(const struct nb_http *http) {
 }
 
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection) {
-        if (!http->has_connection)
+        if (http->connection.begin_usec == 0)
                 return false;
-        http->has_connection = false;
-        *ret_connection = http->connection;
+        *ret_connection = TAKE(http->connection);
         return true;
 }
 
@@ -163,7 +148,6 @@ void nb_http_free(struct nb_http *http) {
                 (void)nb_http_worker_end(http, http->workers);
         nb_closep(&http->ca_fd);
         nb_closep(&http->certificate_fd);
-        nb_closep(&http->key_fd);
         free(http);
 }
 
@@ -173,24 +157,21 @@ void nb_http_freep(struct nb_http **http) {
 
 /* 0, -E2BIG. */
 static int fill_call(struct nb_http_call *call, const struct nb_http_request *request) {
-        size_t n_lines = 0;
+        const char *type = request->body_type ? request->body_type : "application/json";
 
         if (strlen(request->url) >= sizeof(call->url) ||
             request->body_len > NB_HTTP_REQUEST_BODY_MAX)
                 return -E2BIG;
-        snprintf(call->what, sizeof(call->what), "%s", request->what);
         snprintf(call->url, sizeof(call->url), "%s", request->url);
-        snprintf(call->accept_line, sizeof(call->accept_line), "Accept: %s",
+        snprintf(call->lines[0], sizeof(call->lines[0]), "Accept: %s",
                  request->accept ? request->accept : "application/json");
-        if (request->body)
-                snprintf(call->type_line, sizeof(call->type_line), "Content-Type: %s",
-                         request->body_type ? request->body_type : "application/json");
-        else if (request->is_put) /* without a value, so that libcurl omits its own header */
-                snprintf(call->type_line, sizeof(call->type_line), "Content-Type:");
-        for (; n_lines < N_ELEMENTS(call->lines) && request->lines[n_lines]; n_lines++) {
-                assert(strlen(request->lines[n_lines]) <= NB_HTTP_LINE_MAX);
-                snprintf(call->lines[n_lines], sizeof(call->lines[n_lines]), "%s",
-                         request->lines[n_lines]);
+        /* Without a value for a PUT, so that libcurl omits its own header. */
+        if (request->body || request->is_put)
+                snprintf(call->lines[1], sizeof(call->lines[1]), "Content-Type:%s%s",
+                         request->body ? " " : "", request->body ? type : "");
+        for (size_t i = 0; i < N_ELEMENTS(request->lines) && request->lines[i]; i++) {
+                assert(strlen(request->lines[i]) <= NB_HTTP_LINE_MAX);
+                strcpy(call->lines[2 + i], request->lines[i]);
         }
         call->body_len = request->body_len;
         call->max_body = request->secret ? request->secret->size : request->max_body;
@@ -232,6 +213,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         if (!transfer)
                 return nb_failure_set_memory(f);
         transfer->http = http;
+        snprintf(transfer->what, sizeof(transfer->what), "%s", request->what);
         transfer->secret = request->secret;
         transfer->body = request->body;
         transfer->answer.body = (struct nb_buffer)NB_BUFFER_INIT(NB_HTTP_ERROR_BODY_MAX);
@@ -296,31 +278,29 @@ static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, st
 
 int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
                      struct nb_http_transfer **ret_done, struct nb_failure *f) {
-        for (;;) {
+        for (bool is_late = false;; is_late = nb_now_ms() >= until_ms) {
                 uint64_t now = nb_now_ms();
                 struct wait wait;
                 int r;
 
+                if (find_news(https, n, ret_done))
+                        return 1;
+                if (is_late)
+                        return 0;
                 if (collect(https, n, until_ms, &wait) < 0)
                         return nb_failure_set(f, NB_INTERNAL, EMFILE,
                                               "more than %d requests at once", WORKERS_BUSY_MAX);
-                if (find_news(https, n, ret_done))
-                        return 1;
                 r = nb_stop_poll(wait.polls, wait.n, now < wait.until_ms ? wait.until_ms - now : 0);
                 if (r == -ECANCELED)
                         return r;
                 if (r < 0)
-                        return nb_failure_set(f, NB_INTERNAL, -r, "cannot wait for answers: %m");
+                        return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for answers: %m");
                 now = nb_now_ms();
                 for (nfds_t i = 1; i < wait.n; i++)
                         if (wait.polls[i].revents)
                                 nb_http_transfer_take_reply(wait.transfers[i]);
                         else if (now >= wait.transfers[i]->limit_ms)
                                 nb_http_transfer_fail_late(wait.transfers[i]);
-                if (find_news(https, n, ret_done))
-                        return 1;
-                if (now >= until_ms)
-                        return 0;
         }
 }
 
@@ -341,12 +321,12 @@ static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_
 
         assert(transfer->is_done);
         if (failure->code != NB_NONE) {
-                r = nb_failure_set(f, failure->code, failure->errnum, "%s", failure->detail);
+                r = nb_failure_set(f, failure->code, failure->errnum, "%s: %s", transfer->what,
+                                   failure->detail);
                 f->retry_after_ms = failure->retry_after_ms;
                 f->is_unverified = !transfer->http->is_verified || !transfer->is_connected;
         } else {
-                *ret_answer = transfer->answer;
-                transfer->answer = (struct nb_http_answer){ 0 };
+                *ret_answer = TAKE(transfer->answer);
         }
         nb_http_cancel(transfer);
         return r;

@@ -69,13 +69,6 @@ struct nb_http_trust {
         const char *proxy_url;       /* "" for the environment's */
 };
 
-/* How the metadata service of a cloud is reached. */
-struct nb_http_metadata {
-        uint32_t connect_timeout_ms;
-        bool is_https; /* a name, certified by a CA of the system; otherwise plain HTTP, to an
-                          address in figures, in the URL itself */
-};
-
 struct nb_http_request {
         const char *what; /* for messages: "cluster-info from 10.0.0.10:6443" */
         const char *url;
@@ -132,8 +125,10 @@ void nb_unverified_done(struct nb_unverified *unverified);
 /* trust NULL: nothing is verified. NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
-/* No proxy, whatever the environment says. NB_INTERNAL. */
-int nb_http_new_metadata(const struct nb_http_metadata *metadata, struct nb_http **ret_http,
+/* For the metadata service of a cloud. `is_https`: at a name, certified by a CA of the system;
+ * otherwise plain HTTP, to an address in the URL. No proxy, whatever the environment says.
+ * NB_INTERNAL. */
+int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f);
 
 /* Ends what is under way, and closes the connections. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,27 +18,33 @@ const char *nb_http_find_proxy(const struct nb_http *http) {
         return url ? url : "";
 }
 
-/* "http://user:password@10.0.0.1:3128/" */
-static bool is_proxy_address(const char *url) {
-        const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url, *user;
-        size_t len = strcspn(host, "/");
+void nb_http_host(const char *url, char ret[static NB_HTTP_HOST_SIZE]) {
+        const char *slashes = strstr(url, "//"), *host = slashes ? slashes + 2 : url;
+        const char *login = memrchr(host, '@', strcspn(host, "/"));
+        bool is_ipv6;
 
-        user = memrchr(host, '@', len);
-        if (user) {
-                len -= (size_t)(user + 1 - host);
-                host = user + 1;
-        }
-        return nb_http_is_address(host, len);
+        if (login)
+                host = login + 1;
+        is_ipv6 = host[0] == '[';
+        host += is_ipv6;
+        snprintf(ret, NB_HTTP_HOST_SIZE, "%.*s", (int)strcspn(host, is_ipv6 ? "]/" : ":/"), host);
+}
+
+bool nb_http_is_address(const char *host) {
+        struct in6_addr address;
+
+        return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
 /* libcurl takes note of when the name was resolved also where there was no name. Through an HTTP
  * proxy, it is the proxy's. */
 static bool has_resolved(const struct nb_http_exchange *exchange) {
+        char proxy_host[NB_HTTP_HOST_SIZE];
         long connect_status = 0;
 
+        nb_http_host(nb_http_find_proxy(exchange->http), proxy_host);
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
-        return !(connect_status > 0 ? is_proxy_address(nb_http_find_proxy(exchange->http))
-                                    : exchange->is_address);
+        return !nb_http_is_address(connect_status > 0 ? proxy_host : exchange->host);
 }
 
 static uint64_t since(curl_off_t earlier_us, curl_off_t us) {
@@ -53,11 +61,45 @@ void nb_http_note_connection(struct nb_http_exchange *exchange) {
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
         if (n_connects == 0 || secured_us <= 0)
                 return;
-        exchange->reply.has_connection = true;
         exchange->reply.connection = (struct nb_http_connection){
                 .begin_usec = exchange->begin_usec,
                 .resolve_usec = has_resolved(exchange) ? since(0, resolved_us) : 0,
                 .tcp_usec = since(resolved_us, connected_us),
                 .tls_usec = since(connected_us, secured_us),
         };
+}
+
+/* Among what CURLOPT_CERTINFO collects, also of a chain that then does not verify. */
+static const char *find_pem(const struct curl_slist *line) {
+        static const char name[] = "Cert:";
+
+        for (; line; line = line->next)
+                if (!strncmp(line->data, name, strlen(name)))
+                        return line->data + strlen(name);
+        return NULL;
+}
+
+const char *nb_http_leaf(CURL *easy) {
+        const struct curl_certinfo *chain = NULL;
+
+        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain ||
+            chain->num_of_certs < 1)
+                return NULL;
+        return find_pem(chain->certinfo[0]);
+}
+
+int nb_http_chain(CURL *easy, struct nb_buffer *ret_pem) {
+        const struct curl_certinfo *chain = NULL;
+        int r = -ENODATA;
+
+        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain)
+                return -ENODATA;
+        for (int i = 0; i < chain->num_of_certs; i++) {
+                const char *pem = find_pem(chain->certinfo[i]);
+
+                r = pem ? nb_buffer_append_string(ret_pem, pem) : -ENODATA;
+                if (r < 0)
+                        return r;
+        }
+        return r;
 }

@@ -26,6 +26,7 @@
 #include "net/http.h"
 
 #define NB_HTTP_URL_MAX 2048
+#define NB_HTTP_HOST_SIZE 256
 #define NB_HTTP_REQUEST_BODY_MAX ((size_t)64 * 1024)
 #define NB_HTTP_SECRETS_MAX ((size_t)64 * 1024)
 #define NB_HTTP_GRACE_MS \
@@ -43,17 +44,14 @@ struct nb_http {
         bool is_verified; /* there is trust */
         bool is_metadata; /* a cloud's service: believed as far as the cloud is */
         bool has_connected;
-        bool has_connection; /* nb_http_take_connection() was not called since */
-        struct nb_http_connection connection;
+        struct nb_http_connection connection; /* for nb_http_take_connection() */
         uint32_t connect_timeout_ms;
         int ca_fd;          /* sealed memfd with the CAs; -1 for those of the system */
         char ca_path[32];   /* "/proc/self/fd/N": CURLOPT_CAINFO_BLOB is not in Debian 12's GnuTLS
                                build */
-        int certificate_fd; /* the same for a client certificate and its key; -1 for none: the blobs
-                               of that build */
-        char certificate_path[32]; /* are taken and then ignored */
-        int key_fd;
-        char key_path[32];
+        int certificate_fd; /* the same for a client certificate with its key; -1 for none: the
+                               blobs of that build are taken and then ignored */
+        char certificate_path[32];
         char tls_server_name[256];
         char proxy_url[256];
         nb_http_explain *explain;
@@ -64,11 +62,8 @@ struct nb_http {
 
 /* A request as sent to a worker, without its secrets. `body_len` bytes follow. */
 struct nb_http_call {
-        char what[320];
         char url[NB_HTTP_URL_MAX];
-        char accept_line[80];
-        char type_line[80]; /* "" for none */
-        char lines[NB_HTTP_LINES_MAX][NB_HTTP_LINE_MAX + 1];
+        char lines[2 + NB_HTTP_LINES_MAX][NB_HTTP_LINE_MAX + 1]; /* header lines; "" for none */
         size_t body_len;
         size_t max_body;
         uint32_t timeout_ms;
@@ -92,6 +87,7 @@ struct nb_http_transfer {
         struct nb_http *http;
         struct nb_http_transfer *next;
         struct nb_http_worker *worker; /* NULL once it is over */
+        char what[320];
         struct nb_http_call call;
         const char *body;
         const struct nb_secret *secret_lines[1 + NB_HTTP_HEADERS_EXTRA]; /* up to the first NULL */
@@ -110,9 +106,8 @@ struct nb_http_transfer {
  * certificate, if it was requested. */
 struct nb_http_reply {
         uint32_t kind;
-        uint32_t has_connection;
         size_t len;
-        struct nb_http_connection connection;
+        struct nb_http_connection connection; /* begin_usec 0: not a new one */
         long status;
         int64_t date;
         uint32_t retry_after_ms;
@@ -146,7 +141,7 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
 struct nb_http_sockets {
         int fds[16];
         unsigned n;
-        bool is_any; /* there was one */
+        bool is_any; /* libcurl asked for one */
 };
 
 struct nb_http_exchange {
@@ -160,11 +155,10 @@ struct nb_http_exchange {
         bool *has_connected;       /* this worker, now or before */
         struct nb_http_sockets *sockets;
         uint64_t begin_usec;
-        struct curl_slist
-                accept; /* header lines: nodes of our own, since curl_slist_append() would copy */
-        struct curl_slist content_type; /* the secret to a place that nobody wipes */
-        struct curl_slist secret_lines[1 + NB_HTTP_HEADERS_EXTRA];
-        struct curl_slist lines[NB_HTTP_LINES_MAX];
+        /* Header lines: nodes of our own, since curl_slist_append() would copy a secret to a place
+         * that nobody wipes. */
+        struct curl_slist lines[2 + NB_HTTP_LINES_MAX + 1 + NB_HTTP_HEADERS_EXTRA];
+        size_t n_lines;
         struct curl_slist *connect_to;
         char error[CURL_ERROR_SIZE];
         struct nb_http_reply reply;
@@ -172,7 +166,7 @@ struct nb_http_exchange {
         size_t headers_len;
         uint64_t raw_begin; /* what the connection had received before, or up to the last end of a
                                line of a stream */
-        bool is_address;    /* the URL's host is */
+        char host[NB_HTTP_HOST_SIZE]; /* of the URL */
         bool is_connected;
         bool is_stale;
         bool is_too_large;
@@ -194,11 +188,15 @@ int nb_http_chain(CURL *easy, struct nb_buffer *ret_pem);
  * unknown. */
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange);
 
-/* Sets every option of a transfer. NB_INTERNAL when libcurl refuses one: a build problem. */
-int nb_http_exchange_setup(struct nb_http_exchange *exchange, struct nb_failure *f);
+/* Sets every option of a transfer. 0; -errno if libcurl refuses one: a build problem. */
+int nb_http_exchange_setup(struct nb_http_exchange *exchange);
 
-/* "169.254.169.254" or "[fd00:ec2::254]", with or without a port. */
-bool nb_http_is_address(const char *host, size_t len);
+/* The host of a URL, without brackets, login and port. The scheme may be missing, as in the URL of
+ * a proxy. */
+void nb_http_host(const char *url, char ret[static NB_HTTP_HOST_SIZE]);
+
+/* "169.254.169.254" or "fd00:ec2::254". */
+bool nb_http_is_address(const char *host);
 
 /* The proxy's URL as libcurl finds it; "" for none. */
 const char *nb_http_find_proxy(const struct nb_http *http);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -16,8 +14,6 @@
 
 #define KEEPALIVE_IDLE_SEC 20L
 #define KEEPALIVE_INTERVAL_SEC 10L
-
-/* Source ports below 1024 that hardly anything listens on, as bindresvport(3) takes them. */
 
 /* Overhead in addition to the largest body: chunk sizes and extensions, small TLS records, the
  * handshake. */
@@ -81,148 +77,16 @@ static int on_progress(void *userdata, _unused_ curl_off_t to_receive, _unused_ 
         return 1;
 }
 
-/* The value of a header line when it is the one called `name`, without the white space around it.
- */
-static bool header_value(const char *line, size_t len, const char *name, char *ret, size_t size) {
-        size_t name_len = strlen(name);
-
-        if (len <= name_len || strncasecmp(line, name, name_len) != 0 || line[name_len] != ':')
-                return false;
-        line += name_len + 1;
-        len -= name_len + 1;
-        while (len > 0 && (line[0] == ' ' || line[0] == '\t')) {
-                line++;
-                len--;
-        }
-        while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
-                len--;
-        if (len >= size)
-                len = size - 1;
-        memcpy(ret, line, len);
-        ret[len] = '\0';
-        return true;
-}
-
-static uint32_t retry_after(const char *value) {
-        char *end;
-        unsigned long seconds;
-
-        errno = 0;
-        seconds = strtoul(value, &end, 10);
-        if (value[0] < '0' || value[0] > '9' || *end || errno)
-                return 0;
-        if (seconds > NB_HTTP_RETRY_AFTER_MAX_MS / 1000)
-                return NB_HTTP_RETRY_AFTER_MAX_MS;
-        return (uint32_t)seconds * 1000;
-}
-
-static size_t on_header(char *line, size_t size, size_t count, void *userdata) {
+static size_t on_header(_unused_ char *line, size_t size, size_t count, void *userdata) {
         struct nb_http_exchange *exchange = userdata;
         size_t len = size * count;
-        char value[128];
 
         exchange->headers_len += len;
         if (exchange->headers_len > NB_HTTP_HEADERS_MAX) {
                 exchange->is_too_large = true;
                 return 0;
         }
-        if (header_value(line, len, "Date", value, sizeof(value))) {
-                time_t date = curl_getdate(value, NULL);
-
-                exchange->reply.date = date > 0 ? date : 0;
-        } else if (header_value(line, len, "Retry-After", value, sizeof(value)))
-                exchange->reply.retry_after_ms = retry_after(value);
-        else if (header_value(line, len, "Location", value, sizeof(value)))
-                memcpy(exchange->reply.location, value, sizeof(value));
         return len;
-}
-
-bool nb_http_is_address(const char *host, size_t len) {
-        char text[INET6_ADDRSTRLEN];
-        struct in6_addr address;
-        bool is_ipv6 = len > 0 && host[0] == '[';
-        const char *end = memchr(host, is_ipv6 ? ']' : ':', len);
-
-        if (end)
-                len = (size_t)(end - host);
-        host += is_ipv6;
-        len -= is_ipv6;
-        if ((is_ipv6 && !end) || len >= sizeof(text))
-                return false;
-        memcpy(text, host, len);
-        text[len] = '\0';
-        return inet_pton(is_ipv6 ? AF_INET6 : AF_INET, text, &address) == 1;
-}
-
-static int set_url_metadata(struct nb_http_exchange *exchange, const char *url) {
-        const char *slashes = strstr(url, "//");
-
-        assert(slashes);
-        if (exchange->http->is_verified)
-                assert(!strncmp(url, "https://", strlen("https://")));
-        else
-                assert(!strncmp(url, "http://", strlen("http://")) &&
-                       nb_http_is_address(slashes + 2, strcspn(slashes + 2, "/")));
-        return curl_easy_setopt(exchange->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
-}
-
-/* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the
- * address goes into CONNECT_TO. */
-static int set_url(struct nb_http_exchange *exchange, const char *url) {
-        const char *name = exchange->http->tls_server_name;
-        _cleanup_(nb_freep) char *renamed = NULL, *connect_to = NULL;
-        const char *host = url + strlen("https://"), *path = strchr(host, '/');
-        const char *port;
-
-        if (exchange->http->is_metadata)
-                return set_url_metadata(exchange, url);
-        assert(!strncmp(url, "https://", strlen("https://")) && path);
-        exchange->is_address = nb_http_is_address(host, (size_t)(path - host));
-        if (!name[0])
-                return curl_easy_setopt(exchange->easy, CURLOPT_URL, url) == CURLE_OK ? 0 : -EIO;
-        port = memrchr(host, ':', (size_t)(path - host));
-        assert(port);
-        if (asprintf(&renamed, "https://%s%s", name, port) < 0)
-                return -ENOMEM;
-        if (asprintf(&connect_to, "::%.*s", (int)(path - host), host) < 0)
-                return -ENOMEM;
-        exchange->connect_to = curl_slist_append(NULL, connect_to);
-        if (!exchange->connect_to)
-                return -ENOMEM;
-        if (curl_easy_setopt(exchange->easy, CURLOPT_CONNECT_TO, exchange->connect_to) != CURLE_OK)
-                return -EIO;
-        return curl_easy_setopt(exchange->easy, CURLOPT_URL, renamed) == CURLE_OK ? 0 : -EIO;
-}
-
-/* Among what CURLOPT_CERTINFO collects, also of a chain that then does not verify. */
-const char *nb_http_leaf(CURL *easy) {
-        static const char name[] = "Cert:";
-        const struct curl_certinfo *chain = NULL;
-
-        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain ||
-            chain->num_of_certs < 1)
-                return NULL;
-        for (const struct curl_slist *line = chain->certinfo[0]; line; line = line->next)
-                if (!strncmp(line->data, name, strlen(name)))
-                        return line->data + strlen(name);
-        return NULL;
-}
-
-int nb_http_chain(CURL *easy, struct nb_buffer *ret_pem) {
-        static const char name[] = "Cert:";
-        const struct curl_certinfo *chain = NULL;
-        int r = -ENODATA;
-
-        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain)
-                return -ENODATA;
-        for (int i = 0; i < chain->num_of_certs; i++)
-                for (const struct curl_slist *line = chain->certinfo[i]; line; line = line->next)
-                        if (!strncmp(line->data, name, strlen(name))) {
-                                r = nb_buffer_append_string(ret_pem, line->data + strlen(name));
-                                if (r < 0)
-                                        return r;
-                        }
-        return r;
 }
 
 /*
@@ -240,24 +104,24 @@ static bool is_server(const struct nb_http_exchange *exchange) {
         return leaf && exchange->http->is_server(leaf, strlen(leaf));
 }
 
-static void add_line(struct nb_http_exchange *exchange, struct curl_slist *node, char *line) {
-        *node = (struct curl_slist){ .data = line, .next = exchange->accept.next };
-        exchange->accept.next = node;
+static void add_line(struct nb_http_exchange *exchange, char *line) {
+        size_t n = exchange->n_lines++;
+
+        assert(n < N_ELEMENTS(exchange->lines));
+        exchange->lines[n].data = line;
+        if (n > 0)
+                exchange->lines[n - 1].next = &exchange->lines[n];
 }
 
 /* Each with its NUL. */
 static int ask_for_secrets(struct nb_http_exchange *exchange) {
         struct nb_secret *secrets = exchange->secrets;
         ssize_t n = recv(exchange->fd, secrets->data, secrets->size, 0);
-        size_t at = 0;
 
         if (n <= 0 || secrets->data[n - 1])
                 return -EPIPE;
-        secrets->len = (size_t)n;
-        for (size_t i = 0; i < N_ELEMENTS(exchange->secret_lines) && at < secrets->len; i++) {
-                add_line(exchange, &exchange->secret_lines[i], secrets->data + at);
-                at += strlen(secrets->data + at) + 1;
-        }
+        for (char *line = secrets->data; line < secrets->data + n; line += strlen(line) + 1)
+                add_line(exchange, line);
         return 0;
 }
 
@@ -270,6 +134,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         static const struct itimerval none = { 0 };
         struct nb_http_exchange *exchange = userdata;
 
+        nb_http_note_connection(exchange);
         if (!is_server(exchange)) {
                 exchange->is_no_server = true;
                 return CURL_PREREQFUNC_ABORT;
@@ -277,7 +142,6 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         if (exchange->http->is_verified)
                 (void)setitimer(ITIMER_PROF, &none, NULL);
         exchange->is_connected = *exchange->has_connected = true;
-        nb_http_note_connection(exchange);
         nb_http_reply_send(exchange, NB_HTTP_CONNECTED, NULL, 0);
         if (exchange->call->has_secrets && ask_for_secrets(exchange) < 0)
                 return CURL_PREREQFUNC_ABORT;
@@ -291,6 +155,7 @@ static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
         struct nb_http_sockets *sockets = exchange->sockets;
         int fd;
 
+        sockets->is_any = true;
         if (*exchange->has_connected) {
                 exchange->is_stale = true;
                 return CURL_SOCKET_BAD;
@@ -300,7 +165,6 @@ static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
         fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
         if (fd >= 0)
                 sockets->fds[sockets->n++] = fd;
-        sockets->is_any = true;
         return fd;
 }
 
@@ -316,13 +180,45 @@ static int on_close(void *userdata, curl_socket_t fd) {
 #define SET(option, value) \
         do { \
                 if (curl_easy_setopt(exchange->easy, option, value) != CURLE_OK) \
-                        return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl refuses " #option); \
+                        return -EIO; \
         } while (0)
 
-static int set_tls(struct nb_http_exchange *exchange, struct nb_failure *f) {
+/* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the
+ * address goes into CONNECT_TO. */
+static int set_url(struct nb_http_exchange *exchange) {
+        const char *name = exchange->http->tls_server_name, *url = exchange->call->url;
+        char renamed[NB_HTTP_URL_MAX + 256], connect_to[NB_HTTP_URL_MAX + 2];
+        const char *host = url + strlen("https://"), *port;
+        bool is_plain = exchange->http->is_metadata && !exchange->http->is_verified;
+        size_t len;
+
+        nb_http_host(url, exchange->host);
+        SET(CURLOPT_PROTOCOLS_STR, is_plain ? "http" : "https");
+        if (is_plain)
+                assert(!strncmp(url, "http://", strlen("http://")) &&
+                       nb_http_is_address(exchange->host));
+        else
+                assert(!strncmp(url, "https://", strlen("https://")));
+        if (!name[0]) {
+                SET(CURLOPT_URL, url);
+                return 0;
+        }
+        len = strcspn(host, "/");
+        port = memrchr(host, ':', len);
+        assert(port);
+        snprintf(renamed, sizeof(renamed), "https://%s%s", name, port);
+        snprintf(connect_to, sizeof(connect_to), "::%.*s", (int)len, host);
+        exchange->connect_to = curl_slist_append(NULL, connect_to);
+        if (!exchange->connect_to)
+                return -ENOMEM;
+        SET(CURLOPT_CONNECT_TO, exchange->connect_to);
+        SET(CURLOPT_URL, renamed);
+        return 0;
+}
+
+static int set_tls(struct nb_http_exchange *exchange) {
         const struct nb_http *http = exchange->http;
 
-        SET(CURLOPT_PROTOCOLS_STR, http->is_metadata && !http->is_verified ? "http" : "https");
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         SET(CURLOPT_SSL_VERIFYPEER, http->is_verified ? 1L : 0L);
         SET(CURLOPT_SSL_VERIFYHOST, http->is_verified ? 2L : 0L);
@@ -334,14 +230,14 @@ static int set_tls(struct nb_http_exchange *exchange, struct nb_failure *f) {
         }
         if (http->certificate_fd >= 0) {
                 SET(CURLOPT_SSLCERT, http->certificate_path);
-                SET(CURLOPT_SSLKEY, http->key_path);
+                SET(CURLOPT_SSLKEY, http->certificate_path);
         }
         if (http->is_verified || exchange->call->is_certificate_kept)
                 SET(CURLOPT_CERTINFO, 1L);
         return 0;
 }
 
-static int set_limits(struct nb_http_exchange *exchange, struct nb_failure *f) {
+static int set_limits(struct nb_http_exchange *exchange) {
         SET(CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->http->connect_timeout_ms);
         SET(CURLOPT_TIMEOUT_MS, (long)exchange->call->timeout_ms);
         if (exchange->call->silence_sec > 0) {
@@ -354,7 +250,7 @@ static int set_limits(struct nb_http_exchange *exchange, struct nb_failure *f) {
         return 0;
 }
 
-static int set_content(struct nb_http_exchange *exchange, struct nb_failure *f) {
+static int set_content(struct nb_http_exchange *exchange) {
         struct nb_http_call *call = exchange->call;
 
         if (call->is_post) {
@@ -365,16 +261,14 @@ static int set_content(struct nb_http_exchange *exchange, struct nb_failure *f) 
                 SET(CURLOPT_POSTFIELDS, "");
                 SET(CURLOPT_CUSTOMREQUEST, "PUT");
         }
-        exchange->accept = (struct curl_slist){ .data = call->accept_line };
-        if (call->type_line[0])
-                add_line(exchange, &exchange->content_type, call->type_line);
-        for (size_t i = 0; i < N_ELEMENTS(exchange->lines) && call->lines[i][0]; i++)
-                add_line(exchange, &exchange->lines[i], call->lines[i]);
-        SET(CURLOPT_HTTPHEADER, &exchange->accept);
+        for (size_t i = 0; i < N_ELEMENTS(call->lines); i++)
+                if (call->lines[i][0])
+                        add_line(exchange, call->lines[i]);
+        SET(CURLOPT_HTTPHEADER, exchange->lines);
         return 0;
 }
 
-static int set_behaviour(struct nb_http_exchange *exchange, struct nb_failure *f) {
+static int set_behaviour(struct nb_http_exchange *exchange) {
         SET(CURLOPT_NOSIGNAL, 1L);
         /* Do not wait for a resolver whose name servers do not answer. */
         SET(CURLOPT_QUICK_EXIT, 1L);
@@ -411,17 +305,9 @@ static int set_behaviour(struct nb_http_exchange *exchange, struct nb_failure *f
         return 0;
 }
 
-int nb_http_exchange_setup(struct nb_http_exchange *exchange, struct nb_failure *f) {
-        int r;
-
-        r = set_url(exchange, exchange->call->url);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, -r, "libcurl refuses the URL of %s",
-                                      exchange->call->what);
-        r = set_tls(exchange, f);
-        if (r >= 0)
-                r = set_limits(exchange, f);
-        if (r >= 0)
-                r = set_content(exchange, f);
-        return r < 0 ? r : set_behaviour(exchange, f);
+int nb_http_exchange_setup(struct nb_http_exchange *exchange) {
+        if (set_url(exchange) < 0 || set_tls(exchange) < 0 || set_limits(exchange) < 0 ||
+            set_content(exchange) < 0)
+                return -EIO;
+        return set_behaviour(exchange);
 }

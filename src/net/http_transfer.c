@@ -31,23 +31,17 @@ int nb_http_worker_end(struct nb_http *http, struct nb_http_worker *worker) {
         return status;
 }
 
-static struct nb_http_worker *worker_new(struct nb_http *http) {
+static int worker_new(struct nb_http *http, struct nb_http_worker **ret_worker) {
         struct nb_http_worker *worker = calloc(1, sizeof(*worker));
-        int r;
+        int r = worker ? nb_http_worker_start(http, &worker->pid, &worker->fd) : -ENOMEM;
 
-        if (!worker) {
-                errno = ENOMEM;
-                return NULL;
-        }
-        r = nb_http_worker_start(http, &worker->pid, &worker->fd);
         if (r < 0) {
                 free(worker);
-                errno = -r;
-                return NULL;
+                return r;
         }
         worker->next = http->workers;
-        http->workers = worker;
-        return worker;
+        *ret_worker = http->workers = worker;
+        return 0;
 }
 
 static int send_call(const struct nb_http_transfer *transfer, int fd) {
@@ -82,17 +76,15 @@ int nb_http_transfer_assign(struct nb_http_transfer *transfer, bool wants_new) {
         begin(transfer);
         for (;;) {
                 struct nb_http_worker *worker = wants_new ? NULL : http->workers;
-                bool is_new = false;
+                bool is_new;
                 int r;
 
                 while (worker && worker->transfer)
                         worker = worker->next;
-                if (!worker) {
-                        worker = worker_new(http);
-                        if (!worker)
-                                return -errno;
-                        is_new = true;
-                }
+                is_new = !worker;
+                r = is_new ? worker_new(http, &worker) : 0;
+                if (r < 0)
+                        return r;
                 r = send_call(transfer, worker->fd);
                 if (r >= 0) {
                         worker->transfer = transfer;
@@ -105,50 +97,35 @@ int nb_http_transfer_assign(struct nb_http_transfer *transfer, bool wants_new) {
         }
 }
 
-/* Ends it without an answer; 0 is never returned. */
-static void transfer_fail(struct nb_http_transfer *transfer, const struct nb_failure *failure) {
-        transfer->failure = *failure;
+/* Ends it with the failure that is set. */
+static void end_transfer(struct nb_http_transfer *transfer) {
         transfer->is_done = true;
         if (transfer->worker)
-                (void)nb_http_worker_end(transfer->http, transfer->worker);
-        transfer->worker = NULL;
-}
-
-static void fail_malformed(struct nb_http_transfer *transfer, const char *why) {
-        struct nb_failure failure = { 0 };
-
-        (void)nb_failure_set(&failure, NB_ANSWER_MALFORMED, EBADMSG, "%s: %s", transfer->call.what,
-                             why);
-        transfer_fail(transfer, &failure);
+                (void)nb_http_worker_end(transfer->http, TAKE(transfer->worker));
 }
 
 /* The worker has exited. SIGPROF is from its CPU time limit. */
 static void fail_dead(struct nb_http_transfer *transfer) {
         int status = nb_http_worker_end(transfer->http, TAKE(transfer->worker));
-        struct nb_failure failure = { 0 };
-        char why[64];
+        struct nb_failure *f = &transfer->failure;
 
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) {
-                (void)nb_failure_set(&failure, NB_ENDPOINT_COSTLY, ETIME,
-                                     "%s: took more than %d s of CPU time; terminated",
-                                     transfer->call.what, NB_HTTP_CPU_MAX_SEC);
-                failure.retry_after_ms = COSTLY_RETRY_MS;
-                transfer_fail(transfer, &failure);
-                return;
-        }
-        snprintf(why, sizeof(why),
-                 WIFSIGNALED(status) ? "the process that reads the answer was killed by signal %d"
-                                     : "the process that reads the answer exited with status %d",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        fail_malformed(transfer, why);
+                (void)nb_failure_set(f, NB_ENDPOINT_COSTLY, ETIME,
+                                     "took more than %d s of CPU time; terminated",
+                                     NB_HTTP_CPU_MAX_SEC);
+                f->retry_after_ms = COSTLY_RETRY_MS;
+        } else
+                (void)nb_failure_set(
+                        f, NB_ANSWER_MALFORMED, EBADMSG, "the process that reads the answer %s %d",
+                        WIFSIGNALED(status) ? "was killed by signal" : "exited with status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        end_transfer(transfer);
 }
 
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer) {
-        struct nb_failure failure = { 0 };
-
         (void)nb_http_outcome_timeout(transfer->http, &transfer->call, transfer->is_connected,
-                                      &failure);
-        transfer_fail(transfer, &failure);
+                                      &transfer->failure);
+        end_transfer(transfer);
 }
 
 /* TLS is verified if required, so the worker may have the secrets for the server now, and not
@@ -176,7 +153,6 @@ static bool is_success(long status) {
 
 static void take_body(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
                       char *data) {
-        struct nb_failure failure = { 0 };
         int r;
 
         transfer->answer.status = reply->status;
@@ -187,8 +163,8 @@ static void take_body(struct nb_http_transfer *transfer, const struct nb_http_re
         else
                 r = nb_buffer_append(&transfer->answer.body, data, reply->len);
         if (r < 0) {
-                (void)nb_http_outcome_too_large(&transfer->call, &failure);
-                transfer_fail(transfer, &failure);
+                (void)nb_http_outcome_too_large(&transfer->call, &transfer->failure);
+                end_transfer(transfer);
                 return;
         }
         transfer->has_news = transfer->call.is_stream;
@@ -215,16 +191,14 @@ static void take_done(struct nb_http_transfer *transfer, const struct nb_http_re
 /* The worker's connection was closed, and it opens no second one. Nothing was sent. */
 static void move(struct nb_http_transfer *transfer) {
         bool was_moved = transfer->is_moved;
-        struct nb_failure failure = { 0 };
         int r;
 
         (void)nb_http_worker_end(transfer->http, TAKE(transfer->worker));
         transfer->is_moved = true;
         r = was_moved ? -ECONNRESET : nb_http_transfer_assign(transfer, true);
         if (r < 0) {
-                (void)nb_failure_set(&failure, NB_ENDPOINT_RESET, -r, "%s: %m",
-                                     transfer->call.what);
-                transfer_fail(transfer, &failure);
+                (void)nb_failure_set(&transfer->failure, NB_ENDPOINT_RESET, r, "%m");
+                end_transfer(transfer);
         }
 }
 
@@ -243,14 +217,13 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
                 return;
         }
         if (message.msg_flags & MSG_TRUNC || nb_http_reply_verify(&reply, (size_t)n) < 0) {
-                fail_malformed(transfer,
-                               "the process that reads the answer sent an invalid message");
+                (void)nb_failure_set(&transfer->failure, NB_ANSWER_MALFORMED, EBADMSG,
+                                     "the process that reads the answer sent an invalid message");
+                end_transfer(transfer);
                 return;
         }
-        if (reply.has_connection) {
+        if (reply.connection.begin_usec > 0)
                 transfer->http->connection = reply.connection;
-                transfer->http->has_connection = true;
-        }
         switch ((enum nb_http_reply_kind)reply.kind) {
         case NB_HTTP_CONNECTED:
                 take_connected(transfer);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -42,16 +43,7 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
                 if (errno != EINTR)
                         _exit(EXIT_FAILURE);
         /* Reported once. */
-        reply->has_connection = 0;
-}
-
-/* The kernel kills this process after this CPU time. A timer, since the unit forbids setrlimit(2)
- * for RLIMIT_CPU. */
-static void limit_cpu(time_t seconds) {
-        const struct itimerval timer = { .it_value = { .tv_sec = seconds } };
-
-        if (setitimer(ITIMER_PROF, &timer, NULL) < 0)
-                _exit(EXIT_FAILURE);
+        reply->connection = (struct nb_http_connection){ 0 };
 }
 
 /* libcurl 7.88 tries the next of several addresses only when it is called again, so poll. */
@@ -72,22 +64,43 @@ static CURLcode run(CURLM *multi, const struct nb_http_exchange *exchange) {
         }
 }
 
-static void conclude(struct nb_http_exchange *exchange) {
-        const char *leaf = exchange->call->is_certificate_kept && exchange->result == CURLE_OK
-                                   ? nb_http_leaf(exchange->easy)
-                                   : NULL;
-        struct nb_failure *f = &exchange->reply.failure;
+static const char *header_value(CURL *easy, const char *name) {
+        struct curl_header *header;
 
-        nb_http_note_connection(exchange);
+        return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+                       ? header->value
+                       : "";
+}
+
+static void read_head(struct nb_http_exchange *exchange) {
+        struct nb_http_reply *reply = &exchange->reply;
+        curl_off_t retry_after_sec = 0;
+        time_t date = curl_getdate(header_value(exchange->easy, "Date"), NULL);
+
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &reply->status);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &retry_after_sec);
+        reply->date = date > 0 ? date : 0;
+        if (retry_after_sec > NB_HTTP_RETRY_AFTER_MAX_MS / 1000)
+                reply->retry_after_ms = NB_HTTP_RETRY_AFTER_MAX_MS;
+        else if (retry_after_sec > 0)
+                reply->retry_after_ms = (uint32_t)retry_after_sec * 1000;
+        snprintf(reply->location, sizeof(reply->location), "%s",
+                 header_value(exchange->easy, "Location"));
+}
+
+static void conclude(struct nb_http_exchange *exchange) {
+        const char *leaf = NULL;
+
         if (exchange->is_stale) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
         }
         if (exchange->result != CURLE_OK)
-                (void)nb_http_outcome(exchange, f);
+                (void)nb_http_outcome(exchange, &exchange->reply.failure);
         else
-                (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE,
-                                        &exchange->reply.status);
+                read_head(exchange);
+        if (exchange->call->is_certificate_kept && exchange->result == CURLE_OK)
+                leaf = nb_http_leaf(exchange->easy);
         if (leaf && strlen(leaf) > NB_HTTP_PIECE_MAX)
                 leaf = NULL;
         nb_http_reply_send(exchange, NB_HTTP_DONE, leaf, leaf ? strlen(leaf) : 0);
@@ -104,15 +117,18 @@ static void serve(struct worker *worker) {
                 .sockets = &worker->sockets,
                 .begin_usec = nb_now_usec(),
         };
-        struct nb_failure *f = &exchange.reply.failure;
+        /* The kernel kills this process after this CPU time. A timer, since the unit forbids
+         * setrlimit(2) for RLIMIT_CPU. */
+        const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
 
-        limit_cpu(NB_HTTP_CPU_MAX_SEC);
+        if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
+                _exit(EXIT_FAILURE);
         exchange.raw_begin = nb_http_raw_received(&exchange);
         exchange.easy = curl_easy_init();
-        if (!exchange.easy || nb_http_exchange_setup(&exchange, f) < 0 ||
+        if (!exchange.easy || nb_http_exchange_setup(&exchange) < 0 ||
             curl_multi_add_handle(worker->multi, exchange.easy) != CURLM_OK) {
-                (void)nb_failure_set(f, NB_INTERNAL, EIO, "%s: libcurl refuses the request",
-                                     worker->call.what);
+                (void)nb_failure_set(&exchange.reply.failure, NB_INTERNAL, EIO,
+                                     "libcurl refuses the request");
                 nb_http_reply_send(&exchange, NB_HTTP_DONE, NULL, 0);
                 return;
         }
@@ -140,7 +156,6 @@ static void work(const struct nb_http *http, int fd) {
                 parts[1] = (struct iovec){ worker->body, sizeof(worker->body) };
                 if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(worker->call))
                         return;
-                worker->secrets.len = 0;
                 serve(worker);
         }
 }
@@ -151,7 +166,7 @@ static int compare_fds(const void *a, const void *b) {
 
 /* Closes all descriptors except the standard streams and these. */
 static void close_others(const struct nb_http *http, int fd) {
-        int kept[] = { STDERR_FILENO, fd, http->ca_fd, http->certificate_fd, http->key_fd };
+        int kept[] = { STDERR_FILENO, fd, http->ca_fd, http->certificate_fd };
 
         qsort(kept, N_ELEMENTS(kept), sizeof(kept[0]), compare_fds);
         for (size_t i = 0; i < N_ELEMENTS(kept); i++) {

@@ -72,7 +72,6 @@ static void server_stop(struct server *server) {
 
 static int ask(const struct server *server, struct nb_http_request *request,
                struct nb_http_answer *answer, struct nb_failure *f) {
-        const struct nb_http_metadata metadata = { .connect_timeout_ms = 2000 };
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         char url[64];
         int r;
@@ -81,7 +80,7 @@ static int ask(const struct server *server, struct nb_http_request *request,
         request->what = "the metadata";
         request->url = url;
         request->timeout_ms = 20000;
-        r = nb_http_new_metadata(&metadata, &http, f);
+        r = nb_http_new_metadata(false, 2000, &http, f);
         return r < 0 ? r : nb_http_perform(http, request, nb_now_ms() + 30000, answer, f);
 }
 
