@@ -7,36 +7,27 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/macro.h"
 
 #define FIRST_ALLOCATION 256
 
-static int make_room(struct nb_buffer *buffer, size_t len) {
-        size_t wanted, size;
-        char *data;
-
-        if (len > buffer->max - buffer->len)
-                return -E2BIG;
-        wanted = buffer->len + len + 1;
-        if (wanted <= buffer->allocated)
-                return 0;
-        size = buffer->allocated ? buffer->allocated : FIRST_ALLOCATION;
-        while (size < wanted)
-                size *= 2;
-        data = realloc(buffer->data, size);
-        if (!data)
-                return -ENOMEM;
-        buffer->data = data;
-        buffer->allocated = size;
-        return 0;
-}
-
 int nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len) {
-        int r;
+        size_t wanted = buffer->len + len + 1, size;
+        char *grown;
 
         assert(buffer->len <= buffer->max);
-        r = make_room(buffer, len);
-        if (r < 0)
-                return r;
+        if (len > buffer->max - buffer->len)
+                return -E2BIG;
+        if (wanted > buffer->allocated) {
+                size = buffer->allocated ? buffer->allocated : FIRST_ALLOCATION;
+                while (size < wanted)
+                        size *= 2;
+                grown = realloc(buffer->data, size);
+                if (!grown)
+                        return -ENOMEM;
+                buffer->data = grown;
+                buffer->allocated = size;
+        }
         if (len > 0)
                 memcpy(buffer->data + buffer->len, data, len);
         buffer->len += len;
@@ -49,20 +40,14 @@ int nb_buffer_append_string(struct nb_buffer *buffer, const char *string) {
 }
 
 int nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...) {
-        va_list arguments, again;
-        int len, r;
+        _cleanup_(nb_freep) char *text = NULL;
+        va_list arguments;
+        int len;
 
         va_start(arguments, format);
-        va_copy(again, arguments);
-        len = vsnprintf(NULL, 0, format, arguments);
+        len = vasprintf(&text, format, arguments);
         va_end(arguments);
-        r = len < 0 ? -EINVAL : make_room(buffer, (size_t)len);
-        if (r >= 0) {
-                vsnprintf(buffer->data + buffer->len, (size_t)len + 1, format, again);
-                buffer->len += (size_t)len;
-        }
-        va_end(again);
-        return r;
+        return len < 0 ? -ENOMEM : nb_buffer_append(buffer, text, (size_t)len);
 }
 
 void nb_buffer_consume(struct nb_buffer *buffer, size_t len) {

@@ -22,12 +22,7 @@
 #define TREE_ENTRIES_MAX 10000
 
 int nb_folder_open(const char *path, int *ret_fd) {
-        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        if (fd < 0)
-                return -errno;
-        *ret_fd = fd;
-        return 0;
+        return nb_folder_open_below(NULL, path, ret_fd);
 }
 
 /* `root_fd` -1: of this machine, `resolve` does not apply. */

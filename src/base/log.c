@@ -112,9 +112,8 @@ void nb_log_field(enum nb_field field, const char *format, ...) {
 
 /* The fields of an entry, each "NAME=value". */
 struct entry {
-        char text[8 + _NB_FIELD_N][FIELD_SIZE + 64];
-        char message[MESSAGE_SIZE + 16];
-        struct iovec vectors[9 + _NB_FIELD_N];
+        char text[6 + _NB_FIELD_N][MESSAGE_SIZE + 64];
+        struct iovec vectors[6 + _NB_FIELD_N];
         int n;
 };
 
@@ -131,7 +130,7 @@ __attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry,
 }
 
 static void entry_send(struct entry *entry, int priority, enum nb_code code, const char *message) {
-        snprintf(entry->message, sizeof(entry->message), "MESSAGE=%s", message);
+        entry_add(entry, "MESSAGE=%s", message);
         entry_add(entry, "PRIORITY=%d", priority);
         entry_add(entry, "SYSLOG_IDENTIFIER=%s", program);
         if (code != NB_NONE)
@@ -139,9 +138,7 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         for (unsigned i = 0; i < _NB_FIELD_N; i++)
                 if (values[i][0])
                         entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
-        entry->vectors[entry->n] = (struct iovec){ .iov_base = entry->message,
-                                                   .iov_len = strlen(entry->message) };
-        (void)sd_journal_sendv(entry->vectors, entry->n + 1);
+        (void)sd_journal_sendv(entry->vectors, entry->n);
 }
 
 /* A console that was stuck is tried again for each line, but not waited for again. */

@@ -111,27 +111,26 @@ bool nb_text_has_letters(const char *text, size_t len) {
 }
 
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
-        size_t head = QUOTED_HEAD, tail = QUOTED_TAIL, word;
+        size_t head = len, tail = 0, word = count_first_word(text, len);
+        char size[32] = "";
 
         /* A long line of several words may be a pasted command that contains a secret without a
          * recognizable form. */
-        word = count_first_word(text, len);
         if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX &&
-            nb_text_has_letters(text + word, len - word)) {
-                snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026' (%zu bytes)", (int)word, text,
-                         len);
-                return ret;
+            nb_text_has_letters(text + word, len - word))
+                head = word;
+        else if (len > NB_TEXT_QUOTED_MAX) {
+                head = QUOTED_HEAD;
+                tail = QUOTED_TAIL;
+                while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
+                        head--;
+                while (tail > 0 && ((unsigned char)text[len - tail] & 0xc0) == 0x80)
+                        tail--;
         }
-        if (len <= NB_TEXT_QUOTED_MAX) {
-                snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s'", (int)len, text);
-                return ret;
-        }
-        while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80)
-                head--;
-        while (tail > 0 && ((unsigned char)text[len - tail] & 0xc0) == 0x80)
-                tail--;
-        snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s\u2026%.*s' (%zu bytes)", (int)head, text,
-                 (int)tail, text + len - tail, len);
+        if (head < len)
+                snprintf(size, sizeof(size), " (%zu bytes)", len);
+        snprintf(ret, NB_TEXT_QUOTED_SIZE, "'%.*s%s%.*s'%s", (int)head, text,
+                 head < len ? "\u2026" : "", (int)tail, text + len - tail, size);
         return ret;
 }
 

@@ -125,12 +125,9 @@ int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_fa
 }
 
 bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
-        static const char *const resting[] = { "active", "inactive", "failed" };
-
-        for (size_t i = 0; i < N_ELEMENTS(resting) && !state->has_job; i++)
-                if (!strcmp(state->active, resting[i]))
-                        return true;
-        return false;
+        return !state->has_job &&
+               (!strcmp(state->active, "active") || !strcmp(state->active, "inactive") ||
+                !strcmp(state->active, "failed"));
 }
 
 /* --- Journal --- */
@@ -145,17 +142,10 @@ static void read_field(sd_journal *journal, const char *name, char *ret, size_t 
                 nb_text_copy_line((const char *)data + name_len + 1, len - name_len - 1, ret, size);
 }
 
-/* Entries of the unit's processes; of one invocation unless that is "". */
-static int set_match(sd_journal *journal, const char *unit, const char *invocation) {
+static int add_match(sd_journal *journal, const char *field, const char *value) {
         char text[192];
-        int r;
 
-        sd_journal_flush_matches(journal);
-        snprintf(text, sizeof(text), "_SYSTEMD_UNIT=%s", unit);
-        r = sd_journal_add_match(journal, text, 0);
-        if (r < 0 || !invocation[0])
-                return r;
-        snprintf(text, sizeof(text), "_SYSTEMD_INVOCATION_ID=%s", invocation);
+        snprintf(text, sizeof(text), "%s=%s", field, value);
         return sd_journal_add_match(journal, text, 0);
 }
 
@@ -168,7 +158,7 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
         if (r < 0)
                 return r;
-        r = set_match(journal, unit, "");
+        r = add_match(journal, "_SYSTEMD_UNIT", unit);
         if (r < 0)
                 return r;
         r = sd_journal_seek_realtime_usec(journal, (uint64_t)now.tv_sec * 1000000 +
@@ -190,7 +180,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         bool is_passed = true;
         int r;
 
-        r = set_match(journal, unit, "");
+        r = add_match(journal, "_SYSTEMD_UNIT", unit);
         if (r < 0)
                 return r;
         r = sd_journal_seek_tail(journal);
@@ -210,7 +200,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
-        r = set_match(journal, unit, run);
+        r = add_match(journal, "_SYSTEMD_INVOCATION_ID", run);
         if (r >= 0)
                 r = sd_journal_seek_head(journal);
         return r < 0 ? r : 1;

@@ -235,20 +235,21 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
 
 /* News of a stream come before the end of any transfer, so that no last line is lost. */
 static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_transfer **ret_done) {
+        struct nb_http_transfer *done = NULL;
+
         for (size_t i = 0; i < n; i++)
-                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next)
+                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next) {
                         if (t->has_news) {
                                 t->has_news = false;
                                 *ret_done = NULL;
                                 return true;
                         }
-        for (size_t i = 0; i < n; i++)
-                for (struct nb_http_transfer *t = https[i]->first; t; t = t->next)
-                        if (t->is_done) {
-                                *ret_done = t;
-                                return true;
-                        }
-        return false;
+                        if (t->is_done && !done)
+                                done = t;
+                }
+        if (done)
+                *ret_done = done;
+        return done;
 }
 
 struct wait {
