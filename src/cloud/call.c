@@ -167,19 +167,19 @@ static int perform_in_session(struct nb_cloud_call *call, struct exchange *excha
                               struct nb_failure *f) {
         int r;
 
-        if (!call->row->session)
-                return perform(call, exchange, f);
-        for (;;) {
-                r = call->session.data ? 0 : open_session(call, f);
+        if (call->row->session && !call->session.data) {
+                r = open_session(call, f);
                 if (r < 0)
                         return r;
-                r = perform(call, exchange, f);
-                if (r < 0 || exchange->answer.status != 401 || call->is_session_renewed)
-                        return r;
-                call->is_session_renewed = true;
-                nb_secret_done(&call->session);
-                exchange_done(exchange);
         }
+        r = perform(call, exchange, f);
+        if (r < 0 || exchange->answer.status != 401 || !call->session.data ||
+            call->is_session_renewed)
+                return r;
+        call->is_session_renewed = true;
+        nb_secret_done(&call->session);
+        exchange_done(exchange);
+        return perform_in_session(call, exchange, f);
 }
 
 /* What node-bootstrap-platform.service left in the place of a path; NULL for none. A volume needs

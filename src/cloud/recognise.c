@@ -62,16 +62,13 @@ int nb_machine_read(struct nb_sources *sources, struct nb_machine *ret_machine,
 
 /* --- Which cloud it is in --- */
 
-struct evidence {
-        const struct nb_machine *machine;
-        char *why;
-        size_t why_size;
-};
+/* Each says whether a row is that of the machine, and why. */
 
-static bool has_volume(const struct nb_cloud_row *row, const struct evidence *evidence) {
-        if (!row->volume || strcmp(row->volume, evidence->machine->platform.volume) != 0)
+static bool has_volume(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                       struct nb_recognition *found) {
+        if (!row->volume || strcmp(row->volume, machine->platform.volume) != 0)
                 return false;
-        snprintf(evidence->why, evidence->why_size, "a volume has the label '%s'", row->volume);
+        snprintf(found->why, sizeof(found->why), "a volume has the label '%s'", row->volume);
         return true;
 }
 
@@ -81,75 +78,71 @@ static bool is_listed(const char *const names[static 2], const char *name) {
 }
 
 /* An ID without a row is no known cloud: "metal", "qemu". */
-static bool has_platform_id(const struct nb_cloud_row *row, const struct evidence *evidence) {
-        const char *id = evidence->machine->platform.platform_id;
+static bool has_platform_id(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                            struct nb_recognition *found) {
+        const char *id = machine->platform.platform_id;
 
         if (id[0])
-                snprintf(evidence->why, evidence->why_size,
+                snprintf(found->why, sizeof(found->why),
                          "ignition.platform.id=%s on the kernel command line", id);
         return is_listed(row->platform_ids, id);
 }
 
 /* Several clouds share the data source "ec2", so it says nothing. */
-static bool has_data_source(const struct nb_cloud_row *row, const struct evidence *evidence) {
-        const char *name = evidence->machine->platform.data_source;
+static bool has_data_source(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                            struct nb_recognition *found) {
+        const char *name = machine->platform.data_source;
 
         if (!is_listed(row->data_sources, name))
                 return false;
-        snprintf(evidence->why, evidence->why_size, "ds=%s on the kernel command line", name);
+        snprintf(found->why, sizeof(found->why), "ds=%s on the kernel command line", name);
         return true;
 }
 
 /* A hypervisor is no cloud: no row has QEMU's "Standard PC", KVM, VMware and the like. */
-static bool has_dmi(const struct nb_cloud_row *row, const struct evidence *evidence) {
+static bool has_dmi(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                    struct nb_recognition *found) {
         for (size_t i = 0; row->dmi[i].pattern; i++) {
-                const char *text = (const char *)&evidence->machine->dmi + row->dmi[i].offset;
-                char shown[sizeof(evidence->machine->dmi.sys_vendor)];
+                const char *text = (const char *)&machine->dmi + row->dmi[i].offset;
 
                 if (fnmatch(row->dmi[i].pattern, text, 0) != 0)
                         continue;
-                nb_text_copy_line(text, strlen(text), shown, sizeof(shown));
-                snprintf(evidence->why, evidence->why_size, "%s is '%s'", row->dmi[i].field, shown);
+                snprintf(found->why, sizeof(found->why), "%s is '%s'", row->dmi[i].field, text);
                 return true;
         }
         return false;
 }
 
-static bool has_guestinfo(const struct nb_cloud_row *row, const struct evidence *evidence) {
-        if (!row->has_guestinfo || !evidence->machine->platform.has_guestinfo)
+static bool has_guestinfo(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                          struct nb_recognition *found) {
+        if (!row->has_guestinfo || !machine->platform.has_guestinfo)
                 return false;
-        snprintf(evidence->why, evidence->why_size, "VMware's tools return guestinfo");
+        snprintf(found->why, sizeof(found->why), "VMware's tools return guestinfo");
         return true;
 }
 
-static void describe_unknown(const struct nb_dmi *dmi, char *ret, size_t size) {
-        char vendor[sizeof(dmi->sys_vendor)], product[sizeof(dmi->product_name)];
+static enum nb_provider find_provider(const struct nb_machine *machine,
+                                      struct nb_recognition *found) {
+        static bool (*const has[])(const struct nb_cloud_row *row, const struct nb_machine *machine,
+                                   struct nb_recognition *found) = {
+                has_volume, has_platform_id, has_data_source, has_dmi, has_guestinfo,
+        };
 
-        nb_text_copy_line(dmi->sys_vendor, strlen(dmi->sys_vendor), vendor, sizeof(vendor));
-        nb_text_copy_line(dmi->product_name, strlen(dmi->product_name), product, sizeof(product));
-        if (!vendor[0] && !product[0])
-                snprintf(ret, size, "/sys/class/dmi/id names neither vendor nor product");
-        else
-                snprintf(ret, size, "sys_vendor is '%s', product_name '%s'", vendor, product);
+        for (size_t i = 0; i < N_ELEMENTS(has) && !found->why[0]; i++)
+                for (unsigned p = NB_PROVIDER_AUTO + 1; p < _NB_PROVIDER_N; p++)
+                        if (has[i](&nb_cloud_rows[p], machine, found))
+                                return (enum nb_provider)p;
+        return NB_PROVIDER_NONE;
 }
 
 void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_recognition) {
-        static bool (*const has[])(const struct nb_cloud_row *row,
-                                   const struct evidence *evidence) = {
-                has_volume, has_platform_id, has_data_source, has_dmi, has_guestinfo,
-        };
-        const struct evidence evidence = { machine, ret_recognition->why,
-                                           sizeof(ret_recognition->why) };
+        struct nb_recognition found = { 0 };
 
-        *ret_recognition = (struct nb_recognition){ .provider = NB_PROVIDER_NONE };
-        for (size_t i = 0; i < N_ELEMENTS(has); i++) {
-                for (unsigned p = NB_PROVIDER_AUTO + 1; p < _NB_PROVIDER_N; p++)
-                        if (has[i](&nb_cloud_rows[p], &evidence)) {
-                                ret_recognition->provider = (enum nb_provider)p;
-                                return;
-                        }
-                if (ret_recognition->why[0])
-                        return;
-        }
-        describe_unknown(&machine->dmi, ret_recognition->why, sizeof(ret_recognition->why));
+        found.provider = find_provider(machine, &found);
+        if (!found.why[0])
+                snprintf(found.why, sizeof(found.why), "sys_vendor is '%s', product_name '%s'",
+                         machine->dmi.sys_vendor, machine->dmi.product_name);
+        ret_recognition->provider = found.provider;
+        nb_text_copy_line(found.why, strlen(found.why), ret_recognition->why,
+                          sizeof(ret_recognition->why));
 }

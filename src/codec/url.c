@@ -49,10 +49,9 @@ static int parse_ipv6(const char *text, size_t len, struct nb_url *url) {
  * addresses. A host that ends in a number must be a dotted quad. */
 static bool is_numeric(const char *host) {
         const char *dot = strrchr(host, '.'), *label = dot ? dot + 1 : host;
+        struct in_addr ignored;
 
-        if (label[0] == '0' && label[1] == 'x')
-                return label[2 + strspn(label + 2, "0123456789abcdef")] == '\0';
-        return label[strspn(label, "0123456789")] == '\0';
+        return label[strspn(label, "0123456789")] == '\0' || inet_aton(host, &ignored);
 }
 
 static int parse_name_or_ipv4(const char *text, size_t len, struct nb_url *url) {

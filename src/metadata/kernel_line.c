@@ -7,25 +7,18 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define WORD_SIZE 128 /* more than a key with the longest value; the rest of a word is dropped */
 
-static void take_value(const char *value, size_t len, char *ret, size_t size) {
-        if (len >= size || strspn(value, LETTERS) < len)
+/* "" for a value that no platform has. */
+static void take_value(const char *word, const char *key, char *ret, size_t size) {
+        size_t len;
+
+        if (strncmp(word, key, strlen(key)) != 0)
+                return;
+        word += strlen(key);
+        len = strcspn(word, ";");
+        if (len >= size || strspn(word, LETTERS) < len)
                 len = 0;
-        memcpy(ret, value, len);
+        memcpy(ret, word, len);
         ret[len] = '\0';
-}
-
-static void take_word(const char *word, struct nb_platform *platform) {
-        static const char id[] = "ignition.platform.id=", source[] = "ds=";
-
-        if (strncmp(word, id, strlen(id)) == 0) {
-                word += strlen(id);
-                take_value(word, strlen(word), platform->platform_id,
-                           sizeof(platform->platform_id));
-        } else if (strncmp(word, source, strlen(source)) == 0) {
-                word += strlen(source);
-                take_value(word, strcspn(word, ";"), platform->data_source,
-                           sizeof(platform->data_source));
-        }
 }
 
 void nb_kernel_line_parse(const char *line, size_t len, struct nb_platform *platform) {
@@ -39,7 +32,10 @@ void nb_kernel_line_parse(const char *line, size_t len, struct nb_platform *plat
                         is_quoted = !is_quoted;
                 else if (i == len || (!is_quoted && strchr(" \t\n", line[i]))) {
                         word[n] = '\0';
-                        take_word(word, platform);
+                        take_value(word, "ignition.platform.id=", platform->platform_id,
+                                   sizeof(platform->platform_id));
+                        take_value(word, "ds=", platform->data_source,
+                                   sizeof(platform->data_source));
                         n = 0;
                 } else if (n < sizeof(word) - 1)
                         word[n++] = line[i];

@@ -172,7 +172,7 @@ static struct recognise_case cases[] = {
         { "no DMI",
           { .dmi = { .sys_vendor = "" } },
           NB_PROVIDER_NONE,
-          "/sys/class/dmi/id names neither vendor nor product" },
+          "sys_vendor is '', product_name ''" },
         { "QEMU",
           { .dmi = { .sys_vendor = "QEMU", .product_name = "Standard PC (Q35 + ICH9, 2009)" } },
           NB_PROVIDER_NONE,
