@@ -58,8 +58,7 @@ static int read_token(struct nb_cloud_call *call, struct nb_failure *f) {
         struct nb_metadata *metadata = call->metadata;
         int r;
 
-        r = row->read_token ? row->read_token(call, &metadata->token, f)
-                            : nb_cloud_get_value(call, row->token, &metadata->token, f);
+        r = nb_cloud_get_value(call, row->token, &metadata->token, f);
         if (r > 0)
                 snprintf(metadata->token_source, sizeof(metadata->token_source), "%s of %s",
                          row->token_place, call->title);

@@ -21,7 +21,8 @@ typedef int nb_cloud_reader(struct nb_cloud_call *call, struct nb_secret *ret,
 
 /*
  * All about one provider, from settings/provider.def. A path is that of a URL, or that of a file in
- * NB_PLATFORM_DIRECTORY; a value is a path, or a key in `document`. NULL: the cloud has none.
+ * NB_PLATFORM_DIRECTORY; a value is a path, or a path in `document` (codec/json.h). NULL: the cloud
+ * has none.
  */
 struct nb_cloud_row {
         /* Recognition. */
@@ -58,7 +59,7 @@ struct nb_cloud_row {
 
         /* Code in readers.c, where data is not enough. */
         int (*find_address)(struct nb_cloud_call *call, struct nb_failure *f);
-        nb_cloud_reader *read_token, *read_node_name, *read_provider_id;
+        nb_cloud_reader *read_node_name, *read_provider_id;
 };
 
 /* NB_PROVIDER_NONE and _AUTO have empty ones. */
@@ -101,5 +102,4 @@ int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_
 
 /* CloudStack: sets call->address. */
 int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f);
-nb_cloud_reader nb_cloud_read_azure_token, nb_cloud_read_azure_id, nb_cloud_read_nocloud_name,
-        nb_cloud_read_openstack_name;
+nb_cloud_reader nb_cloud_read_azure_id, nb_cloud_read_nocloud_name, nb_cloud_read_openstack_name;

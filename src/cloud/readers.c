@@ -13,21 +13,8 @@
 
 /* --- Azure --- */
 
-#define COMPUTE "/metadata/instance/compute/"
-#define TAGS COMPUTE "tagsList?api-version=2021-01-01&format=json"
-#define RESOURCE_ID COMPUTE "resourceId?api-version=2021-01-01&format=text"
+#define RESOURCE_ID "/metadata/instance/compute/resourceId?api-version=2021-01-01&format=text"
 #define GROUP "/resourcegroups/"
-
-int nb_cloud_read_azure_token(struct nb_cloud_call *call, struct nb_secret *ret,
-                              struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret tags = NB_SECRET_INIT;
-        int r;
-
-        r = nb_cloud_get(call, TAGS, "application/json", NB_CLOUD_DOCUMENT_MAX, &tags, f);
-        return r > 0 ? nb_metadata_tag(tags.data, tags.len, "the tags of Microsoft Azure",
-                                       NB_CLOUD_TOKEN_KEY, ret, f)
-                     : r;
-}
 
 /* The resource group in lower case, as in Azure's cloud controller manager: Azure itself returns it
  * in either case. */

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 
-#define KEY_MAX 128 /* bytes of one key in a path that a getter is asked for */
+#define STEP_MAX 128 /* bytes of one step of a path that a getter is asked for */
 
 static inline void tokener_freep(struct json_tokener **tokener) {
         if (*tokener)
@@ -204,17 +204,36 @@ void nb_json_done(struct nb_json *json) {
         json->root = NULL;
 }
 
+/* `step` is an index, or "key=value". NULL if it is not there. */
+static struct json_object *find_entry(struct json_object *list, char *step) {
+        char *value = strchr(step, '=');
+
+        if (!value)
+                return json_object_array_get_idx(list, strtoul(step, NULL, 10));
+        *value++ = '\0';
+        for (size_t i = 0; i < json_object_array_length(list); i++) {
+                struct json_object *entry = json_object_array_get_idx(list, i),
+                                   *member = json_object_object_get(entry, step);
+
+                if (json_object_is_type(member, json_type_string) &&
+                    strcmp(json_object_get_string(member), value) == 0)
+                        return entry;
+        }
+        return NULL;
+}
+
 /* What is at `path`, when it is of that type. */
 static int get(const struct nb_json *json, const char *path, enum json_type type,
                struct json_object **ret, struct nb_failure *f) {
         struct json_object *object = json->root;
-        enum json_type expected;
-        char key[KEY_MAX];
         const char *p = path;
-        size_t len;
+        char step[STEP_MAX];
 
-        for (;; p += len) {
-                expected = !*p ? type : *p == '[' ? json_type_array : json_type_object;
+        for (;;) {
+                bool is_index = *p == '[';
+                enum json_type expected = is_index ? json_type_array : *p ? json_type_object : type;
+                size_t len;
+
                 if (!json_object_is_type(object, expected))
                         return nb_failure_set(f, json->code, 0, "%s: %.*s%sexpected %s, found %s",
                                               json->what, (int)(p - path), path,
@@ -222,15 +241,13 @@ static int get(const struct nb_json *json, const char *path, enum json_type type
                                               type_name(json_object_get_type(object)));
                 if (!*p)
                         break;
-                p += *p == '.' || *p == '[';
-                len = strcspn(p, ".[]");
-                snprintf(key, sizeof(key), "%.*s", (int)len, p);
-                object = expected == json_type_array
-                                 ? json_object_array_get_idx(object, strtoul(key, NULL, 10))
-                                 : json_object_object_get(object, key);
+                p += is_index || *p == '.';
+                len = strcspn(p, is_index ? "]" : ".[");
+                snprintf(step, sizeof(step), "%.*s", (int)len, p);
+                object = is_index ? find_entry(object, step) : json_object_object_get(object, step);
                 if (!object)
                         return 0;
-                len += p[len] == ']';
+                p += len + is_index;
         }
         *ret = object;
         return 1;

@@ -30,8 +30,9 @@ void nb_json_done(struct nb_json *json);
 
 /*
  * `path` is a dotted list of keys ("metadata.name", "status.conditions[0].type", or "[0].name" for
- * a document that is a list). Strings belong to the document. 1 found; 0 not there or null;
- * negative with `f` set when it is there and of another type.
+ * a document that is a list); "status.conditions[type=Ready].status" is of the first entry with
+ * this string. Strings belong to the document. 1 found; 0 not there or null; negative with `f` set
+ * when it is there and of another type.
  */
 int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
                    struct nb_failure *f);

@@ -7,43 +7,10 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "codec/json.h"
 #include "codec/yaml.h"
 #include "metadata/metadata_document.h"
 
 #define LEASE_LINE_MAX 256
-
-int nb_metadata_tag(const char *json, size_t len, const char *what, const char *name,
-                    struct nb_secret *ret, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json tags = { 0 };
-        const char *text;
-        char path[32];
-        size_t n = 0, text_len;
-        int r;
-
-        r = nb_json_parse(json, len, what, NB_METADATA_MALFORMED, &tags, f);
-        if (r < 0)
-                return r;
-        r = nb_json_array(&tags, "", &n, f);
-        if (n > NB_METADATA_TAGS_MAX)
-                return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
-                                      "%s: expected at most %d tags, found %zu", what,
-                                      NB_METADATA_TAGS_MAX, n);
-        for (size_t i = 0; i < n; i++) {
-                snprintf(path, sizeof(path), "[%zu].name", i);
-                r = nb_json_string(&tags, path, &text, &text_len, f);
-                if (r < 0)
-                        return r;
-                if (r == 0 || strcmp(text, name) != 0)
-                        continue;
-                snprintf(path, sizeof(path), "[%zu].value", i);
-                r = nb_json_string(&tags, path, &text, &text_len, f);
-                if (r <= 0 || text_len == 0)
-                        return r < 0 ? r : 0;
-                return nb_secret_copy(ret, text, text_len) < 0 ? nb_failure_set_memory(f) : 1;
-        }
-        return r < 0 ? r : 0;
-}
 
 int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct nb_secret *ret,
                           struct nb_failure *f) {

@@ -30,7 +30,9 @@ static void check_quoting(const char *data, size_t len) {
 }
 
 void fuzz_one(const char *data, size_t len) {
-        static const char *const paths[] = { "a", "a.b", "a[0]", "a[0].b", "a.b.c[1][2]", "b", "" };
+        static const char *const paths[] = { "a",           "a.b",      "a[0]",
+                                             "a[0].b",      "a[b=c].b", "[name=x].value",
+                                             "a.b.c[1][2]", "b",        "" };
         _cleanup_(nb_json_done) struct nb_json json = {};
         struct nb_failure f = {};
         int r;

@@ -4,8 +4,6 @@
 #include "fuzz.h"
 #include "metadata/metadata_document.h"
 
-#define KEY "node-bootstrap-token"
-
 static void check_secret(int r, struct nb_secret *secret, const struct nb_failure *f) {
         FUZZ_CHECK_FAILURE(*f, r);
         FUZZ_CHECK((r > 0) == (secret->data != NULL));
@@ -30,9 +28,6 @@ void fuzz_one(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_metadata_tag(data, len, "tags", KEY, &secret, &f);
-        check_secret(r, &secret, &f);
-        nb_failure_clear(&f);
         r = nb_metadata_seed_name(data, len, "meta-data", &secret, &f);
         check_secret(r, &secret, &f);
         check_lease(data, len);

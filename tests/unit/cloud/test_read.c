@@ -55,6 +55,30 @@ static struct read_case cases[] = {
         { "white space is no token",
           { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" },
           { { "GET /token HTTP/1.1", NULL, OK, " \r\n" }, NOTHING } },
+        { "a token in a document",
+          { PLAIN, .document = "/tags", .token = "[name=node-bootstrap-token].value",
+            .token_place = "tag 'node-bootstrap-token'" },
+          { { "GET /tags HTTP/1.1", "Accept: application/json", OK,
+              "[{\"value\":\"x\"},7,{\"name\":\"a\",\"value\":\"b\"},"
+              "{\"name\":\"node-bootstrap-token\",\"value\":\"" TOKEN "\"},"
+              "{\"name\":\"node-bootstrap-token\",\"value\":\"2nd\"}]" },
+            NOTHING },
+          .token = TOKEN },
+        { "a token in a document that is none",
+          { PLAIN, .document = "/tags", .token = "[name=node-bootstrap-token].value",
+            .token_place = "tag 'node-bootstrap-token'" },
+          { { "GET /tags HTTP/1.1", NULL, OK,
+              "[{\"name\":\"node-bootstrap-token\",\"value\":[\"" TOKEN "\"]}]" } },
+          .code = NB_METADATA_MALFORMED,
+          .detail =
+                  "the test: /tags: [name=node-bootstrap-token].value: expected a string, found a "
+                  "list" },
+        { "no token in a document",
+          { PLAIN, .document = "/tags", .token = "[name=node-bootstrap-token].value",
+            .token_place = "tag 'node-bootstrap-token'" },
+          { { "GET /tags HTTP/1.1", NULL, OK,
+              "[{\"name\":\"NODE-BOOTSTRAP-TOKEN\",\"value\":\"x\"},{\"name\":1}]" },
+            NOTHING } },
         { "no token beside the user data",
           { PLAIN, .token = "/token", .token_place = "tag 'node-bootstrap-token'" },
           { { "GET /token HTTP/1.1", NULL, "404 Not Found", "no" }, NOTHING } },
@@ -369,7 +393,7 @@ static void rows_are_complete(void **state) {
                 if (row->session && (!row->session_ttl || !row->session_header))
                         fail_msg("%s: how is a session asked for?",
                                  nb_provider_name((enum nb_provider)i));
-                if ((row->token || row->read_token) != !!row->token_place)
+                if (!row->token != !row->token_place)
                         fail_msg("%s: what is its token in?",
                                  nb_provider_name((enum nb_provider)i));
                 for (const char *form = row->id_form; form && *form; form++)

@@ -2,40 +2,15 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "metadata/metadata_document.h"
 
 #include "case.h"
 
-#define KEY "node-bootstrap-token"
-
 struct secret_case {
         const char *name;
-        const char *json;  /* or YAML */
+        const char *yaml;
         int r;             /* 1, 0, or -1 for any failure */
         const char *value; /* or a part of why it failed */
-};
-
-static struct secret_case tags[] = {
-        { "no tag", "[]", 0, "" },
-        { "the tag", "[{\"name\":\"a\",\"value\":\"b\"},{\"name\":\"" KEY "\",\"value\":\"abc\"}]",
-          1, "abc" },
-        { "another tag",
-          "[{\"name\":\"" KEY
-          "2\",\"value\":\"abc\"},{\"name\":\"NODE-BOOTSTRAP-TOKEN\",\"value\":\"abc\"}]",
-          0, "" },
-        { "a tag without a name", "[{\"value\":\"abc\"}]", 0, "" },
-        { "an empty value", "[{\"name\":\"" KEY "\",\"value\":\"\"}]", 0, "" },
-        { "no value", "[{\"name\":\"" KEY "\"}]", 0, "" },
-        { "the first of two",
-          "[{\"name\":\"" KEY "\",\"value\":\"1st\"},{\"name\":\"" KEY "\",\"value\":\"2nd\"}]", 1,
-          "1st" },
-        { "a number for a value", "[{\"name\":\"" KEY "\",\"value\":1}]", -1, "[0].value" },
-        { "an object instead of a list", "{\"name\":\"" KEY "\",\"value\":\"abc\"}", -1,
-          "expected a list, found an object" },
-        { "invalid JSON", "<html>", -1, "the tags" },
-        { "nothing", "", -1, "the tags" },
-        { "brackets that close the list early", "[]}{", -1, "the tags" },
 };
 
 static struct secret_case seeds[] = {
@@ -57,22 +32,11 @@ static void check_secret(const struct secret_case *c, int r, const struct nb_sec
                 assert_true(r < 0);
                 assert_int_equal(f->code, NB_METADATA_MALFORMED);
                 assert_non_null(strstr(f->detail, c->value));
-                assert_null(strstr(f->detail, "abc"));
                 assert_null(secret->data);
                 return;
         }
         assert_int_equal(r, c->r);
         assert_string_equal(secret->data ? secret->data : "", c->value);
-}
-
-static void reads_a_tag(void **state) {
-        const struct secret_case *c = *state;
-        struct nb_secret secret = NB_SECRET_INIT;
-        struct nb_failure f = { 0 };
-
-        check_secret(c, nb_metadata_tag(c->json, strlen(c->json), "the tags", KEY, &secret, &f),
-                     &secret, &f);
-        nb_secret_done(&secret);
 }
 
 static void reads_a_seed_name(void **state) {
@@ -81,26 +45,9 @@ static void reads_a_seed_name(void **state) {
         struct nb_failure f = { 0 };
 
         check_secret(c,
-                     nb_metadata_seed_name(c->json, strlen(c->json), "the metadata", &secret, &f),
+                     nb_metadata_seed_name(c->yaml, strlen(c->yaml), "the metadata", &secret, &f),
                      &secret, &f);
         nb_secret_done(&secret);
-}
-
-static void refuses_too_many_tags(void **state) {
-        struct nb_buffer list = NB_BUFFER_INIT(100000);
-        struct nb_secret secret = NB_SECRET_INIT;
-        struct nb_failure f = { 0 };
-
-        for (size_t i = 0; i < NB_METADATA_TAGS_MAX; i++)
-                assert_int_equal(nb_buffer_append_string(&list, i ? ",{\"name\":\"a\"}"
-                                                                  : "[{\"name\":\"a\"}"),
-                                 0);
-        assert_int_equal(
-                nb_buffer_append_string(&list, ",{\"name\":\"" KEY "\",\"value\":\"abc\"}]"), 0);
-        assert_int_equal(nb_metadata_tag(list.data, list.len, "the tags", KEY, &secret, &f),
-                         -E2BIG);
-        assert_non_null(strstr(f.detail, "expected at most 256 tags, found 257"));
-        nb_buffer_done(&list);
 }
 
 struct text_case {
@@ -149,8 +96,6 @@ static void reads_a_lease(void **state) {
 }
 
 int main(void) {
-        CASES(tags, reads_a_tag);
-        CASE(refuses_too_many_tags);
         CASES(seeds, reads_a_seed_name);
         CASES(leases, reads_a_lease);
         return case_run("format/metadata_document");
