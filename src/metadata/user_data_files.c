@@ -9,7 +9,6 @@
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "codec/gunzip.h"
-#include "codec/json.h"
 #include "codec/mime.h"
 #include "codec/yaml.h"
 #include "metadata/user_data_files.h"
@@ -34,65 +33,27 @@ static int decode(const char *data, size_t len, bool is_base64, bool is_gzip,
         return nb_secret_copy(ret, data, len);
 }
 
-static int pass_file(const struct nb_user_data_files *files, const char *path, unsigned mode,
-                     const struct nb_secret *text, struct nb_failure *f) {
-        const struct nb_user_data_file file = { .path = path, .mode = mode & 07777, .text = text };
-
-        return path[0] == '/' ? files->each(files->userdata, &file, f) : 0;
-}
-
-/* --- write_files of cloud-init (modules/cc_write_files) --- */
-
 /* "" for none. */
-static const char *scalar(const struct nb_yaml_node *entry, const char *key) {
-        const struct nb_yaml_node *node = nb_yaml_get(entry, key);
+static const char *scalar(const struct nb_yaml_node *mapping, const char *key) {
+        const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
 
         return node && node->type == NB_YAML_SCALAR && !nb_yaml_is_null(node) ? node->value : "";
 }
 
-static int take_entry(const char *where, const struct nb_yaml_node *entry,
-                      const struct nb_user_data_files *files, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *encoding = scalar(entry, "encoding"), *content = scalar(entry, "content"),
-                   *permissions = scalar(entry, "permissions");
+/* write_files of cloud-init (modules/cc_write_files). 0; *ret stays empty for text that is unknown
+ * here: a download, or what is appended to a file of the image. -EBADMSG, -E2BIG, -ENOMEM. */
+static int read_entry(const struct nb_yaml_node *entry, struct nb_secret *ret) {
+        const char *encoding = scalar(entry, "encoding"), *content = scalar(entry, "content");
         bool is_gzip = strncasecmp(encoding, "gz", strlen("gz")) == 0,
              is_base64 = strcasestr(encoding, "b64") || strcasestr(encoding, "base64"),
              is_plain = !encoding[0] || strcasecmp(encoding, "text/plain") == 0;
-        int r = -EBADMSG;
 
-        /* The result of appending to a file of the image, or of a download, is unknown here. */
         if (nb_yaml_get(entry, "source") || strcmp(scalar(entry, "append"), "true") == 0)
                 return 0;
-        if (is_gzip || is_base64 || is_plain)
-                r = decode(content, strlen(content), is_base64, is_gzip, &text);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0)
-                return nb_failure_set(f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s:%u: write_files: content: expected what encoding says "
-                                      "(b64, gzip, gz+b64 or none); cannot decode it",
-                                      where, entry->line);
-        return pass_file(files, scalar(entry, "path"),
-                         permissions[0] ? (unsigned)strtoul(permissions, NULL, 8) : DEFAULT_MODE,
-                         &text, f);
+        if (!is_gzip && !is_base64 && !is_plain)
+                return -EBADMSG;
+        return decode(content, strlen(content), is_base64, is_gzip, ret);
 }
-
-int nb_user_data_files_of_cloud_config(const char *where, const char *data, size_t len,
-                                       const struct nb_user_data_files *files,
-                                       struct nb_failure *f) {
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *list = NULL;
-        int r;
-
-        r = nb_yaml_parse_key(where, data, len, NB_METADATA_MALFORMED, "write_files", &list, f);
-        if (r < 0 || !list || list->type != NB_YAML_SEQUENCE)
-                return r;
-        for (const struct nb_yaml_node *entry = list->first; entry && r >= 0; entry = entry->next)
-                if (entry->type == NB_YAML_MAPPING)
-                        r = take_entry(where, entry, files, f);
-        return r;
-}
-
-/* --- storage.files of Ignition (config-v3_5) --- */
 
 /* "%41" and plain characters, as url.PathUnescape() of Go. 0; -EBADMSG. */
 static int unescape(const char *data, struct nb_secret *ret) {
@@ -111,72 +72,101 @@ static int unescape(const char *data, struct nb_secret *ret) {
         return r;
 }
 
-/* RFC 2397: "data:[type][;base64],DATA". */
-static int read_data_url(const char *url, bool is_gzip, struct nb_secret *ret) {
+/* storage.files of Ignition (config-v3_5), with a URL of RFC 2397: "data:[type][;base64],DATA". As
+ * above. */
+static int read_file(const struct nb_yaml_node *file, struct nb_secret *ret) {
         static const char base64[] = ";base64";
         _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
-        const char *comma = strchr(url, ',');
+        const struct nb_yaml_node *contents = nb_yaml_get(file, "contents");
+        const char *url = scalar(contents, "source"), *comma = strchr(url, ',');
         int r;
 
+        if (strncmp(url, "data:", strlen("data:")) != 0)
+                return 0;
         if (!comma)
                 return -EBADMSG;
         r = unescape(comma + 1, &bytes);
         if (r < 0)
                 return r;
         return decode(bytes.data, bytes.len,
-                      memmem(url, (size_t)(comma - url), base64, strlen(base64)), is_gzip, ret);
+                      memmem(url, (size_t)(comma - url), base64, strlen(base64)),
+                      strcmp(scalar(contents, "compression"), "gzip") == 0, ret);
 }
 
-static int take_file(const struct nb_json *config, size_t i, const struct nb_user_data_files *files,
+struct kind {
+        const char *key, *list; /* where the files are: a list, or a list in a mapping */
+        const char *name;       /* of the list, and of the text in an entry, for messages */
+        const char *text;
+        const char *mode;
+        int mode_base;
+        int (*read)(const struct nb_yaml_node *entry, struct nb_secret *ret);
+};
+
+static int pass_file(const struct kind *kind, const char *where, size_t i,
+                     const struct nb_yaml_node *entry, const struct nb_user_data_files *files,
                      struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *path = "", *source = "", *compression = "";
-        struct nb_json file = { NULL, config->what, config->code };
-        int64_t mode = DEFAULT_MODE;
-        char place[64];
-        size_t len;
-        int r;
+        const char *mode = scalar(entry, kind->mode);
+        struct nb_user_data_file file = { .path = scalar(entry, "path"),
+                                          .mode = DEFAULT_MODE,
+                                          .text = &text };
+        int r = kind->read(entry, &text);
 
-        snprintf(place, sizeof(place), "storage.files[%zu]", i);
-        r = nb_json_object(config, place, &file.root, f);
-        if (r <= 0)
-                return r;
-        if (nb_json_string(&file, "path", &path, &len, f) < 0 ||
-            nb_json_string(&file, "contents.compression", &compression, &len, f) < 0 ||
-            nb_json_string(&file, "contents.source", &source, &len, f) < 0 ||
-            nb_json_integer(&file, "mode", &mode, f) < 0)
-                return -EBADMSG;
-        /* Files that Ignition downloads are unknown here. */
-        if (strncmp(source, "data:", strlen("data:")) != 0)
-                return 0;
-        r = read_data_url(source, !strcmp(compression, "gzip"), &text);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, r,
-                                      "%s: %s.contents.source: expected a data URL, compressed as "
-                                      "its compression says; cannot decode it",
-                                      config->what, place);
-        return pass_file(files, path, (unsigned)mode, &text, f);
+                                      "%s: %s[%zu].%s: cannot be decoded as its URL, encoding or "
+                                      "compression says",
+                                      where, kind->name, i, kind->text);
+        if (!text.data || file.path[0] != '/')
+                return 0;
+        if (mode[0])
+                file.mode = (unsigned)strtoul(mode, NULL, kind->mode_base) & 07777;
+        return files->each(files->userdata, &file, f);
 }
 
+static int find_files(const struct kind *kind, const char *where, const char *data, size_t len,
+                      const struct nb_user_data_files *files, struct nb_failure *f) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
+        const struct nb_yaml_node *list;
+        size_t i = 0;
+        int r;
+
+        r = nb_yaml_parse_key(where, data, len, NB_METADATA_MALFORMED, kind->key, &root, f);
+        list = kind->list ? nb_yaml_get(root, kind->list) : root;
+        if (r < 0 || !list || list->type != NB_YAML_SEQUENCE)
+                return r;
+        for (const struct nb_yaml_node *entry = list->first; entry && r >= 0; entry = entry->next)
+                r = pass_file(kind, where, i++, entry, files, f);
+        return r;
+}
+
+int nb_user_data_files_of_cloud_config(const char *where, const char *data, size_t len,
+                                       const struct nb_user_data_files *files,
+                                       struct nb_failure *f) {
+        static const struct kind kind = { .key = "write_files",
+                                          .name = "write_files",
+                                          .text = "content",
+                                          .mode = "permissions",
+                                          .mode_base = 8,
+                                          .read = read_entry };
+
+        return find_files(&kind, where, data, len, files, f);
+}
+
+/* JSON is YAML, but for escaped characters above U+FFFF, which no data URL has. */
 int nb_user_data_files_of_ignition(const char *where, const char *data, size_t len,
                                    const struct nb_user_data_files *files, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        struct json_object *ignition = NULL;
-        size_t n = 0;
-        int r;
+        static const struct kind kind = { .key = "storage",
+                                          .list = "files",
+                                          .name = "storage.files",
+                                          .text = "contents.source",
+                                          .mode = "mode",
+                                          .mode_base = 10,
+                                          .read = read_file };
 
         if (!memmem(data, len, "\"ignition\"", strlen("\"ignition\"")))
                 return 0;
-        r = nb_json_parse(data, len, where, NB_METADATA_MALFORMED, &json, f);
-        if (r < 0)
-                return r;
-        r = nb_json_object(&json, "ignition", &ignition, f);
-        if (r <= 0)
-                return r;
-        r = nb_json_array(&json, "storage.files", &n, f);
-        for (size_t i = 0; i < n && r >= 0; i++)
-                r = take_file(&json, i, files, f);
-        return r < 0 ? r : 0;
+        return find_files(&kind, where, data, len, files, f);
 }
