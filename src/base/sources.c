@@ -264,27 +264,7 @@ int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secre
         return 0;
 }
 
-/* --- Documents --- */
-
-static int each_file(struct nb_sources *sources, const char *path, nb_config_each each,
-                     void *userdata, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_config_document document = { .origin = path, .path = path };
-        const struct nb_kept *kept = find_kept(sources, KEPT_FILE, path);
-        struct stat st = { 0 };
-        int r;
-
-        r = nb_sources_read(sources, path, NB_CONFIG_MAX, &text, &st);
-        /* A dangling link is an error: its settings would not take effect. */
-        if (r == -ENOENT && ((kept && kept->is_put) || lstat(path, &st) < 0))
-                return 0;
-        if (r < 0)
-                return unreadable(path, r, f);
-        document.data = text.data;
-        document.len = text.len;
-        document.is_exposed = st.st_mode & 0007;
-        return each(userdata, &document, f);
-}
+/* --- Folders --- */
 
 struct names {
         char names[NB_CONFIG_FILES_MAX][NAME_MAX + 1];
@@ -307,18 +287,15 @@ static int add_name(struct names *names, const char *name) {
 }
 
 static int list_folder(const char *folder, struct names *names) {
-        DIR *stream = opendir(folder);
+        _cleanup_(nb_folder_closep) DIR *stream = opendir(folder);
         struct dirent *entry;
-        int r = 0;
 
         if (!stream)
                 return -errno;
-        while (r >= 0 && (errno = 0, entry = readdir(stream)))
-                r = add_name(names, entry->d_name);
-        if (r >= 0)
-                r = -errno;
-        (void)closedir(stream);
-        return r;
+        while ((errno = 0, entry = readdir(stream)))
+                if (add_name(names, entry->d_name) < 0)
+                        return -E2BIG;
+        return -errno;
 }
 
 /* Adds the files that are in memory: those that were put there, and after the privileges are
@@ -338,51 +315,7 @@ static int compare_names(const void *a, const void *b) {
         return strcmp(a, b);
 }
 
-static int each_in_folder(struct nb_sources *sources, const char *folder, nb_config_each each,
-                          void *userdata, struct nb_failure *f) {
-        const struct nb_kept *kept = find_kept(sources, KEPT_FOLDER, folder);
-        char path[PATH_MAX + NAME_MAX + 2];
-        struct names names = { .n = 0 };
-        int r;
-
-        r = kept ? kept->r
-                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, 0);
-        if (r >= 0 || r == -ENOENT)
-                r = list_kept(sources, folder, &names);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -E2BIG)
-                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
-                                      "%s contains more than %d files", folder,
-                                      NB_CONFIG_FILES_MAX);
-        if (r < 0)
-                return unreadable(folder, r, f);
-        qsort(names.names, names.n, sizeof(names.names[0]), compare_names);
-        /* Each file is kept, even if an earlier one is refused. */
-        for (size_t i = 0; i < names.n && sources->is_keeping; i++) {
-                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
-
-                snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
-                (void)nb_sources_read(sources, path, NB_CONFIG_MAX, &ignored, NULL);
-        }
-        for (size_t i = 0; i < names.n; i++) {
-                snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
-                r = each_file(sources, path, each, userdata, f);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
 /* --- Credentials --- */
-
-static int read_below(const char *folder, const char *name, size_t max, struct nb_secret *ret,
-                      struct stat *ret_stat) {
-        _cleanup_(nb_closep) int fd = -1;
-        int r = nb_folder_open(folder, &fd);
-
-        return r < 0 ? r : nb_file_read_secret(fd, name, max, ret, ret_stat);
-}
 
 /* The mode is that with which others can reach it: none where they cannot look into the folder. */
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
@@ -434,33 +367,76 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
                            struct nb_secret *ret, struct stat *ret_stat) {
         const char *folder = sources->credentials_directory;
         const struct nb_kept *entry = find_kept(sources, KEPT_CREDENTIAL, name);
+        _cleanup_(nb_closep) int fd = -1;
         int r;
 
         if (entry)
                 return read_kept(entry, max, ret, ret_stat);
-        r = folder ? read_below(folder, name, max, ret, ret_stat)
-                   : read_stored(sources, name, max, ret, ret_stat);
-        if (r >= 0 && folder)
-                ret_stat->st_mode |= find_mode(name, ret);
+        if (!folder)
+                r = read_stored(sources, name, max, ret, ret_stat);
+        else {
+                r = nb_folder_open(folder, &fd);
+                if (r >= 0)
+                        r = nb_file_read_secret(fd, name, max, ret, ret_stat);
+                if (r >= 0)
+                        ret_stat->st_mode |= find_mode(name, ret);
+        }
         return keep(sources, KEPT_CREDENTIAL, name, r, ret, ret_stat->st_mode);
 }
 
-static int each_credential(struct nb_sources *sources, nb_config_each each, void *userdata,
-                           struct nb_failure *f) {
+/* --- Documents --- */
+
+/* A path of NULL is the credential. */
+static int each_document(struct nb_sources *sources, const char *path, nb_config_each each,
+                         void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_config_document document = { .origin = "credential '" NB_CREDENTIAL_CONFIG "'" };
+        const struct nb_kept *kept = path ? find_kept(sources, KEPT_FILE, path) : NULL;
+        const char *origin = path ? path : "credential '" NB_CREDENTIAL_CONFIG "'";
         struct stat st = { 0 };
         int r;
 
-        r = read_credential(sources, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
-        if (r == -ENOENT)
+        r = path ? nb_sources_read(sources, path, NB_CONFIG_MAX, &text, &st)
+                 : read_credential(sources, NB_CREDENTIAL_CONFIG, NB_CONFIG_MAX, &text, &st);
+        /* A dangling link is an error: its settings would not take effect. */
+        if (r == -ENOENT && (!path || (kept && kept->is_put) || lstat(path, &st) < 0))
                 return 0;
         if (r < 0)
-                return unreadable(document.origin, r, f);
-        document.data = text.data;
-        document.len = text.len;
-        document.is_exposed = st.st_mode & 0007;
-        return each(userdata, &document, f);
+                return unreadable(origin, r, f);
+        return each(userdata,
+                    &(struct nb_config_document){ .origin = origin,
+                                                  .data = text.data,
+                                                  .len = text.len,
+                                                  .is_exposed = st.st_mode & 0007 },
+                    f);
+}
+
+static int each_in_folder(struct nb_sources *sources, const char *folder, nb_config_each each,
+                          void *userdata, struct nb_failure *f) {
+        const struct nb_kept *kept = find_kept(sources, KEPT_FOLDER, folder);
+        char path[PATH_MAX + NAME_MAX + 2];
+        struct names names = { .n = 0 };
+        int r;
+
+        r = kept ? kept->r
+                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, 0);
+        if (r >= 0 || r == -ENOENT)
+                r = list_kept(sources, folder, &names);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r == -E2BIG)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
+                                      "%s contains more than %d files", folder,
+                                      NB_CONFIG_FILES_MAX);
+        if (r < 0)
+                return unreadable(folder, r, f);
+        qsort(names.names, names.n, sizeof(names.names[0]), compare_names);
+        for (size_t i = 0; i < names.n; i++) {
+                snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
+                r = each_document(sources, path, each, userdata, f);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *userdata,
@@ -472,7 +448,7 @@ int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *use
         if (directory) {
                 if (snprintf(path, sizeof(path), "%s/config.yaml", directory) >= (int)sizeof(path))
                         return unreadable(directory, -ENAMETOOLONG, f);
-                r = each_file(sources, path, each, userdata, f);
+                r = each_document(sources, path, each, userdata, f);
                 if (r < 0)
                         return r;
                 snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
@@ -480,7 +456,7 @@ int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *use
                 if (r < 0)
                         return r;
         }
-        return each_credential(sources, each, userdata, f);
+        return each_document(sources, NULL, each, userdata, f);
 }
 
 int nb_sources_credential(struct nb_sources *sources, const char *name, size_t max,
@@ -510,18 +486,14 @@ int nb_sources_credential(struct nb_sources *sources, const char *name, size_t m
 
 int nb_sources_folder(const char *variable, int *ret_fd, struct nb_failure *f) {
         const char *path = getenv(variable);
-        int r;
+        int r = path && path[0] == '/' ? nb_folder_open(path, ret_fd) : -EINVAL;
 
-        if (!path || path[0] != '/')
-                return nb_failure_set(
-                        f, NB_USAGE, EINVAL,
-                        "$%s is not set to an absolute path; systemd sets it for the unit",
-                        variable);
-        r = nb_folder_open(path, ret_fd);
-        if (r < 0)
-                return nb_failure_set(f, NB_USAGE, r, "$%s: '%s' cannot be opened: %m", variable,
-                                      path);
-        return 0;
+        if (r >= 0)
+                return 0;
+        return nb_failure_set(f, NB_USAGE, r,
+                              "$%s is '%s': %m; expected an absolute path, which systemd sets for "
+                              "the unit",
+                              variable, path ? path : "");
 }
 
 int nb_sources_host_name(char ret[static HOST_NAME_MAX + 1], struct nb_failure *f) {

@@ -47,7 +47,6 @@ void nb_sources_done(struct nb_sources *sources);
 /* `origin` names the document for people: a path, or "credential 'node-bootstrap.config'". */
 struct nb_config_document {
         const char *origin;
-        const char *path; /* NULL for the credential */
         const char *data;
         size_t len;
         bool is_exposed; /* others can read it */

@@ -24,6 +24,5 @@ int nb_alone_verify(struct nb_failure *f);
 int nb_cgroup_path_parse(const char *text, bool is_unified, char *ret_path, size_t size);
 
 /* Whether cgroup.procs lists `self` and nothing else: 0; -EEXIST with another process in *ret_other
- * (0 if it has no number in this PID namespace); -EINVAL if `self` is missing, or the text is no
- * list of processes. */
+ * (0 if it has no number in this PID namespace); -EINVAL if it is empty. */
 int nb_cgroup_procs_verify(const char *text, pid_t self, pid_t *ret_other);

