@@ -21,16 +21,24 @@ static int read_handoff(const struct nb_state *state, struct nb_handoff *ret_han
         return nb_state_file_parse(&nb_handoff_file, text.data, text.len, ret_handoff, f);
 }
 
+/* Reads what has to be there beside the handoff. */
+static int read_beside(const struct nb_state *state, const char *name, size_t max,
+                       struct nb_secret *ret, struct nb_failure *f) {
+        int r = nb_state_read(state, name, max, ret, f);
+
+        return r == -ENOENT
+                       ? nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                        "there is a '" NB_HANDOFF_FILE "', but no '%s' beside it",
+                                        name)
+                       : r;
+}
+
 static int read_key(const struct nb_state *state, struct nb_key **ret_key, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         int r;
 
-        r = nb_state_read(state, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX, &pem, f);
-        if (r == -ENOENT)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, ENOENT,
-                                      "there is a '" NB_HANDOFF_FILE
-                                      "', but no '" NB_PENDING_KEY_FILE "' beside it");
+        r = read_beside(state, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX, &pem, f);
         if (r < 0)
                 return r;
         r = nb_key_import(pem.data, pem.len, &key);
@@ -157,14 +165,12 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
                 r = nb_key_export(key, &key_pem);
         if (r >= 0)
                 r = nb_secret_init(&pem, certificates.len + key_pem.len);
-        if (r >= 0)
-                r = nb_secret_append(&pem, certificates.data, certificates.len);
-        if (r >= 0)
-                r = nb_secret_append(&pem, key_pem.data, key_pem.len);
         if (r < 0)
                 return r;
-        *ret_pem = pem;
-        pem = (struct nb_secret)NB_SECRET_INIT;
+        /* Both fit. */
+        (void)nb_secret_append(&pem, certificates.data, certificates.len);
+        (void)nb_secret_append(&pem, key_pem.data, key_pem.len);
+        *ret_pem = TAKE(pem);
         return 0;
 }
 
@@ -208,12 +214,7 @@ static int take_kubelet_config(const struct nb_context *context, const struct nb
                                                          NB_HANDOFF_UNTRUSTED };
         int r;
 
-        r = nb_state_read(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
-        if (r == -ENOENT)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, ENOENT,
-                                      "there is a '" NB_HANDOFF_FILE
-                                      "', but no '" NB_KUBELET_CONFIG_FILE
-                                      "' beside it; kubelet.configFrom is cluster");
+        r = read_beside(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
         if (r < 0)
                 return r;
         accepted->kubelet_config = (struct nb_buffer)NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);

@@ -14,116 +14,81 @@
 #define PEM_FILE_MAX (256 * 1024)
 #define PATH_SIZE 4096
 
-/* Sets state and reason. 0, since the machine is in that state and install has not failed. */
-#define CONCLUDE(present, what, errnum, ...) \
+/* Notes why the machine is in this state, which is no failure of install. */
+#define CONCLUDE(why, state, ...) \
         ({ \
-                (present)->state = (what); \
-                (void)nb_failure_set(&(present)->why, NB_JOIN_ANEW, (errnum), __VA_ARGS__); \
-                0; \
+                (void)nb_failure_set((why), NB_JOIN_ANEW, __VA_ARGS__); \
+                (state); \
         })
 
 /* --- Reading --- */
-
-static int conclude_unreadable(struct nb_present *present, const char *path, int r,
-                               struct nb_failure *f) {
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r == -ENOENT)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
-                                "'%s', named in the kubeconfig, does not exist", path);
-        if (r == -EBADF)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r, "'%s' is not a regular file",
-                                path);
-        return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r, "cannot read '%s': %m", path);
-}
 
 /* A relative path in a kubeconfig is relative to its folder (clientcmd ResolveLocalPaths). */
 static int resolve_path(const struct nb_context *context, const char *path,
                         char ret[static PATH_SIZE]) {
         const char *kubeconfig = context->settings.kubeconfig, *slash = strrchr(kubeconfig, '/');
-        int n;
+        int folder_len = path[0] == '/' ? 0 : (int)(slash + 1 - kubeconfig);
 
-        if (path[0] == '/')
-                n = snprintf(ret, PATH_SIZE, "%s", path);
-        else
-                n = snprintf(ret, PATH_SIZE, "%.*s/%s", (int)(slash - kubeconfig), kubeconfig,
-                             path);
-        return n >= PATH_SIZE ? -ENAMETOOLONG : 0;
+        return snprintf(ret, PATH_SIZE, "%.*s%s", folder_len, kubeconfig, path) >= PATH_SIZE
+                       ? -ENAMETOOLONG
+                       : 0;
 }
 
-static int take_chain(struct nb_present *present, const char *origin, const char *pem, size_t len,
-                      struct nb_failure *f) {
-        int r = nb_certificates_parse(pem, len, true, &present->chain);
+static int read_file(const struct nb_context *context, const char *file, struct nb_secret *ret) {
+        char path[PATH_SIZE];
+        int r = resolve_path(context, file, path);
 
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (len == 0)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
-                                "'%s' is empty; expected a client certificate", origin);
-        if (r < 0)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
-                                "'%s' has no valid client certificate", origin);
-        return 0;
-}
-
-static int take_key(struct nb_present *present, const char *origin, const char *pem, size_t len,
-                    struct nb_failure *f) {
-        int r = nb_key_import(pem, len, &present->key);
-
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0 && r != -ENOTSUP)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, r,
-                                "'%s' has no valid private key", origin);
-        return 0;
+        return r < 0 ? r : nb_path_read(context->root_fd, path, PEM_FILE_MAX, ret);
 }
 
 /* Certificate and key are usually in one file. Each may also be embedded, which takes precedence
- * (clientcmd). */
-static int read_client(const struct nb_context *context, const struct nb_kubeconfig_client *client,
-                       bool is_key, struct nb_present *present, struct nb_failure *f) {
-        int (*take)(struct nb_present *, const char *, const char *, size_t,
-                    struct nb_failure *) = is_key ? take_key : take_chain;
-        const struct nb_secret *data = is_key ? &client->key : &client->certificate;
-        const char *file = is_key ? client->key_file : client->certificate_file;
-        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        char path[PATH_SIZE];
-        int r;
+ * (clientcmd). -ENOMEM. */
+static int read_client(const struct nb_context *context, struct nb_kubeconfig_client *client,
+                       bool is_key, struct nb_present *present) {
+        struct nb_secret *pem = is_key ? &client->key : &client->certificate;
+        const char *file = is_key ? client->key_file : client->certificate_file,
+                   *origin = pem->data || !file ? context->settings.kubeconfig : file;
+        int r = pem->data || !file ? 0 : read_file(context, file, pem);
 
-        if (data->data)
-                return take(present, context->settings.kubeconfig, data->data, data->len, f);
-        if (!file)
-                return CONCLUDE(present, NB_NODE_STATE_UNREADABLE, ENOENT, "'%s' has no client %s",
-                                context->settings.kubeconfig, is_key ? "key" : "certificate");
-        r = resolve_path(context, file, path);
-        if (r < 0)
-                return conclude_unreadable(present, file, r, f);
-        r = nb_path_read(context->root_fd, path, PEM_FILE_MAX, &pem);
-        if (r < 0)
-                return conclude_unreadable(present, file, r, f);
-        return take(present, file, pem.data, pem.len, f);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0) {
+                present->state = r == -EBADF
+                                         ? CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, r,
+                                                    "'%s' is not a regular file", file)
+                                         : CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, r,
+                                                    "cannot read '%s', named in the kubeconfig: %m",
+                                                    file);
+                return 0;
+        }
+        if (!pem->data)
+                r = -ENOENT;
+        else if (is_key)
+                r = nb_key_import(pem->data, pem->len, &present->key);
+        else
+                r = nb_certificates_parse(pem->data, pem->len, true, &present->chain);
+        if (r < 0 && r != -ENOMEM && !(is_key && r == -ENOTSUP))
+                present->state = CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, r,
+                                          "'%s' has no valid %s", origin,
+                                          is_key ? "private key" : "client certificate");
+        return r == -ENOMEM ? r : 0;
 }
 
-/* A CA file that cannot be read does not identify the cluster. 0, -ENOMEM. */
 static int read_ca(const struct nb_context *context, const struct nb_kubeconfig_client *client,
                    struct nb_present *present) {
+        const char *file = client->ca_file ? client->ca_file : context->settings.ca_file;
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
-        char path[PATH_SIZE];
         int r;
 
-        r = resolve_path(context, client->ca_file ? client->ca_file : context->settings.ca_file,
-                         path);
+        r = read_file(context, file, &ca);
         if (r < 0)
-                return 0;
-        r = nb_path_read(context->root_fd, path, PEM_FILE_MAX, &ca);
-        if (r < 0)
-                return r == -ENOMEM ? r : 0;
+                return r;
         r = nb_certificates_parse(ca.data, ca.len, true, &present->ca);
         if (r < 0)
-                return r == -ENOMEM ? r : 0;
+                return r;
         r = nb_ca_hash_k3s(ca.data, ca.len, present->k3s_hash);
         present->has_k3s_hash = r >= 0;
-        return r == -ENOMEM ? r : 0;
+        return r;
 }
 
 /* A machine that was copied file by file has a file here. kubelet loads it and refuses to renew
@@ -134,12 +99,10 @@ static bool is_current_a_file(const struct nb_context *context,
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
 
-        if (client->certificate.data || !client->certificate_file ||
-            resolve_path(context, client->certificate_file, path) < 0)
-                return false;
         snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
                  context->settings.certificate_directory);
-        if (strcmp(path, current) != 0)
+        if (!client->certificate_file ||
+            resolve_path(context, client->certificate_file, path) < 0 || strcmp(path, current) != 0)
                 return false;
         fd = nb_path_open(context->root_fd, current, O_PATH | O_NOFOLLOW);
         return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
@@ -152,45 +115,48 @@ static int read_kubeconfig(const struct nb_context *context, struct nb_present *
         int r;
 
         r = nb_path_read(context->root_fd, path, NB_KUBECONFIG_MAX, &text);
-        if (r == -ENOENT)
-                return CONCLUDE(present, NB_NODE_STATE_ABSENT, r, "kubeconfig '%s' does not exist",
-                                path);
-        if (r == -EBADF)
-                return nb_failure_set(
-                        f, NB_TARGET_NOT_KUBECONFIG, r,
-                        "'%s' is not a regular file; expected a kubeconfig or nothing", path);
-        if (r == -EFBIG)
-                return nb_failure_set(
-                        f, NB_TARGET_NOT_KUBECONFIG, r,
-                        "'%s' is larger than %d bytes; expected a kubeconfig or nothing", path,
-                        NB_KUBECONFIG_MAX);
-        if (r < 0)
-                return conclude_unreadable(present, path, r, f);
-        return nb_kubeconfig_parse_client(path, text.data, text.len, ret_client, f);
+        if (r >= 0)
+                return nb_kubeconfig_parse_client(path, text.data, text.len, ret_client, f);
+        if (r == -EBADF || r == -EFBIG)
+                return nb_failure_set(f, NB_TARGET_NOT_KUBECONFIG, r,
+                                      "'%s' is not a regular file of at most %d bytes; expected a "
+                                      "kubeconfig or nothing",
+                                      path, NB_KUBECONFIG_MAX);
+        if (r == -ENOMEM)
+                return r;
+        present->state = r == -ENOENT ? CONCLUDE(&present->why, NB_NODE_STATE_ABSENT, r,
+                                                 "kubeconfig '%s' does not exist", path)
+                                      : CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, r,
+                                                 "cannot read '%s': %m", path);
+        return 0;
 }
 
 static int read_all(const struct nb_context *context, struct nb_present *present,
                     struct nb_failure *f) {
         _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
                 NB_KUBECONFIG_CLIENT_INIT;
+        bool is_embedded;
         int r;
 
         r = read_kubeconfig(context, present, &client, f);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
-        r = read_client(context, &client, false, present, f);
+        is_embedded = client.certificate.data;
+        r = read_client(context, &client, false, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
-        r = read_client(context, &client, true, present, f);
+        r = read_client(context, &client, true, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
-        if (read_ca(context, &client, present) < 0)
-                return nb_failure_set_memory(f);
+        /* A CA file that cannot be read does not identify the cluster. */
+        r = read_ca(context, &client, present);
+        if (r == -ENOMEM)
+                return r;
         r = nb_context_read_record(context, &present->record);
         if (r < 0)
-                return nb_failure_set_memory(f);
+                return r;
         present->has_record = r > 0;
-        present->is_file = is_current_a_file(context, &client);
+        present->is_file = !is_embedded && is_current_a_file(context, &client);
         return 0;
 }
 
@@ -200,10 +166,11 @@ int nb_present_read(const struct nb_context *context, struct nb_present *ret_pre
         int r;
 
         r = read_all(context, &present, f);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
         if (r < 0)
                 return r;
-        *ret_present = present;
-        present = (struct nb_present){ 0 };
+        *ret_present = TAKE(present);
         return 0;
 }
 
@@ -265,57 +232,42 @@ static enum nb_node_state classify_chain(const struct nb_present *present,
                                          const struct nb_context *context, struct nb_failure *why) {
         char text[NB_SUBJECT_SIZE], at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
         const struct nb_certificates *chain = present->chain;
-        time_t end = find_chain_end(chain);
+        time_t end = find_chain_end(chain), begin = nb_certificate_not_before(chain, 0);
 
         nb_time_format(context->now, clock);
-        if (present->key && nb_certificate_verify_key(chain, present->key) < 0) {
-                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
-                                     "the client certificate does not match its key");
-                return NB_NODE_STATE_UNREADABLE;
-        }
+        nb_time_format(begin > context->now ? begin : end, at);
+        if (present->key && nb_certificate_verify_key(chain, present->key) < 0)
+                return CONCLUDE(why, NB_NODE_STATE_UNREADABLE, 0,
+                                "the client certificate does not match its key");
         if (nb_certificate_verify_identity(chain, context->node_name) < 0) {
                 nb_certificate_subject(chain, 0, text);
-                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
-                                     "the client certificate is for '%.160s'; expected node '%s'",
-                                     text, context->node_name);
-                return NB_NODE_STATE_OTHER_NODE;
+                return CONCLUDE(why, NB_NODE_STATE_OTHER_NODE, 0,
+                                "the client certificate is for '%.160s'; expected node '%s'", text,
+                                context->node_name);
         }
-        if (end < context->now) {
-                nb_time_format(end, at);
-                (void)nb_failure_set(
-                        why, NB_JOIN_ANEW, 0,
-                        "the client certificate expired at %s; this machine's clock says %s", at,
-                        clock);
-                return NB_NODE_STATE_EXPIRED;
-        }
-        if (is_other_cluster(present, &context->identity)) {
-                (void)nb_failure_set(
-                        why, NB_JOIN_ANEW, 0,
-                        "%s changed since the last join (%s) and matches no certificate in the CA "
-                        "file",
-                        context->identity.name, present->record.joined_at);
-                return NB_NODE_STATE_OTHER_CLUSTER;
-        }
-        if (present->is_file) {
-                (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
-                                     "'%s/" NB_STORE_CURRENT
-                                     "' is a file; expected a link, which kubelet needs to renew "
-                                     "the certificate",
-                                     context->settings.certificate_directory);
-                return NB_NODE_STATE_NOT_ROTATABLE;
-        }
-        if (nb_certificate_not_before(chain, 0) > context->now) {
-                nb_time_format(nb_certificate_not_before(chain, 0), at);
-                (void)nb_failure_set(
-                        why, NB_JOIN_ANEW, 0,
-                        "the client certificate is valid from %s; this machine's clock says %s", at,
-                        clock);
-                return NB_NODE_STATE_NOT_YET_VALID;
-        }
-        nb_time_format(nb_certificate_not_after(chain, 0), at);
-        (void)nb_failure_set(why, NB_JOIN_ANEW, 0,
-                             "the client certificate is for this node and valid until %s", at);
-        return NB_NODE_STATE_USABLE;
+        if (end < context->now)
+                return CONCLUDE(why, NB_NODE_STATE_EXPIRED, 0,
+                                "the client certificate expired at %s; this machine's clock says "
+                                "%s",
+                                at, clock);
+        if (is_other_cluster(present, &context->identity))
+                return CONCLUDE(why, NB_NODE_STATE_OTHER_CLUSTER, 0,
+                                "%s changed since the last join (%s) and matches no certificate in "
+                                "the CA file",
+                                context->identity.name, present->record.joined_at);
+        if (present->is_file)
+                return CONCLUDE(why, NB_NODE_STATE_NOT_ROTATABLE, 0,
+                                "'%s/" NB_STORE_CURRENT
+                                "' is a file; expected a link, which kubelet needs to renew the "
+                                "certificate",
+                                context->settings.certificate_directory);
+        if (begin > context->now)
+                return CONCLUDE(why, NB_NODE_STATE_NOT_YET_VALID, 0,
+                                "the client certificate is valid from %s; this machine's clock "
+                                "says %s",
+                                at, clock);
+        return CONCLUDE(why, NB_NODE_STATE_USABLE, 0,
+                        "the client certificate is for this node and valid until %s", at);
 }
 
 void nb_present_classify(const struct nb_present *present, const struct nb_context *context,

@@ -21,7 +21,7 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
                 return r;
         if (fstat(fd, &st) < 0)
                 return nb_failure_set(f, NB_INTERNAL, errno,
-                                      "the state directory cannot be looked at: %m");
+                                      "cannot read the attributes of the state directory: %m");
         *ret_state = (struct nb_state){ .fd = TAKE_FD(fd), .owner = st.st_uid, .group = st.st_gid };
         return 0;
 }
@@ -37,16 +37,14 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
                 return r;
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
-        if (r == -ELOOP || r == -EBADF)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
-                                      "'%s' in the state directory is no regular file", name);
-        if (r == -EFBIG)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
-                                      "'%s' in the state directory is larger than %zu bytes", name,
-                                      max);
+        if (r == -ELOOP || r == -EBADF || r == -EFBIG)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                      "'%s' in the state directory is no regular file of at most "
+                                      "%zu bytes",
+                                      name, max);
         if (r < 0)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, -r,
-                                      "'%s' in the state directory cannot be read: %m", name);
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                      "cannot read '%s' in the state directory: %m", name);
         if (st.st_uid != state->owner || st.st_nlink != 1)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
                                       "'%s' in the state directory belongs to user %u and has %lu "
@@ -54,8 +52,7 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
                                       "%u and one name",
                                       name, (unsigned)st.st_uid, (unsigned long)st.st_nlink,
                                       (unsigned)state->owner);
-        *ret = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(text);
         return 0;
 }
 
@@ -94,7 +91,6 @@ void nb_state_sweep(const struct nb_state *state) {
 }
 
 void nb_state_done(struct nb_state *state) {
-        if (state->fd >= 0)
-                (void)close(state->fd);
+        nb_closep(&state->fd);
         state->fd = -1;
 }

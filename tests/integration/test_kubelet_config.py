@@ -200,7 +200,7 @@ LIES = [
     ("a socket", FILTERED + 'containerRuntimeEndpoint: "unix:///tmp/x"\n', "handoff-untrusted", "containerRuntimeEndpoint"),
     ("another document", FILTERED + "---\nstaticPodPath: /tmp\n", "handoff-untrusted", "kubelet-config.yaml"),
     ("not YAML", "{", "handoff-untrusted", "kubelet-config.yaml"),
-    ("too large", "#" * 300000, "handoff-malformed", "larger than"),
+    ("too large", "#" * 300000, "handoff-malformed", "no regular file of at most"),
 ]
 
 

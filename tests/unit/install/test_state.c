@@ -87,7 +87,7 @@ static void folder_of_that_name(void **state) {
 
 static void larger_than_allowed(void **state) {
         folder_put(&folder, "/private/joined.json", "123456789");
-        expect_refused("larger than 8 bytes");
+        expect_refused("no regular file of at most 8 bytes");
 }
 
 static void emptied_by_known_names(void **state) {
