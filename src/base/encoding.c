@@ -33,17 +33,21 @@ static int encode(const uint8_t *data, size_t len, const char *alphabet, bool is
 }
 
 /* Unused bits must be zero, so that each value has one encoding. */
-static int decode(const char *text, size_t len, const char *alphabet, struct nb_buffer *ret) {
+int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
         size_t before = ret->len;
         unsigned n_bits = 0;
         uint32_t bits = 0;
         int r = 0;
 
+        if (len % 4 != 0)
+                return -EINVAL;
+        if (len > 0 && text[len - 1] == '=')
+                len -= text[len - 2] == '=' ? 2 : 1;
         for (size_t i = 0; i < len && r >= 0; i++) {
-                const char *digit = memchr(alphabet, text[i], 64);
+                const char *digit = memchr(standard, text[i], 64);
                 uint8_t byte;
 
-                bits = bits << 6 | (uint32_t)(digit ? digit - alphabet : 0);
+                bits = bits << 6 | (uint32_t)(digit ? digit - standard : 0);
                 n_bits += 6;
                 if (!digit)
                         r = -EINVAL;
@@ -66,18 +70,6 @@ int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
 
 int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret) {
         return encode(data, len, url_safe, false, ret);
-}
-
-int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
-        if (len % 4 != 0)
-                return -EINVAL;
-        if (len > 0 && text[len - 1] == '=')
-                len -= text[len - 2] == '=' ? 2 : 1;
-        return decode(text, len, standard, ret);
-}
-
-int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret) {
-        return decode(text, len, url_safe, ret);
 }
 
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret) {

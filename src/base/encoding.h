@@ -18,7 +18,6 @@ int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 /* Append the decoded bytes to `ret`; 0, -EINVAL for anything that is not exactly the encoding,
  * -E2BIG, -ENOMEM. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
-int nb_base64url_decode(const char *text, size_t len, struct nb_buffer *ret);
 
 /* Lower case; `ret` holds 2 * len + 1 bytes. */
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret);

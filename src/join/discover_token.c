@@ -26,25 +26,33 @@ static int signature_missing(const struct nb_join *join, const struct nb_cluster
                               join->bootstrap->token.id);
 }
 
+static int compute_signature(const struct nb_token *token, const struct nb_cluster_info *info,
+                             struct nb_buffer *ret, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
+        uint8_t mac[NB_JWS_MAC_SIZE];
+
+        if (nb_jws_input(token->id, info->kubeconfig, info->kubeconfig_len, &input) < 0)
+                return nb_failure_set_memory(f);
+        if (nb_hmac_sha256(token->secret, NB_TOKEN_SECRET_LEN, input.data, input.len, mac) < 0)
+                return nb_failure_set(f, NB_INTERNAL, EIO, "HMAC-SHA256 cannot be computed");
+        return nb_jws_format(token->id, mac, ret) < 0 ? nb_failure_set_memory(f) : 0;
+}
+
 static int verify_signature(const struct nb_join *join, const struct nb_cluster_info *info,
                             const char *name, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
-        uint8_t stated[NB_JWS_MAC_SIZE], computed[NB_SHA256_SIZE];
+        _cleanup_(nb_buffer_done) struct nb_buffer expected = NB_BUFFER_INIT(NB_CLUSTER_INFO_MAX);
+        uint8_t stated[NB_SHA256_SIZE], computed[NB_SHA256_SIZE];
         int r;
 
         if (!info->signature)
                 return signature_missing(join, info, name, f);
-        r = nb_jws_parse(info->signature, strlen(info->signature), join->bootstrap->token.id,
-                         stated, f);
+        r = compute_signature(&join->bootstrap->token, info, &expected, f);
         if (r < 0)
                 return r;
-        r = nb_jws_input(join->bootstrap->token.id, info->kubeconfig, info->kubeconfig_len, &input);
-        if (r < 0)
-                return nb_failure_set_memory(f);
-        r = nb_hmac_sha256(join->bootstrap->token.secret, NB_TOKEN_SECRET_LEN, input.data,
-                           input.len, computed);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "HMAC-SHA256 cannot be computed");
+        /* Digests are compared in constant time. */
+        if (nb_sha256(info->signature, strlen(info->signature), stated) < 0 ||
+            nb_sha256(expected.data, expected.len, computed) < 0)
+                return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
         if (!nb_digest_is_equal(stated, computed))
                 return nb_failure_set(f, NB_SIGNATURE_INVALID, EKEYREJECTED,
                                       "cluster-info from %s is signed for token '%s', but not with "

@@ -29,25 +29,19 @@ static void vectors_both_ways(void **state) {
         for (size_t i = 0; i < N_ELEMENTS(vectors); i++) {
                 _cleanup_(nb_buffer_done) struct nb_buffer standard = NB_BUFFER_INIT(64),
                                                            url = NB_BUFFER_INIT(64),
-                                                           back = NB_BUFFER_INIT(64),
-                                                           back_url = NB_BUFFER_INIT(64);
+                                                           back = NB_BUFFER_INIT(64);
                 size_t len = strlen(vectors[i].bytes);
 
                 assert_int_equal(nb_base64_encode(vectors[i].bytes, len, &standard), 0);
                 assert_int_equal(nb_base64url_encode(vectors[i].bytes, len, &url), 0);
                 assert_int_equal(
                         nb_base64_decode(vectors[i].base64, strlen(vectors[i].base64), &back), 0);
-                assert_int_equal(nb_base64url_decode(vectors[i].base64url,
-                                                     strlen(vectors[i].base64url), &back_url),
-                                 0);
                 assert_int_equal(back.len, len);
-                assert_int_equal(back_url.len, len);
                 if (len == 0)
                         continue;
                 assert_string_equal(standard.data, vectors[i].base64);
                 assert_string_equal(url.data, vectors[i].base64url);
                 assert_memory_equal(back.data, vectors[i].bytes, len);
-                assert_memory_equal(back_url.data, vectors[i].bytes, len);
         }
 }
 
@@ -69,17 +63,6 @@ static void what_is_not_exactly_base64_is_refused(void **state) {
                 if (nb_base64_decode(cases[i].text, strlen(cases[i].text), &bytes) != -EINVAL)
                         fail_msg("%s: accepted", cases[i].name);
                 assert_int_equal(bytes.len, 4);
-        }
-}
-
-static void what_is_not_exactly_base64url_is_refused(void **state) {
-        static const char *const cases[] = { "Z", "Zg==", "Zh", "+/++", "Zm9\nv" };
-
-        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer bytes = NB_BUFFER_INIT(64);
-
-                if (nb_base64url_decode(cases[i], strlen(cases[i]), &bytes) != -EINVAL)
-                        fail_msg("'%s': accepted", cases[i]);
         }
 }
 
@@ -106,7 +89,6 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(vectors_both_ways),
                 cmocka_unit_test(what_is_not_exactly_base64_is_refused),
-                cmocka_unit_test(what_is_not_exactly_base64url_is_refused),
                 cmocka_unit_test(decoding_keeps_to_the_ceiling),
                 cmocka_unit_test(hex_both_ways),
         };
