@@ -150,10 +150,10 @@ class Run:
     def wait_for_status(self, words, timeout=PATIENCE):
         self._wait_for(self.statuses, words, timeout)
 
-    def wait_for_code(self, timeout=PATIENCE):
-        """Waits until it has printed a failure: lines and statuses arrive independently of each other."""
+    def wait_until(self, condition, timeout=PATIENCE):
+        """Waits until condition() is true; lines and statuses arrive independently of each other."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.codes, timeout), f"no failure; statuses {self.statuses[-3:]}"
+            assert self._changed.wait_for(condition, timeout), f"codes {self.codes}; statuses {self.statuses[-3:]}"
 
     def wait_for_attempts(self, n, timeout=PATIENCE):
         """Waits until it has reported n times that it is waiting."""
