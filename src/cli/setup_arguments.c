@@ -293,7 +293,7 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         struct line line = { .options = options, .setup = ret_setup };
         int r;
 
-        *ret_setup = (struct nb_setup){ .watch_sec = NB_SETUP_WATCH_SEC };
+        *ret_setup = (struct nb_setup){ .watch_ms = NB_SETUP_WATCH_MS };
         nb_settings_init(&ret_setup->settings);
         options->rows = rows;
         r = read_words(&line, f);

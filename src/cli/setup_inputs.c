@@ -248,8 +248,8 @@ static int read_timeout(struct nb_setup_line *line, struct nb_setup *setup, stru
         if (!text)
                 return 0;
         if (!strcmp(text, "0") || !strcmp(text, "infinity"))
-                setup->watch_sec = NB_SETUP_WATCH_INFINITE;
-        else if (nb_setting_duration_parse(text, &setup->watch_sec) < 0)
+                setup->watch_ms = NB_SETUP_WATCH_INFINITE;
+        else if (nb_setting_duration_parse(text, false, &setup->watch_ms) < 0)
                 return nb_failure_set(
                         f, NB_USAGE, EINVAL,
                         "'--timeout': expected infinity, or a duration such as 90s, 5m or 1h30m");

@@ -44,8 +44,8 @@ struct nb_setup {
         const char *root;             /* NULL: this machine */
         bool is_start_unwanted;
         bool is_forced;
-        bool is_rehearsal;  /* --dry-run */
-        uint64_t watch_sec; /* how long the service is watched; NB_SETUP_WATCH_INFINITE */
+        bool is_rehearsal; /* --dry-run */
+        uint64_t watch_ms; /* how long the service is watched; NB_SETUP_WATCH_INFINITE */
 
         struct nb_settings settings; /* only what is on the command line is set */
         struct nb_secret
@@ -53,7 +53,7 @@ struct nb_setup {
         struct nb_secret pasted;             /* a pasted line, which values point into */
 };
 
-#define NB_SETUP_WATCH_SEC 300
+#define NB_SETUP_WATCH_MS 300000
 #define NB_SETUP_WATCH_INFINITE 0
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */

@@ -266,8 +266,8 @@ int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
         struct nb_failure f = { 0 };
         int status = 0;
 
-        if (setup->watch_sec != NB_SETUP_WATCH_INFINITE)
-                watch.deadline_ms = nb_now_ms() + setup->watch_sec * 1000;
+        if (setup->watch_ms != NB_SETUP_WATCH_INFINITE)
+                watch.deadline_ms = nb_now_ms() + setup->watch_ms;
         if (begin(setup, is_changed, &watch, &f) < 0) {
                 status = print_error(&f);
         } else if (setup->is_start_unwanted) {

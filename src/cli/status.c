@@ -296,11 +296,12 @@ struct choice {
         bool is_json, is_plot;
         const char *period; /* of --check; NULL: no --check */
         const char *journal_directory;
-        uint64_t period_sec;
+        uint64_t period_ms;
 };
 
 static int verify_choice(struct choice *choice, struct nb_failure *f) {
-        if (choice->period && nb_setting_duration_parse(choice->period, &choice->period_sec) < 0)
+        if (choice->period &&
+            nb_setting_duration_parse(choice->period, false, &choice->period_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--check': expected a duration such as 12h or 30d");
         if (choice->is_plot && (choice->is_json || choice->period))
@@ -347,7 +348,7 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         nb_sources_init(&sources, options->config_directory);
-        r = read_report(&sources, choice.journal_directory, choice.period_sec, &report, f);
+        r = read_report(&sources, choice.journal_directory, choice.period_ms / 1000, &report, f);
         if (r >= 0)
                 r = print_report(&report, &choice, f);
         if (r < 0)

@@ -9,35 +9,13 @@
 #define API_VERSION "node-bootstrap/v1"
 #define KIND "NodeBootstrap"
 
-static bool is_section(const char *path) {
-        size_t len = strlen(path);
-
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                if (strncmp(nb_setting_rows[i].key, path, len) == 0 &&
-                    nb_setting_rows[i].key[len] == '.')
-                        return true;
-        return false;
+static const char *key_name(const void *userdata _unused_, size_t i) {
+        return i < _NB_SETTING_N ? nb_setting_rows[i].key : NULL;
 }
 
-static int take_key(void *userdata, const char *path, const struct nb_yaml_node *node) {
-        struct nb_settings_guess guess = NB_SETTINGS_GUESS_INIT;
-        const struct nb_settings_merge *merge = userdata;
-
-        if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
-                return 0;
-        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                if (strcmp(nb_setting_rows[i].key, path) == 0)
-                        return nb_settings_store(merge, i, node, path);
-                nb_settings_guess(&guess, path, nb_setting_rows[i].key);
-        }
-        if (!is_section(path))
-                return nb_settings_refuse_unknown(merge, node->line, path, &guess);
-        /* The keys of a section can all be commented out. */
-        if (nb_yaml_is_null(node))
-                return 0;
-        if (node->type != NB_YAML_MAPPING)
-                return nb_settings_refuse_node(merge, node, path, "a mapping", "a mapping");
-        return nb_settings_walk(merge, node, path, take_key, userdata);
+static int take_setting(void *userdata, size_t i, const char *path,
+                        const struct nb_yaml_node *node) {
+        return nb_settings_store(userdata, (enum nb_setting)i, node, path);
 }
 
 static int check_header(const struct nb_settings_merge *merge, const struct nb_yaml_node *root,
@@ -56,6 +34,7 @@ static int check_header(const struct nb_settings_merge *merge, const struct nb_y
 }
 
 static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
+        const struct nb_settings_walk walk = { merge, key_name, take_setting, merge, 0 };
         int r;
 
         if (root->type != NB_YAML_MAPPING)
@@ -68,7 +47,7 @@ static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_
         r = check_header(merge, root, "kind", KIND);
         if (r < 0)
                 return r;
-        return nb_settings_walk(merge, root, "", take_key, merge);
+        return nb_settings_walk(&walk, root, "");
 }
 
 static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t len) {

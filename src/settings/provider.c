@@ -6,28 +6,34 @@
 #include "base/macro.h"
 #include "settings/provider.h"
 
-#define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = { name, title },
-static const struct {
-        const char *name, *title;
-} providers[_NB_PROVIDER_N] = {
-        [NB_PROVIDER_NONE] = { "none", "no cloud" },
-        [NB_PROVIDER_AUTO] = { "auto", "the recognised cloud" },
+const char *const nb_provider_names[_NB_PROVIDER_N] = {
+        [NB_PROVIDER_NONE] = "none",
+        [NB_PROVIDER_AUTO] = "auto",
+#define PROVIDER(id, name, ...) [NB_PROVIDER_##id] = name,
+#include "settings/provider.def"
+};
+
+static const char *const titles[_NB_PROVIDER_N] = {
+        [NB_PROVIDER_NONE] = "no cloud",
+        [NB_PROVIDER_AUTO] = "the recognised cloud",
+#define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = title,
 #include "settings/provider.def"
 };
 
 const char *nb_provider_name(enum nb_provider provider) {
         assert((unsigned)provider < _NB_PROVIDER_N);
-        return providers[provider].name;
+        return nb_provider_names[provider];
 }
 
 const char *nb_provider_title(enum nb_provider provider) {
         assert((unsigned)provider < _NB_PROVIDER_N);
-        return providers[provider].title;
+        return titles[provider];
 }
 
 int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider) {
-        for (size_t i = 0; i < N_ELEMENTS(providers); i++)
-                if (strlen(providers[i].name) == len && memcmp(providers[i].name, name, len) == 0) {
+        for (size_t i = 0; i < _NB_PROVIDER_N; i++)
+                if (strlen(nb_provider_names[i]) == len &&
+                    memcmp(nb_provider_names[i], name, len) == 0) {
                         *ret_provider = (enum nb_provider)i;
                         return 0;
                 }

@@ -14,6 +14,8 @@ enum nb_provider {
         _NB_PROVIDER_N,
 };
 
+extern const char *const nb_provider_names[_NB_PROVIDER_N];
+
 /* "aws": as in the settings. */
 const char *nb_provider_name(enum nb_provider provider);
 

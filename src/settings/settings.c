@@ -115,14 +115,14 @@ int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret
         for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
                 const char *key = nb_setting_rows[i].key, *dot = strchr(key, '.');
                 int section_len = dot ? (int)(dot - key) : 0;
+                bool is_first;
 
                 if (!nb_setting_is_set(settings, i) || i == NB_SETTING_BOOTSTRAP_TOKEN)
                         continue;
-                if (dot && strncmp(section, key, (size_t)section_len + 1) != 0)
-                        r = nb_buffer_printf(ret, "%.*s:\n", section_len, key);
+                is_first = dot && strncmp(section, key, (size_t)section_len + 1) != 0;
                 section = key;
-                if (r >= 0)
-                        r = nb_buffer_printf(ret, "%s%s: ", dot ? "  " : "", dot ? dot + 1 : key);
+                r = nb_buffer_printf(ret, "%.*s%s%s%s: ", is_first ? section_len : 0, key,
+                                     is_first ? ":\n" : "", dot ? "  " : "", dot ? dot + 1 : key);
                 if (r >= 0)
                         r = nb_setting_format(settings, i, ret);
                 if (r >= 0)

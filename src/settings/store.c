@@ -63,36 +63,38 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
         return nb_settings_refuse_text(merge, node->line, path, expected, node->value, hint);
 }
 
+int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                            const char *path, const char *type) {
+        return nb_settings_refuse_node(merge, node, path, type, type);
+}
+
+/* --- Keys --- */
+
 static const char *last_component(const char *path) {
         const char *dot = strrchr(path, '.');
 
         return dot ? dot + 1 : path;
 }
 
-/* A key at the top can be one that is in a section, or a section. */
-void nb_settings_guess(struct nb_settings_guess *guess, const char *path, const char *candidate) {
-        const char *name = last_component(candidate);
-        unsigned distance = nb_text_measure_distance(last_component(path), name, strlen(name));
+/* The known key that is most like an unknown one. */
+struct guess {
+        const char *key;
+        int len;
+        unsigned distance;
+};
+
+/* A key can be in another section than its own, or be meant as a section. */
+static void add_candidate(struct guess *guess, const char *path, const char *candidate) {
+        const char *key = last_component(path), *name = last_component(candidate);
         size_t section_len = strcspn(candidate, ".");
+        unsigned distance = nb_text_measure_distance(key, name, strlen(name));
 
         if (distance < guess->distance)
-                *guess = (struct nb_settings_guess){ candidate, (int)strlen(candidate), distance };
-        if (strchr(path, '.') || !candidate[section_len])
-                return;
-        distance = nb_text_measure_distance(path, candidate, section_len);
+                *guess = (struct guess){ candidate, (int)strlen(candidate), distance };
+        distance = nb_text_measure_distance(key, candidate, section_len);
         if (distance < guess->distance)
-                *guess = (struct nb_settings_guess){ candidate, (int)section_len, distance };
+                *guess = (struct guess){ candidate, (int)section_len, distance };
 }
-
-int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, unsigned line,
-                               const char *path, const struct nb_settings_guess *guess) {
-        if (!guess->key)
-                return nb_settings_refuse(merge, line, path, "unknown key");
-        return nb_settings_refuse(merge, line, path, "unknown key; did you mean %.*s?", guess->len,
-                                  guess->key);
-}
-
-/* --- Keys --- */
 
 static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
                      const char *path) {
@@ -109,20 +111,50 @@ static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml
         return 0;
 }
 
-int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml_node *mapping,
-                     const char *parent,
-                     int (*take)(void *userdata, const char *path, const struct nb_yaml_node *node),
-                     void *userdata) {
+static int take_key(const struct nb_settings_walk *walk, const char *path,
+                    const struct nb_yaml_node *node) {
+        const char *key = path + walk->base_len, *name;
+        struct guess guess = { .distance = 3 };
+        size_t len = strlen(key);
+        bool is_section = false;
+
+        if (!walk->name)
+                return walk->take(walk->userdata, 0, path, node);
+        if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
+                return 0;
+        for (size_t i = 0; (name = walk->name(walk->userdata, i)); i++) {
+                if (!name[0])
+                        continue;
+                if (strcmp(name, key) == 0)
+                        return walk->take(walk->userdata, i, path, node);
+                is_section = is_section || (strncmp(name, key, len) == 0 && name[len] == '.');
+                add_candidate(&guess, key, name);
+        }
+        if (!is_section && !guess.key)
+                return nb_settings_refuse(walk->merge, node->line, path, "unknown key");
+        if (!is_section)
+                return nb_settings_refuse(walk->merge, node->line, path,
+                                          "unknown key; did you mean %.*s?", guess.len, guess.key);
+        /* The keys of a section can all be commented out. */
+        if (nb_yaml_is_null(node))
+                return 0;
+        if (node->type != NB_YAML_MAPPING)
+                return nb_settings_refuse_type(walk->merge, node, path, "a mapping");
+        return nb_settings_walk(walk, node, path);
+}
+
+int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
+                     const char *parent) {
         char path[NB_SETTING_KEY_MAX];
         int r, result = 0;
 
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 snprintf(path, sizeof(path), "%.63s%s%.63s", parent, parent[0] ? "." : "",
                          node->key);
-                r = check_key(merge, node, path);
+                r = check_key(walk->merge, node, path);
                 if (r >= 0)
-                        r = take(userdata, path, node);
-                if (r < 0 && !merge->source->is_salvage)
+                        r = take_key(walk, path, node);
+                if (r < 0 && !walk->merge->source->is_salvage)
                         return r;
                 if (r < 0)
                         result = r;
@@ -204,12 +236,13 @@ bool nb_settings_is_string(const struct nb_yaml_node *node) {
         return strcmp(nb_yaml_type_name(node), "a string") == 0;
 }
 
-static int store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
-                      const struct nb_yaml_node *node, const char *path) {
+int nb_settings_store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
+                           const struct nb_yaml_node *node, const char *path) {
         const struct nb_setting_type *type = nb_setting_rows[setting].type;
+        const char *yaml = type->yaml ? type->yaml : "a string";
 
-        if (strcmp(nb_yaml_type_name(node), type->yaml) != 0)
-                return nb_settings_refuse_node(merge, node, path, type->expected, type->yaml);
+        if (strcmp(nb_yaml_type_name(node), yaml) != 0)
+                return nb_settings_refuse_node(merge, node, path, type->expected, yaml);
         return nb_settings_store_text(merge, setting, node->line, path, node->value);
 }
 
@@ -225,7 +258,7 @@ static int store_list(const struct nb_settings_merge *merge, enum nb_setting set
         nb_settings_clear_list(merge, setting);
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
                 snprintf(entry_path, sizeof(entry_path), "%s[%u]", path, i++);
-                r = store_node(merge, setting, entry, entry_path);
+                r = nb_settings_store_node(merge, setting, entry, entry_path);
                 if (r < 0)
                         return r;
         }
@@ -244,7 +277,7 @@ int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting set
                 return store_list(merge, setting, node, path);
         if (is_token && (node->type != NB_YAML_SCALAR || node->value_len > 0))
                 return nb_settings_store_token(merge, NB_SETTINGS_TOKEN_ANY, node, path);
-        r = store_node(merge, setting, node, path);
+        r = nb_settings_store_node(merge, setting, node, path);
         if (r < 0)
                 return r;
         if (is_token && merge->settings->tokens)

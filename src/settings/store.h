@@ -23,12 +23,22 @@ struct nb_settings_merge {
         struct nb_failure *f;
 };
 
+/* How the keys of a mapping are read. A key with a dot is in a section, which can be empty. */
+struct nb_settings_walk {
+        const struct nb_settings_merge *merge;
+        /* Key `i`; "" for one to skip, NULL after the last. No function: `take` gets all of them.
+         */
+        const char *(*name)(const void *userdata, size_t i);
+        int (*take)(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node);
+        void *userdata;
+        size_t base_len; /* of the path of the mapping, to which the keys are relative */
+};
+
 /* Calls `take` with the path of each key ("node.name"); `parent` is that of the mapping, "" for the
- * document. Stops at the first failure, unless the source is_salvage. */
-int nb_settings_walk(const struct nb_settings_merge *merge, const struct nb_yaml_node *mapping,
-                     const char *parent,
-                     int (*take)(void *userdata, const char *path, const struct nb_yaml_node *node),
-                     void *userdata);
+ * document, whose apiVersion and kind are passed over. Stops at the first failure, unless the
+ * source is_salvage. NB_SETTINGS_INVALID. */
+int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
+                     const char *parent);
 
 /* --- Messages; all return NB_SETTINGS_INVALID. `line` 0: of the command line --- */
 
@@ -42,19 +52,9 @@ int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct 
 int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
                             const char *expected, const char *text, const char *hint);
 
-/* The known key that is most like an unknown one. */
-struct nb_settings_guess {
-        const char *key;
-        int len;
-        unsigned distance;
-};
-
-#define NB_SETTINGS_GUESS_INIT \
-        { .distance = 3 }
-
-void nb_settings_guess(struct nb_settings_guess *guess, const char *path, const char *candidate);
-int nb_settings_refuse_unknown(const struct nb_settings_merge *merge, unsigned line,
-                               const char *path, const struct nb_settings_guess *guess);
+/* For a node of another type than `type`, "a list". */
+int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
+                            const char *path, const char *type);
 
 /* --- Storing; `path` is another than the setting's key in a JoinConfiguration --- */
 
@@ -63,7 +63,9 @@ bool nb_settings_is_string(const struct nb_yaml_node *node);
 int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting,
                       const struct nb_yaml_node *node, const char *path);
 
-/* A value, or one more entry of a list. */
+/* A value, or one more entry of a list, from a node or a text. */
+int nb_settings_store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
+                           const struct nb_yaml_node *node, const char *path);
 int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
                            unsigned line, const char *path, const char *text);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -18,7 +18,10 @@
 #define EXPIRATION_SECONDS_MAX INT32_MAX /* the API's type */
 #define LABEL_MAX 63                     /* bytes of a label's value, and of the name in its key */
 
-#define STRING "a string"
+#define DIGITS "0123456789"
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define PUNCTUATION "-_." /* inside of a label */
 #define EXPECTED_PATH "an absolute path without //, . and .. in it"
 
 static int format_string(const void *value, struct nb_buffer *ret) {
@@ -35,12 +38,8 @@ static int copy_text(const char *text, size_t len, size_t size, void *ret) {
 }
 
 bool nb_kubelet_argument_is_valid(const char *name, size_t name_len, const char *value) {
-        if (name_len == 0 || name[0] < 'a' || name[0] > 'z')
+        if (name_len == 0 || !strchr(LOWER, name[0]) || strspn(name, LOWER DIGITS "-") < name_len)
                 return false;
-        for (size_t i = 0; i < name_len; i++)
-                if ((name[i] < 'a' || name[i] > 'z') && (name[i] < '0' || name[i] > '9') &&
-                    name[i] != '-')
-                        return false;
         return !strpbrk(value, NB_KUBELET_ARGUMENT_REFUSED) &&
                nb_text_is_printable(value, strlen(value));
 }
@@ -57,7 +56,6 @@ const struct nb_setting_type nb_setting_type_boolean = {
 
 static const char *const config_sources[] = { "none", "cluster" };
 const struct nb_setting_type nb_setting_type_config_from = {
-        .yaml = STRING,
         .expected = "none or cluster",
         .words = config_sources,
         .n_words = N_ELEMENTS(config_sources),
@@ -69,7 +67,6 @@ static const char *const cluster_types[] = {
         [NB_CLUSTER_TYPE_K3S] = "k3s",
 };
 const struct nb_setting_type nb_setting_type_cluster_type = {
-        .yaml = STRING,
         .expected = "auto, kubernetes or k3s",
         .words = cluster_types,
         .n_words = N_ELEMENTS(cluster_types),
@@ -100,44 +97,27 @@ int nb_setting_type_format(const struct nb_setting_type *type, const void *value
         unsigned i;
 
         if (!type->words)
-                return type->format(value, ret);
+                return type->format ? type->format(value, ret) : format_string(value, ret);
         i = type->n_words == 2 ? *(const bool *)value : *(const unsigned *)value;
         return nb_buffer_append_string(ret, type->words[i]);
 }
 
-static int parse_provider(const char *text, size_t len, void *ret) {
-        return nb_provider_parse(text, len, ret);
-}
-
-static int format_provider(const void *value, struct nb_buffer *ret) {
-        return nb_buffer_append_string(ret, nb_provider_name(*(const enum nb_provider *)value));
-}
-
 const struct nb_setting_type nb_setting_type_provider = {
-        .yaml = STRING,
         .expected = "none, auto, or a provider that node-bootstrap.yaml(5) names",
-        .parse = parse_provider,
-        .format = format_provider,
+        .words = nb_provider_names,
+        .n_words = _NB_PROVIDER_N,
 };
 
 /* --- Paths --- */
 
 /* Absolute and in its only spelling, so that equal paths are equal texts. */
 static bool is_path(const char *text, size_t len) {
-        const char *end;
+        char folder[NB_SETTINGS_PATH_MAX + 1];
 
         if (len >= NB_SETTINGS_PATH_MAX || text[0] != '/' || !nb_text_is_printable(text, len))
                 return false;
-        for (const char *p = text; *p; p = end) {
-                size_t n;
-
-                p++;
-                end = strchrnul(p, '/');
-                n = (size_t)(end - p);
-                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-                        return false;
-        }
-        return true;
+        snprintf(folder, sizeof(folder), "%s/", text);
+        return !strstr(folder, "//") && !strstr(folder, "/./") && !strstr(folder, "/../");
 }
 
 static int parse_path(const char *text, size_t len, void *ret) {
@@ -145,18 +125,14 @@ static int parse_path(const char *text, size_t len, void *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_path = {
-        .yaml = STRING,
         .expected = EXPECTED_PATH,
         .parse = parse_path,
-        .format = format_string,
 };
 
 const struct nb_setting_type nb_setting_type_optional_path = {
-        .yaml = STRING,
         .expected = EXPECTED_PATH,
         .is_optional = true,
         .parse = parse_path,
-        .format = format_string,
 };
 
 static int parse_path_or_url(const char *text, size_t len, void *ret) {
@@ -178,11 +154,9 @@ static const char *hint_path_or_url(const char *text, char *buffer _unused_) {
 }
 
 const struct nb_setting_type nb_setting_type_path_or_url = {
-        .yaml = STRING,
         .expected = EXPECTED_PATH ", or https://HOST[:PORT]/PATH",
         .is_optional = true,
         .parse = parse_path_or_url,
-        .format = format_string,
         .hint = hint_path_or_url,
 };
 
@@ -203,11 +177,9 @@ static int parse_cri_socket(const char *text, size_t len, void *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_cri_socket = {
-        .yaml = STRING,
         .expected = "unix:// and an absolute path, or the path alone",
         .is_optional = true,
         .parse = parse_cri_socket,
-        .format = format_string,
 };
 
 /* --- Names --- */
@@ -217,11 +189,9 @@ static int parse_node_name(const char *text, size_t len, void *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_node_name = {
-        .yaml = STRING,
         .expected = "a DNS-1123 subdomain (letters, digits, '-' and '.', at most 253)",
         .is_optional = true,
         .parse = parse_node_name,
-        .format = format_string,
 };
 
 /* A Node's spec.providerID, as cloud controller managers write it: usually
@@ -237,11 +207,9 @@ static int parse_provider_id(const char *text, size_t len, void *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_provider_id = {
-        .yaml = STRING,
         .expected = "an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it",
         .is_optional = true,
         .parse = parse_provider_id,
-        .format = format_string,
 };
 
 /* Stored is only whether there is one; store.c reads it. */
@@ -254,7 +222,6 @@ static int format_token(const void *value, struct nb_buffer *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_token = {
-        .yaml = STRING,
         .expected = "a token",
         .is_optional = true,
         .parse = parse_token,
@@ -263,26 +230,11 @@ const struct nb_setting_type nb_setting_type_token = {
 
 /* --- Numbers --- */
 
-/* Decimal digits up to the first other character. -EINVAL for none and for more than ten. */
-static int parse_digits(const char **text, uint64_t *ret) {
-        size_t n = strspn(*text, "0123456789");
-        uint64_t value = 0;
+static int parse_expiration(const char *text, size_t len, void *ret) {
+        unsigned long long seconds = strtoull(text, NULL, 10);
 
-        if (n == 0 || n > 10)
-                return -EINVAL;
-        for (size_t i = 0; i < n; i++)
-                value = value * 10 + (uint64_t)((*text)[i] - '0');
-        *text += n;
-        *ret = value;
-        return 0;
-}
-
-static int parse_expiration(const char *text, size_t len _unused_, void *ret) {
-        uint64_t seconds;
-
-        if (parse_digits(&text, &seconds) < 0 || *text)
-                return -EINVAL;
-        if (seconds != 0 && (seconds < NB_CSR_EXPIRATION_MIN || seconds > EXPIRATION_SECONDS_MAX))
+        if (len == 0 || strspn(text, DIGITS) != len ||
+            (seconds != 0 && seconds < NB_CSR_EXPIRATION_MIN) || seconds > EXPIRATION_SECONDS_MAX)
                 return -EINVAL;
         *(uint32_t *)ret = (uint32_t)seconds;
         return 0;
@@ -299,39 +251,49 @@ const struct nb_setting_type nb_setting_type_expiration = {
         .format = format_expiration,
 };
 
-int nb_setting_duration_parse(const char *text, uint64_t *ret_seconds) {
+int nb_setting_duration_parse(const char *text, bool is_go, uint64_t *ret_ms) {
         static const struct {
-                char name;
-                unsigned seconds;
-        } units[] = { { 'd', 24 * 3600 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
-        uint64_t seconds = 0, n;
+                const char *name;
+                uint64_t ms;
+                bool is_own, is_go;
+        } units[] = { { "d", 86400000, true, false },
+                      { "h", 3600000, true, true },
+                      { "ms", 1, false, true },
+                      { "m", 60000, true, true },
+                      { "s", 1000, true, true } };
         size_t unit = 0;
+        uint64_t sum = 0;
 
-        while (*text) {
-                if (parse_digits(&text, &n) < 0)
+        if (is_go && strcmp(text, "0") == 0)
+                text = "0s";
+        do {
+                size_t n = strspn(text, is_go ? DIGITS "." : DIGITS);
+                char *end;
+                double value = strtod(text, &end);
+
+                if (n == 0 || end != text + n || value >= 1e10)
                         return -EINVAL;
-                while (unit < N_ELEMENTS(units) && units[unit].name != *text)
-                        unit++;
+                for (unit = is_go ? 0 : unit; unit < N_ELEMENTS(units); unit++)
+                        if ((is_go ? units[unit].is_go : units[unit].is_own) &&
+                            strncmp(end, units[unit].name, strlen(units[unit].name)) == 0)
+                                break;
                 if (unit == N_ELEMENTS(units))
                         return -EINVAL;
-                seconds += n * units[unit++].seconds;
-                text++;
-        }
-        *ret_seconds = seconds;
+                sum += (uint64_t)(value * (double)units[unit].ms + 0.5);
+                text = end + strlen(units[unit++].name);
+        } while (*text);
+        *ret_ms = sum;
         return 0;
 }
 
 static int parse_duration(const char *text, size_t len _unused_, void *ret) {
-        uint64_t seconds;
+        uint64_t ms = UINT64_MAX;
 
-        if (strcmp(text, "infinity") == 0) {
-                *(uint64_t *)ret = UINT64_MAX;
-                return 0;
-        }
-        if (nb_setting_duration_parse(text, &seconds) < 0 || seconds == 0 ||
-            seconds > NB_SETTING_TIMEOUT_MAX_SECONDS)
+        if (strcmp(text, "infinity") != 0 &&
+            (nb_setting_duration_parse(text, false, &ms) < 0 || ms == 0 ||
+             ms > NB_SETTING_TIMEOUT_MAX_SECONDS * 1000))
                 return -EINVAL;
-        *(uint64_t *)ret = seconds * 1000;
+        *(uint64_t *)ret = ms;
         return 0;
 }
 
@@ -344,7 +306,6 @@ static int format_duration(const void *value, struct nb_buffer *ret) {
 }
 
 const struct nb_setting_type nb_setting_type_duration = {
-        .yaml = STRING,
         .expected = "infinity, or a duration such as 30s, 5m, 1h30m or 2d, up to 3650d",
         .parse = parse_duration,
         .format = format_duration,
@@ -368,7 +329,6 @@ static bool is_same_endpoint(const void *a, const void *b) {
 }
 
 const struct nb_setting_type nb_setting_type_endpoint = {
-        .yaml = STRING,
         .expected = "HOST:PORT without https://, an IPv6 address in brackets",
         .parse = parse_endpoint,
         .format = format_endpoint,
@@ -402,7 +362,6 @@ static const char *hint_pin(const char *text, char buffer[static NB_SETTING_HINT
 }
 
 const struct nb_setting_type nb_setting_type_pin = {
-        .yaml = STRING,
         .expected = "sha256: and 64 hex digits",
         .parse = parse_pin,
         .format = format_pin,
@@ -413,13 +372,8 @@ const struct nb_setting_type nb_setting_type_pin = {
 
 /* The value of a label, and the name in its key (apimachinery/pkg/util/validation). */
 static bool is_label_text(const char *text, size_t len) {
-        if (len == 0 || len > LABEL_MAX || !isalnum((unsigned char)text[0]) ||
-            !isalnum((unsigned char)text[len - 1]))
-                return false;
-        for (size_t i = 0; i < len; i++)
-                if (!isalnum((unsigned char)text[i]) && !strchr("-_.", text[i]))
-                        return false;
-        return true;
+        return len > 0 && len <= LABEL_MAX && strspn(text, LOWER UPPER DIGITS PUNCTUATION) >= len &&
+               !strchr(PUNCTUATION, text[0]) && !strchr(PUNCTUATION, text[len - 1]);
 }
 
 static bool is_qualified_name(const char *text, size_t len) {
@@ -457,10 +411,8 @@ static bool is_same_taint(const void *a, const void *b) {
 }
 
 const struct nb_setting_type nb_setting_type_taint = {
-        .yaml = STRING,
         .expected = "KEY[=VALUE]:EFFECT with the effect NoSchedule, PreferNoSchedule or NoExecute",
         .parse = parse_taint,
-        .format = format_string,
         .is_same = is_same_taint,
 };
 
@@ -500,11 +452,9 @@ static bool is_same_extra_arg(const void *a, const void *b) {
 }
 
 const struct nb_setting_type nb_setting_type_extra_arg = {
-        .yaml = STRING,
         .expected = "NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' "
                     "in it",
         .parse = parse_extra_arg,
-        .format = format_string,
         .is_same = is_same_extra_arg,
         .hint = hint_extra_arg,
 };

@@ -26,11 +26,11 @@ enum nb_cluster_type {
 #define NB_SETTING_HINT_SIZE 128
 
 struct nb_setting_type {
-        const char *yaml;     /* what nb_yaml_type_name() says of a value: "a string" */
+        const char *yaml;     /* what nb_yaml_type_name() says of a value; NULL: "a string" */
         const char *expected; /* the values, for messages */
 
         /* One of these words; stored as its index, in a bool if there are two, otherwise in an
-         * enum. NULL: `parse` and `format` read and write the values. */
+         * enum. NULL: `parse` and `format` read and write the values; no `format`: a string. */
         const char *const *words;
         unsigned n_words;
 
@@ -62,8 +62,9 @@ int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, 
 int nb_setting_type_format(const struct nb_setting_type *type, const void *value,
                            struct nb_buffer *ret);
 
-/* "90m", "1h30m": each unit of d, h, m, s at most once, the larger one first. 0 or -EINVAL. */
-int nb_setting_duration_parse(const char *text, uint64_t *ret_seconds);
+/* "90m", "1h30m": each unit of d, h, m, s at most once, the larger one first. `is_go`: as Go writes
+ * durations: h, m, s, ms in any order, "1.5s". 0 or -EINVAL. */
+int nb_setting_duration_parse(const char *text, bool is_go, uint64_t *ret_ms);
 
 /* What an argument of kubelet must not contain, besides control characters: systemd splits
  * KUBELET_KUBEADM_ARGS at blanks, and reads quotes, backslashes and variables in it. */

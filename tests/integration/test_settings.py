@@ -36,7 +36,7 @@ INVALID = [
     ("empty endpoint", "discovery:\n  endpoints: [\"\"]\n", 4, "discovery.endpoints[0]", ""),
     ("malformed IPv6 address", "discovery:\n  endpoints: [\"[fe80::1::2]:6443\"]\n", 4, "discovery.endpoints[0]", ""),
     ("too many endpoints", "discovery:\n  endpoints: [" + ", ".join(f"h{i}" for i in range(17)) + "]\n", 4, "discovery.endpoints[16]", "at most 16"),
-    ("too many pins", "discovery:\n  caCertHashes: [" + ", ".join(["sha256:" + "ab" * 32] * 33) + "]\n", 4, "discovery.caCertHashes[32]", "at most 32"),
+    ("too many pins", "discovery:\n  caCertHashes: [" + ", ".join(f"sha256:{i:064x}" for i in range(33)) + "]\n", 4, "discovery.caCertHashes[32]", "at most 32"),
     ("pin without type", "discovery:\n  caCertHashes: [\"" + "ab" * 32 + "\"]\n", 4, "discovery.caCertHashes[0]", "sha256:"),
     ("pin of another type", "discovery:\n  caCertHashes: [\"sha1:" + "ab" * 20 + "\"]\n", 4, "discovery.caCertHashes[0]", "sha256:"),
     ("pin that is too short", "discovery:\n  caCertHashes: [\"sha256:abcd\"]\n", 4, "discovery.caCertHashes[0]", "64"),

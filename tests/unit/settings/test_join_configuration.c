@@ -284,7 +284,8 @@ static struct refused_case refused[] = {
           "x.yaml:3: discovery.bootstrapToken.apiServerEndpoint: " ENDPOINT "'https://a:1'" },
         { "an endpoint that is a number",
           V3 "discovery: {bootstrapToken: {apiServerEndpoint: 1}}\n",
-          "x.yaml:3: discovery.bootstrapToken.apiServerEndpoint: expected a string, found '1' (a "
+          "x.yaml:3: discovery.bootstrapToken.apiServerEndpoint: expected HOST:PORT without "
+          "https://, an IPv6 address in brackets, found '1' (a "
           "number; quote it)" },
         { "a pin of another form", V3 "discovery: {bootstrapToken: {caCertHashes: [x]}}\n",
           "x.yaml:3: discovery.bootstrapToken.caCertHashes[0]: expected sha256: and 64 hex digits, "
@@ -336,7 +337,7 @@ static struct refused_case refused[] = {
           "x.yaml:3: nodeRegistration.taints[0]: " TAINT "':NoSchedule'" },
         { "a taint with another key",
           V3 "nodeRegistration: {taints: [{key: a, efect: NoSchedule}]}\n",
-          "x.yaml:3: nodeRegistration.taints[0].efect: " UNKNOWN },
+          "x.yaml:3: nodeRegistration.taints[0].efect: " UNKNOWN "; did you mean effect?" },
         { "a taint whose value is a number",
           V3 "nodeRegistration: {taints: [{key: a, value: 1, effect: NoSchedule}]}\n",
           "x.yaml:3: nodeRegistration.taints[0].value: expected a string, found '1' (a number; "
@@ -367,7 +368,7 @@ static struct refused_case refused[] = {
           "'hostname-override=a'; see node.name (nodeRegistration.name of a JoinConfiguration)" },
         { "an argument in a list with another key",
           V4 "nodeRegistration: {kubeletExtraArgs: [{name: v, val: '4'}]}\n",
-          "x.yaml:3: nodeRegistration.kubeletExtraArgs[0].val: " UNKNOWN },
+          "x.yaml:3: nodeRegistration.kubeletExtraArgs[0].val: " UNKNOWN "; did you mean value?" },
         { "an argument in a list twice",
           V4
           "nodeRegistration: {kubeletExtraArgs: [{name: v, value: '4'}, {name: v, value: '5'}]}\n",
