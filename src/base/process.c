@@ -17,44 +17,34 @@
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define ERROR_SIZE ((off_t)64 * 1024)
 
-/* Default handlers and no blocked signals, since this process may have blocked some. */
-static int set_signals(posix_spawnattr_t *attributes) {
-        sigset_t none, all;
-
-        sigemptyset(&none);
-        (void)sigfillset(&all);
-        (void)posix_spawnattr_setsigmask(attributes, &none);
-        (void)posix_spawnattr_setsigdefault(attributes, &all);
-        return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                            POSIX_SPAWN_SETPGROUP);
-}
-
-/* `streams` are its standard input, output and error. */
+/* `streams` are its standard input, output and error. It has default signal handlers and no blocked
+ * signals, since this process may have blocked some. */
 static int spawn(const char *const argv[], const int streams[static 3], pid_t *ret_pid) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
         char *environment[] = { path, language, colors, pager, NULL };
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
+        sigset_t none, all;
         char **words;
-        int r;
+        int r = 0;
 
         /* posix_spawn(3) does not write to them, and its type is older than const. */
         memcpy(&words, &argv, sizeof(words));
-        r = posix_spawn_file_actions_init(&actions);
-        if (r != 0)
-                return -r;
-        r = posix_spawnattr_init(&attributes);
-        if (r == 0) {
-                r = set_signals(&attributes);
-                for (int i = 0; i < 3 && r == 0; i++)
-                        r = posix_spawn_file_actions_adddup2(&actions, streams[i], i);
-                if (r == 0)
-                        r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words,
-                                         environment);
-                (void)posix_spawnattr_destroy(&attributes);
-        }
+        sigemptyset(&none);
+        (void)sigfillset(&all);
+        (void)posix_spawnattr_init(&attributes);
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setsigdefault(&attributes, &all);
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                            POSIX_SPAWN_SETPGROUP);
+        (void)posix_spawn_file_actions_init(&actions);
+        for (int i = 0; i < 3 && r == 0; i++)
+                r = posix_spawn_file_actions_adddup2(&actions, streams[i], i);
+        if (r == 0)
+                r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words, environment);
         (void)posix_spawn_file_actions_destroy(&actions);
+        (void)posix_spawnattr_destroy(&attributes);
         return -r;
 }
 

@@ -15,12 +15,10 @@
 #include "base/macro.h"
 #include "net/http_internal.h"
 
-#define CONNECTING_POLL_MS 200 /* libcurl's head start for IPv6 before it tries IPv4 */
-
 struct worker {
         const struct nb_http *http;
         int fd;
-        CURLM *multi;
+        CURL *easy; /* keeps the connection */
         struct nb_secret secrets;
         bool has_connected;
         struct nb_http_sockets sockets;
@@ -44,24 +42,6 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
                         _exit(EXIT_FAILURE);
         /* Reported once. */
         reply->connection = (struct nb_http_connection){ 0 };
-}
-
-/* libcurl 7.88 tries the next of several addresses only when it is called again, so poll. */
-static CURLcode run(CURLM *multi, const struct nb_http_exchange *exchange) {
-        for (;;) {
-                const CURLMsg *message;
-                int n_running, n_left;
-
-                if (curl_multi_perform(multi, &n_running) != CURLM_OK)
-                        return CURLE_FAILED_INIT;
-                message = curl_multi_info_read(multi, &n_left);
-                if (message && message->msg == CURLMSG_DONE)
-                        return message->data.result;
-                if (curl_multi_poll(multi, NULL, 0,
-                                    exchange->is_connected ? INT_MAX : CONNECTING_POLL_MS,
-                                    NULL) != CURLM_OK)
-                        return CURLE_FAILED_INIT;
-        }
 }
 
 static const char *header_value(CURL *easy, const char *name) {
@@ -112,6 +92,7 @@ static void serve(struct worker *worker) {
                 .call = &worker->call,
                 .body = worker->body,
                 .fd = worker->fd,
+                .easy = worker->easy,
                 .secrets = &worker->secrets,
                 .has_connected = &worker->has_connected,
                 .sockets = &worker->sockets,
@@ -124,18 +105,15 @@ static void serve(struct worker *worker) {
         if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
                 _exit(EXIT_FAILURE);
         exchange.raw_begin = nb_http_raw_received(&exchange);
-        exchange.easy = curl_easy_init();
-        if (!exchange.easy || nb_http_exchange_setup(&exchange) < 0 ||
-            curl_multi_add_handle(worker->multi, exchange.easy) != CURLM_OK) {
+        curl_easy_reset(exchange.easy);
+        if (nb_http_exchange_setup(&exchange) < 0) {
                 (void)nb_failure_set(&exchange.reply.failure, NB_INTERNAL, EIO,
                                      "libcurl refuses the request");
                 nb_http_reply_send(&exchange, NB_HTTP_DONE, NULL, 0);
                 return;
         }
-        exchange.result = run(worker->multi, &exchange);
+        exchange.result = curl_easy_perform(exchange.easy);
         conclude(&exchange);
-        (void)curl_multi_remove_handle(worker->multi, exchange.easy);
-        curl_easy_cleanup(exchange.easy);
         curl_slist_free_all(exchange.connect_to);
 }
 
@@ -148,8 +126,8 @@ static void work(const struct nb_http *http, int fd) {
                 return;
         worker->http = http;
         worker->fd = fd;
-        worker->multi = curl_multi_init();
-        if (!worker->multi || nb_secret_init(&worker->secrets, NB_HTTP_SECRETS_MAX) < 0)
+        worker->easy = curl_easy_init();
+        if (!worker->easy || nb_secret_init(&worker->secrets, NB_HTTP_SECRETS_MAX) < 0)
                 return;
         for (;;) {
                 parts[0] = (struct iovec){ &worker->call, sizeof(worker->call) };
@@ -199,26 +177,23 @@ static void begin(const struct nb_http *http, int fd, pid_t parent) {
 }
 
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd) {
+        _cleanup_(nb_closep) int ours = -1, theirs = -1;
         pid_t self = getpid(), pid;
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
+        ours = pair[0];
+        theirs = pair[1];
         pid = fork();
-        if (pid < 0) {
-                int r = -errno;
-
-                (void)close(pair[0]);
-                (void)close(pair[1]);
-                return r;
-        }
+        if (pid < 0)
+                return -errno;
         if (pid == 0) {
-                begin(http, pair[1], self);
-                work(http, pair[1]);
+                begin(http, theirs, self);
+                work(http, theirs);
                 _exit(EXIT_SUCCESS);
         }
-        (void)close(pair[1]);
         *ret_pid = pid;
-        *ret_fd = pair[0];
+        *ret_fd = TAKE_FD(ours);
         return 0;
 }

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/journal.h"
+#include "base/log.h"
 
 #define READ_AFTER_MS 60
 
