@@ -29,10 +29,6 @@ static bool is_same_id(const struct key_id *a, const struct key_id *b) {
         return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-static bool is_same_datum(const gnutls_datum_t *a, const gnutls_datum_t *b) {
-        return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
-}
-
 static void read_key_ids(struct search *s) {
         for (size_t i = 0; i < s->bundle->n; i++) {
                 gnutls_x509_crt_t crt = s->bundle->entries[i].crt;
@@ -57,7 +53,8 @@ static bool has_same_name(gnutls_x509_crt_t a, gnutls_x509_crt_t b) {
         _cleanup_(nb_datum_done) gnutls_datum_t name_a = { 0 }, name_b = { 0 };
 
         return gnutls_x509_crt_get_raw_dn(a, &name_a) >= 0 &&
-               gnutls_x509_crt_get_raw_dn(b, &name_b) >= 0 && is_same_datum(&name_a, &name_b);
+               gnutls_x509_crt_get_raw_dn(b, &name_b) >= 0 && name_a.size == name_b.size &&
+               memcmp(name_a.data, name_b.data, name_a.size) == 0;
 }
 
 /* Another certificate of a CA that is already on the path is skipped. */
@@ -93,8 +90,8 @@ static bool is_issuer_of_last(struct search *s, size_t i) {
                 return false;
         if (++s->n_checks > SIGNATURE_CHECKS_MAX)
                 return false;
-        return nb_crt_is_issued_by(last, crt) && is_path_short_enough(s, i) &&
-               nb_certificate_may_serve(s->bundle, i);
+        return nb_certificate_is_issued_by(s->bundle, s->path[s->n_path - 1], s->bundle, i) &&
+               is_path_short_enough(s, i) && nb_certificate_may_serve(s->bundle, i);
 }
 
 static bool find_root(struct search *s, size_t *ret_root);
@@ -131,8 +128,8 @@ static bool find_root(struct search *s, size_t *ret_root) {
 
 static bool is_among_roots(const struct search *s, size_t *ret_root) {
         for (size_t i = 1; i < s->bundle->n; i++)
-                if (is_root(s, i) &&
-                    is_same_datum(&s->bundle->entries[0].der, &s->bundle->entries[i].der)) {
+                if (is_root(s, i) && nb_digest_is_equal(s->bundle->entries[0].digest,
+                                                        s->bundle->entries[i].digest)) {
                         *ret_root = i;
                         return true;
                 }
@@ -156,8 +153,8 @@ int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZ
         r = nb_certificates_parse(pem, len, false, &bundle);
         if (r < 0)
                 return r;
-        if (bundle->n > 1 && find_root_of_first(bundle, &root))
-                return nb_sha256(bundle->entries[root].der.data, bundle->entries[root].der.size,
-                                 ret);
-        return nb_sha256(pem, len, ret);
+        if (bundle->n < 2 || !find_root_of_first(bundle, &root))
+                return nb_sha256(pem, len, ret);
+        memcpy(ret, bundle->entries[root].digest, NB_SHA256_SIZE);
+        return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/encoding.h"
@@ -7,70 +8,49 @@
 #include "crypto/certificate.h"
 #include "crypto/certificate_internal.h"
 
+#define PRESENT_MAX (1024 * 1024)
+
 enum state {
         STATE_LEFT_OUT,
         STATE_TAKEN,
         STATE_DUPLICATE,
 };
 
-/* What a CA must match: the pins, or the hash of a k3s token. */
-struct criterion {
-        const uint8_t (*pins)[NB_SHA256_SIZE];
-        unsigned n_pins;
-        const uint8_t *hash; /* NULL: use the pins */
-        bool is_of_bytes;    /* the hash is that of the whole bundle */
-};
-
-static bool is_pinned(const uint8_t pin[static NB_SHA256_SIZE], const struct criterion *criterion) {
+/* Compares with all pins, in constant time for each. */
+static bool is_pinned(const uint8_t pin[static NB_SHA256_SIZE],
+                      const struct nb_ca_criteria *criteria) {
         bool is_found = false;
 
-        for (unsigned i = 0; i < criterion->n_pins; i++)
-                is_found |= nb_digest_is_equal(pin, criterion->pins[i]);
+        for (unsigned i = 0; i < criteria->n_pins; i++)
+                is_found |= nb_digest_is_equal(pin, criteria->pins[i]);
         return is_found;
-}
-
-static bool is_vouched_for(const struct nb_certificate_entry *entry,
-                           const struct criterion *criterion) {
-        uint8_t digest[NB_SHA256_SIZE];
-
-        if (!criterion->hash)
-                return is_pinned(entry->pin, criterion);
-        return nb_sha256(entry->der.data, entry->der.size, digest) >= 0 &&
-               nb_digest_is_equal(digest, criterion->hash);
 }
 
 static void mark_duplicates(const struct nb_certificates *bundle, enum state *states) {
         for (size_t i = 0; i < bundle->n; i++)
-                for (size_t k = 0; k < i; k++) {
-                        const gnutls_datum_t *a = &bundle->entries[i].der,
-                                             *b = &bundle->entries[k].der;
-
-                        if (a->size == b->size && memcmp(a->data, b->data, a->size) == 0)
+                for (size_t k = 0; k < i; k++)
+                        if (nb_digest_is_equal(bundle->entries[i].digest,
+                                               bundle->entries[k].digest))
                                 states[i] = STATE_DUPLICATE;
-                }
 }
 
-static unsigned take_vouched_for(const struct nb_certificates *bundle,
-                                 const struct criterion *criterion, enum state *states) {
+/* Takes the CAs that match; all of them without criteria. */
+static unsigned take_matching(const struct nb_certificates *bundle,
+                              const struct nb_ca_criteria *criteria, enum state *states) {
         unsigned n = 0;
 
-        for (size_t i = 0; i < bundle->n; i++)
-                if (states[i] == STATE_LEFT_OUT && nb_certificate_is_ca(bundle, i) &&
-                    is_vouched_for(&bundle->entries[i], criterion)) {
-                        states[i] = STATE_TAKEN;
-                        n++;
-                }
-        return n;
-}
+        for (size_t i = 0; i < bundle->n; i++) {
+                const struct nb_certificate_entry *entry = &bundle->entries[i];
 
-static unsigned take_all(const struct nb_certificates *bundle, enum state *states) {
-        unsigned n = 0;
-
-        for (size_t i = 0; i < bundle->n; i++)
-                if (states[i] != STATE_DUPLICATE && nb_certificate_is_ca(bundle, i)) {
-                        states[i] = STATE_TAKEN;
-                        n++;
-                }
+                if (states[i] == STATE_DUPLICATE || !nb_certificate_is_ca(bundle, i))
+                        continue;
+                if (criteria &&
+                    !(criteria->k3s_hash ? nb_digest_is_equal(entry->digest, criteria->k3s_hash)
+                                         : is_pinned(entry->pin, criteria)))
+                        continue;
+                states[i] = STATE_TAKEN;
+                n++;
+        }
         return n;
 }
 
@@ -85,8 +65,7 @@ static void take_issued(const struct nb_certificates *bundle, enum state *states
         for (size_t at = 0; at < n_queued; at++)
                 for (size_t i = 0; i < bundle->n; i++)
                         if (states[i] == STATE_LEFT_OUT && nb_certificate_is_ca(bundle, i) &&
-                            nb_crt_is_issued_by(bundle->entries[i].crt,
-                                                bundle->entries[queue[at]].crt)) {
+                            nb_certificate_is_issued_by(bundle, i, bundle, queue[at])) {
                                 states[i] = STATE_TAKEN;
                                 queue[n_queued++] = i;
                         }
@@ -116,33 +95,29 @@ static int name_found(const struct nb_certificates *bundle, const enum state *st
 }
 
 static int fail_mismatch(const struct nb_certificates *bundle, const enum state *states,
-                         const struct criterion *criterion, enum nb_code code,
-                         struct nb_failure *f) {
+                         const struct nb_ca_criteria *criteria, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer found = NB_BUFFER_INIT(1024);
-        char expected[2 * NB_SHA256_SIZE + 1] = "";
+        char expected[2 * NB_SHA256_SIZE + 1] = "", others[32] = "";
 
         if (name_found(bundle, states, &found) < 0)
                 return nb_failure_set_memory(f);
         if (found.len == 0)
-                return nb_failure_set(f, code, EKEYREJECTED,
+                return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
                                       "the CA bundle holds no CA certificate");
-        if (criterion->hash) {
-                nb_hex_encode(criterion->hash, NB_SHA256_SIZE, expected);
-                return nb_failure_set(f, code, EKEYREJECTED,
+        if (criteria->k3s_hash)
+                nb_hex_encode(criteria->k3s_hash, NB_SHA256_SIZE, expected);
+        else if (criteria->n_pins > 0)
+                nb_hex_encode(criteria->pins[0], NB_SHA256_SIZE, expected);
+        if (criteria->k3s_hash)
+                return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
                                       "the hash %s of the token is not that of the CA bundle, nor "
                                       "that of a CA certificate in it",
                                       expected);
-        }
-        if (criterion->n_pins > 0)
-                nb_hex_encode(criterion->pins[0], NB_SHA256_SIZE, expected);
-        if (criterion->n_pins > 1)
-                return nb_failure_set(f, code, EKEYREJECTED,
-                                      "the CA certificates found have the hashes %s; expected "
-                                      "sha256:%s or one of %u others",
-                                      found.data, expected, criterion->n_pins - 1);
-        return nb_failure_set(f, code, EKEYREJECTED,
-                              "the CA certificates found have the hashes %s; expected sha256:%s",
-                              found.data, expected);
+        if (criteria->n_pins > 1)
+                snprintf(others, sizeof(others), " or one of %u others", criteria->n_pins - 1);
+        return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
+                              "the CA certificates found have the hashes %s; expected sha256:%s%s",
+                              found.data, expected, others);
 }
 
 static int append_taken(const struct nb_certificates *bundle, const enum state *states,
@@ -162,53 +137,49 @@ static int append_taken(const struct nb_certificates *bundle, const enum state *
         return 0;
 }
 
-static unsigned choose(const struct nb_certificates *bundle, const struct criterion *criterion,
-                       enum nb_ca_choice choice, enum state *states) {
-        unsigned n = 0;
+/* Returns how many. */
+static unsigned choose(const struct nb_certificates *bundle, const struct nb_ca_criteria *criteria,
+                       bool is_hash_of_bytes, enum state *states) {
+        unsigned n;
 
-        if (choice == NB_CA_ALL_UNPINNED || criterion->is_of_bytes)
-                return take_all(bundle, states);
-        n = take_vouched_for(bundle, criterion, states);
+        if (criteria->choice == NB_CA_ALL_UNPINNED || is_hash_of_bytes)
+                return take_matching(bundle, NULL, states);
+        n = take_matching(bundle, criteria, states);
         if (n == 0)
                 return 0;
-        if (choice == NB_CA_ALL)
-                return take_all(bundle, states);
+        if (criteria->choice == NB_CA_ALL)
+                return take_matching(bundle, NULL, states);
         take_issued(bundle, states);
         return n;
 }
 
-static int parse_bundle(const char *pem, size_t len, enum nb_code code_malformed,
-                        struct nb_certificates **ret, struct nb_failure *f) {
-        int r;
-
-        r = nb_certificates_parse(pem, len, false, ret);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return r < 0 ? nb_failure_set(f, code_malformed, -r, "the CA bundle holds %s",
-                                      nb_certificates_reason(r))
-                     : 0;
-}
-
-static int select_by(const char *pem, size_t len, const struct criterion *criterion,
-                     enum nb_ca_choice choice, enum nb_code code_malformed,
-                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
-                     struct nb_ca_selection *ret_selection, struct nb_failure *f) {
+int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *criteria,
+                 struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection,
+                 struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *bundle = NULL;
         enum state states[NB_CERTIFICATES_MAX] = { STATE_LEFT_OUT };
         struct nb_ca_selection selection = { 0 };
         size_t before = ret_pem->len;
+        uint8_t digest[NB_SHA256_SIZE];
+        bool is_hash_of_bytes;
         int r;
 
-        r = parse_bundle(pem, len, code_malformed, &bundle, f);
+        if (nb_sha256(pem, len, digest) < 0)
+                return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
+        is_hash_of_bytes = criteria->k3s_hash && nb_digest_is_equal(digest, criteria->k3s_hash);
+        r = nb_certificates_parse(pem, len, false, &bundle);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
         if (r < 0)
-                return r;
+                return nb_failure_set(f, criteria->malformed, -r, "the CA bundle holds %s",
+                                      nb_certificates_reason(r));
         mark_duplicates(bundle, states);
-        if (choose(bundle, criterion, choice, states) == 0)
-                return fail_mismatch(bundle, states, criterion, code_mismatch, f);
+        if (choose(bundle, criteria, is_hash_of_bytes, states) == 0)
+                return fail_mismatch(bundle, states, criteria, f);
         r = append_taken(bundle, states, ret_pem, &selection);
         if (r < 0) {
                 ret_pem->len = before;
-                return r == -E2BIG ? nb_failure_set(f, code_malformed, E2BIG,
+                return r == -E2BIG ? nb_failure_set(f, criteria->malformed, E2BIG,
                                                     "the CA bundle is larger than %zu bytes",
                                                     ret_pem->max)
                                    : nb_failure_set_memory(f);
@@ -218,26 +189,55 @@ static int select_by(const char *pem, size_t len, const struct criterion *criter
         return 0;
 }
 
-int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
-                 unsigned n_pins, enum nb_ca_choice choice, enum nb_code code_malformed,
-                 enum nb_code code_mismatch, struct nb_buffer *ret_pem,
-                 struct nb_ca_selection *ret_selection, struct nb_failure *f) {
-        struct criterion criterion = { .pins = pins, .n_pins = n_pins };
+/* --- A newer bundle --- */
 
-        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem,
-                         ret_selection, f);
+static int select_present(const char *pem, size_t len, struct nb_buffer *ret_pem,
+                          struct nb_ca_selection *ret_selection, struct nb_failure *f) {
+        const struct nb_ca_criteria all = { .choice = NB_CA_ALL_UNPINNED,
+                                            .malformed = NB_REFRESH_INAPPLICABLE,
+                                            .mismatch = NB_REFRESH_INAPPLICABLE };
+        struct nb_failure why = { 0 };
+        int r;
+
+        r = nb_ca_select(pem, len, &all, ret_pem, ret_selection, &why);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        return r < 0 ? nb_failure_set(f, NB_REFRESH_INAPPLICABLE, -r,
+                                      "the CA file of this machine: %s", why.detail)
+                     : 0;
 }
 
-int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE],
-                     enum nb_ca_choice choice, enum nb_code code_malformed,
-                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
-                     struct nb_ca_selection *ret_selection, struct nb_failure *f) {
-        struct criterion criterion = { .hash = hash };
-        uint8_t digest[NB_SHA256_SIZE];
+int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len,
+                enum nb_code malformed, enum nb_code mismatch, struct nb_buffer *ret_pem,
+                struct nb_ca_selection *ret_selection, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer present_pem = NB_BUFFER_INIT(PRESENT_MAX);
+        struct nb_ca_selection trusted, selection;
+        struct nb_ca_criteria criteria = { .pins = trusted.taken,
+                                           .choice = NB_CA_ALL,
+                                           .malformed = malformed,
+                                           .mismatch = mismatch };
+        size_t before = ret_pem->len;
+        char pin[NB_SHA256_SIZE * 2 + 1];
+        int r;
 
-        if (nb_sha256(pem, len, digest) < 0)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
-        criterion.is_of_bytes = nb_digest_is_equal(digest, hash);
-        return select_by(pem, len, &criterion, choice, code_malformed, code_mismatch, ret_pem,
-                         ret_selection, f);
+        r = select_present(present, present_len, &present_pem, &trusted, f);
+        if (r < 0)
+                return r;
+        criteria.n_pins = trusted.n_taken;
+        r = nb_ca_select(pem, len, &criteria, ret_pem, &selection, f);
+        if (r < 0)
+                return r;
+        if (selection.n_left_out > 0) {
+                ret_pem->len = before;
+                ret_pem->data[before] = '\0';
+                nb_hex_encode(selection.left_out[0], NB_SHA256_SIZE, pin);
+                return nb_failure_set(f, mismatch, EKEYREJECTED,
+                                      "the CA bundle holds a certificate that is no CA, sha256:%s; "
+                                      "expected CAs alone",
+                                      pin);
+        }
+        if (ret_selection)
+                *ret_selection = selection;
+        return ret_pem->len - before != present_pem.len ||
+               memcmp(ret_pem->data + before, present_pem.data, present_pem.len) != 0;
 }

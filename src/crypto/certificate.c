@@ -25,43 +25,27 @@ struct der {
         size_t len;
 };
 
-static int der_length(struct der *in, size_t *ret_len) {
-        size_t len, n_bytes;
-
-        if (in->len < 1)
-                return -EINVAL;
-        len = *in->data++;
-        in->len--;
-        if (len >= 0x80) {
-                n_bytes = len & 0x7f;
-                if (n_bytes < 1 || n_bytes > 3 || n_bytes > in->len)
-                        return -EINVAL;
-                len = 0;
-                for (size_t i = 0; i < n_bytes; i++)
-                        len = len << 8 | in->data[i];
-                in->data += n_bytes;
-                in->len -= n_bytes;
-        }
-        if (len > in->len)
-                return -EINVAL;
-        *ret_len = len;
-        return 0;
-}
-
 /* Splits the first element from `in`: returns the whole element and its content. */
 static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct der *ret_content) {
-        struct der rest = *in;
-        size_t len;
+        const uint8_t *data = in->data;
+        size_t len, header = 2;
 
-        if (rest.len < 1 || rest.data[0] != tag)
+        if (in->len < header || data[0] != tag)
                 return -EINVAL;
-        rest.data++;
-        rest.len--;
-        if (der_length(&rest, &len) < 0)
+        len = data[1];
+        if (len >= 0x80) {
+                header += len & 0x7f;
+                if (header < 3 || header > 5 || header > in->len)
+                        return -EINVAL;
+                len = 0;
+                for (size_t i = 2; i < header; i++)
+                        len = len << 8 | data[i];
+        }
+        if (len > in->len - header)
                 return -EINVAL;
-        *ret_content = (struct der){ rest.data, len };
-        *ret_whole = (struct der){ in->data, (size_t)(rest.data - in->data) + len };
-        *in = (struct der){ rest.data + len, rest.len - len };
+        *ret_content = (struct der){ data + header, len };
+        *ret_whole = (struct der){ data, header + len };
+        *in = (struct der){ data + header + len, in->len - header - len };
         return 0;
 }
 
@@ -95,35 +79,25 @@ static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         return der_take(&tbs, DER_SEQUENCE, ret_spki, &content);
 }
 
-/* Significant bits of a big-endian number. */
-static size_t count_bits(const gnutls_datum_t *number) {
-        const uint8_t *data = number->data;
-        size_t len = number->size;
-
-        for (; len > 0 && data[0] == 0; len--)
-                data++;
-        return len == 0 ? 0 : 8 * len - (size_t)(__builtin_clz(data[0]) - 24);
-}
-
 /* This is the only check, since every foreign key that verifies a signature is from a certificate.
  */
 static int verify_key_size(gnutls_x509_crt_t crt) {
         _cleanup_(nb_datum_done) gnutls_datum_t modulus = { 0 }, exponent = { 0 };
-        unsigned bits = 0;
+        unsigned bits = 0, n_zeros = 0;
 
         if (gnutls_x509_crt_get_pk_algorithm(crt, &bits) >= 0 && bits > NB_KEY_BITS_MAX)
                 return -EFBIG;
         if (gnutls_x509_crt_get_pk_rsa_raw(crt, &modulus, &exponent) < 0)
                 return 0;
-        return count_bits(&modulus) > NB_KEY_BITS_MAX ||
-                               count_bits(&exponent) > NB_RSA_EXPONENT_BITS_MAX
-                       ? -EFBIG
-                       : 0;
+        while (n_zeros < exponent.size && exponent.data[n_zeros] == 0)
+                n_zeros++;
+        return exponent.size - n_zeros > NB_RSA_EXPONENT_MAX ? -EFBIG : 0;
 }
 
 /* On failure, nb_certificates_free() releases what the entry holds. */
 static int entry_init(struct nb_certificate_entry *entry, const struct nb_pem_block *block) {
         gnutls_datum_t pem = nb_datum_const(block->text, block->len);
+        _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 };
         struct der spki;
         int r;
 
@@ -133,16 +107,17 @@ static int entry_init(struct nb_certificate_entry *entry, const struct nb_pem_bl
                 return -ENOMEM;
         r = gnutls_x509_crt_import(entry->crt, &pem, GNUTLS_X509_FMT_PEM);
         if (r >= 0)
-                r = gnutls_x509_crt_export2(entry->crt, GNUTLS_X509_FMT_DER, &entry->der);
+                r = gnutls_x509_crt_export2(entry->crt, GNUTLS_X509_FMT_DER, &der);
         if (r < 0)
                 return r == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -EINVAL;
         r = verify_key_size(entry->crt);
         if (r < 0)
                 return r;
-        r = find_spki(&entry->der, &spki);
+        r = find_spki(&der, &spki);
         if (r < 0)
                 return r;
-        return nb_sha256(spki.data, spki.len, entry->pin);
+        r = nb_sha256(der.data, der.size, entry->digest);
+        return r < 0 ? r : nb_sha256(spki.data, spki.len, entry->pin);
 }
 
 int nb_certificates_parse(const char *pem, size_t len, bool is_mixed,
@@ -188,11 +163,9 @@ const char *nb_certificates_reason(int r) {
 void nb_certificates_free(struct nb_certificates *certificates) {
         if (!certificates)
                 return;
-        for (size_t i = 0; i < certificates->n; i++) {
+        for (size_t i = 0; i < certificates->n; i++)
                 if (certificates->entries[i].crt)
                         gnutls_x509_crt_deinit(certificates->entries[i].crt);
-                nb_datum_done(&certificates->entries[i].der);
-        }
         free(certificates);
 }
 
@@ -204,13 +177,17 @@ size_t nb_certificates_count(const struct nb_certificates *certificates) {
         return certificates->n;
 }
 
+static gnutls_x509_crt_t crt_at(const struct nb_certificates *certificates, size_t i) {
+        assert(i < certificates->n);
+        return certificates->entries[i].crt;
+}
+
 int nb_certificate_export(const struct nb_certificates *certificates, size_t i,
                           struct nb_buffer *ret_pem) {
         _cleanup_(nb_datum_done) gnutls_datum_t pem = { 0 };
         int r;
 
-        assert(i < certificates->n);
-        r = gnutls_pem_base64_encode2(NB_PEM_CERTIFICATE, &certificates->entries[i].der, &pem);
+        r = gnutls_x509_crt_export2(crt_at(certificates, i), GNUTLS_X509_FMT_PEM, &pem);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
         return nb_buffer_append(ret_pem, pem.data, pem.size);
@@ -226,27 +203,22 @@ void nb_certificate_subject(const struct nb_certificates *certificates, size_t i
                             char ret[static NB_SUBJECT_SIZE]) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
 
-        assert(i < certificates->n);
-        copy_name(gnutls_x509_crt_get_dn3(certificates->entries[i].crt, &name, 0), &name, ret);
+        copy_name(gnutls_x509_crt_get_dn3(crt_at(certificates, i), &name, 0), &name, ret);
 }
 
 void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
                            char ret[static NB_SUBJECT_SIZE]) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
 
-        assert(i < certificates->n);
-        copy_name(gnutls_x509_crt_get_issuer_dn3(certificates->entries[i].crt, &name, 0), &name,
-                  ret);
+        copy_name(gnutls_x509_crt_get_issuer_dn3(crt_at(certificates, i), &name, 0), &name, ret);
 }
 
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i) {
-        assert(i < certificates->n);
-        return gnutls_x509_crt_get_activation_time(certificates->entries[i].crt);
+        return gnutls_x509_crt_get_activation_time(crt_at(certificates, i));
 }
 
 time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i) {
-        assert(i < certificates->n);
-        return gnutls_x509_crt_get_expiration_time(certificates->entries[i].crt);
+        return gnutls_x509_crt_get_expiration_time(crt_at(certificates, i));
 }
 
 int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
@@ -254,12 +226,6 @@ int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
         assert(i < certificates->n);
         memcpy(ret, certificates->entries[i].pin, NB_SHA256_SIZE);
         return 0;
-}
-
-bool nb_crt_is_ca(gnutls_x509_crt_t crt) {
-        unsigned critical, is_ca = 0;
-
-        return gnutls_x509_crt_get_basic_constraints(crt, &critical, &is_ca, NULL) >= 0 && is_ca;
 }
 
 /* "" if it is neither a name nor an address. */
@@ -279,10 +245,9 @@ void nb_certificate_names(const struct nb_certificates *certificates, size_t i, 
         size_t used = 0, len = sizeof(data);
         int r;
 
-        assert(i < certificates->n);
         ret[0] = '\0';
-        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(certificates->entries[i].crt,
-                                                                       n, data, &len, NULL)) >= 0;
+        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n,
+                                                                       data, &len, NULL)) >= 0;
              n++) {
                 char name[sizeof(data)];
                 int length;
@@ -302,33 +267,25 @@ void nb_certificate_names(const struct nb_certificates *certificates, size_t i, 
 }
 
 bool nb_certificate_is_ca(const struct nb_certificates *certificates, size_t i) {
-        assert(i < certificates->n);
-        return nb_crt_is_ca(certificates->entries[i].crt);
+        unsigned critical, is_ca = 0;
+
+        return gnutls_x509_crt_get_basic_constraints(crt_at(certificates, i), &critical, &is_ca,
+                                                     NULL) >= 0 &&
+               is_ca;
 }
 
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i) {
-        assert(i < certificates->n);
-        return gnutls_x509_crt_check_key_purpose(certificates->entries[i].crt,
-                                                 GNUTLS_KP_TLS_WWW_SERVER, 0) != 0;
+        return gnutls_x509_crt_check_key_purpose(crt_at(certificates, i), GNUTLS_KP_TLS_WWW_SERVER,
+                                                 0) != 0;
 }
 
 bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, size_t i,
                                  const struct nb_certificates *issuers, size_t j) {
-        assert(i < certificates->n);
-        assert(j < issuers->n);
-        return nb_crt_is_issued_by(certificates->entries[i].crt, issuers->entries[j].crt);
-}
-
-bool nb_crt_is_issued_by(gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+        gnutls_x509_crt_t crt = crt_at(certificates, i), issuer = crt_at(issuers, j);
         unsigned status = 0;
 
         /* Compare names first, since a signature check is expensive and a bundle has many pairs. */
-        if (!gnutls_x509_crt_check_issuer(crt, issuer) || !nb_crt_is_ca(issuer))
-                return false;
-        if (gnutls_x509_crt_verify(crt, &issuer, 1,
-                                   GNUTLS_VERIFY_DISABLE_TIME_CHECKS |
-                                           GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
-                                   &status) < 0)
-                return false;
-        return status == 0;
+        return gnutls_x509_crt_check_issuer(crt, issuer) && nb_certificate_is_ca(issuers, j) &&
+               gnutls_x509_crt_verify(crt, &issuer, 1, NB_VERIFY_IGNORING_TIME, &status) >= 0 &&
+               status == 0;
 }

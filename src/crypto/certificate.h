@@ -105,10 +105,19 @@ enum nb_ca_choice {
         NB_CA_ALL_UNPINNED, /* all of them, without a pin (unsafeSkipCAVerification without pins) */
 };
 
-/* Selects the trusted CAs of a bundle. Appends them as PEM in their order, without duplicates, and
- * returns the pins of those selected and of those left out. Only CA certificates are selected, even
- * if another certificate matches a pin. `code_mismatch` is the failure if no pin matches, and its
- * message lists the hashes found; `code_malformed` is the failure for an invalid bundle. */
+/* What a CA must match. If the hash in a k3s token is that of the exact bytes of the bundle, all
+ * CAs match. If it is that of a CA certificate in DER, that CA and those that chain to it match;
+ * the token does not cover the rest of the bundle, although k3s would trust it. That CA need not be
+ * the root of the first certificate's chain, so that nb_ca_select() also accepts its own result. */
+struct nb_ca_criteria {
+        const uint8_t (*pins)[NB_SHA256_SIZE];
+        unsigned n_pins;
+        const uint8_t *k3s_hash; /* of nb_ca_hash_k3s(), instead of the pins; NULL: none */
+        enum nb_ca_choice choice;
+        enum nb_code malformed; /* the failure for an invalid bundle */
+        enum nb_code mismatch;  /* if nothing matches; its message lists the hashes found */
+};
+
 struct nb_ca_selection {
         uint8_t taken[NB_CERTIFICATES_MAX][NB_SHA256_SIZE];
         unsigned n_taken;
@@ -116,10 +125,12 @@ struct nb_ca_selection {
         unsigned n_left_out;
 };
 
-int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
-                 unsigned n_pins, enum nb_ca_choice choice, enum nb_code code_malformed,
-                 enum nb_code code_mismatch, struct nb_buffer *ret_pem,
-                 struct nb_ca_selection *ret_selection, struct nb_failure *f);
+/* Selects the trusted CAs of a bundle. Appends them as PEM in their order, without duplicates, and
+ * returns the pins of those selected and of those left out. Only CA certificates are selected, even
+ * if another certificate matches a pin. ret_selection may be NULL. */
+int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *criteria,
+                 struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection,
+                 struct nb_failure *f);
 
 /*
  * Decides whether a newer bundle may replace `present`, the CAs that are trusted now: only if the
@@ -130,7 +141,7 @@ int nb_ca_select(const char *pem, size_t len, const uint8_t (*pins)[NB_SHA256_SI
  * NB_REFRESH_INAPPLICABLE if `present` contains no valid CA; codes as for nb_ca_select().
  */
 int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len,
-                enum nb_code code_malformed, enum nb_code code_mismatch, struct nb_buffer *ret_pem,
+                enum nb_code malformed, enum nb_code mismatch, struct nb_buffer *ret_pem,
                 struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
 /* Computes the hash in a k3s token from the answer of /cacerts (k3s pkg/clientaccess/token.go
@@ -139,12 +150,3 @@ int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t
  * validity periods, which TLS checks. 0; -EINVAL if it is not a list of certificates (k3s skips
  * other blocks); -E2BIG, -EIO, -ENOMEM. */
 int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZE]);
-
-/* nb_ca_select() with such a hash instead of pins. If it is the hash of the exact bytes, all CAs
- * match. If it is the hash of a CA certificate in DER, that CA and those that chain to it match;
- * the token does not cover the rest of the bundle, although k3s would trust it. That CA need not be
- * the root of the first certificate's chain, so that the function also accepts its own result. */
-int nb_ca_select_k3s(const char *pem, size_t len, const uint8_t hash[static NB_SHA256_SIZE],
-                     enum nb_ca_choice choice, enum nb_code code_malformed,
-                     enum nb_code code_mismatch, struct nb_buffer *ret_pem,
-                     struct nb_ca_selection *ret_selection, struct nb_failure *f);

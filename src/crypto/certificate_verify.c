@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
@@ -44,9 +43,7 @@ bool nb_certificate_is_trusted(const struct nb_certificates *chain,
         for (size_t i = 0; i < chain->n; i++)
                 certificates[i] = chain->entries[i].crt;
         r = gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n,
-                                              GNUTLS_VERIFY_DISABLE_TIME_CHECKS |
-                                                      GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS,
-                                              &status, NULL);
+                                              NB_VERIFY_IGNORING_TIME, &status, NULL);
         return r >= 0 && status == 0;
 }
 
@@ -56,24 +53,18 @@ bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host
 
 int nb_certificate_verify_key(const struct nb_certificates *certificates,
                               const struct nb_key *key) {
-        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t pubkey = NULL;
-        _cleanup_(nb_datum_done) gnutls_datum_t spki = { 0 };
+        uint8_t id[NB_SHA256_SIZE];
+        size_t size = sizeof(id);
 
-        if (gnutls_pubkey_init(&pubkey) < 0)
-                return -EIO;
-        /* Compare what GnuTLS encodes on both sides, since a key can have several encodings. */
-        if (gnutls_pubkey_import_x509(pubkey, certificates->entries[0].crt, 0) < 0 ||
-            gnutls_pubkey_export2(pubkey, GNUTLS_X509_FMT_DER, &spki) < 0)
+        if (gnutls_x509_crt_get_key_id(certificates->entries[0].crt, GNUTLS_KEYID_USE_SHA256, id,
+                                       &size) < 0)
                 return -EKEYREJECTED;
-        if (spki.size != key->spki.size || memcmp(spki.data, key->spki.data, spki.size) != 0)
-                return -EKEYREJECTED;
-        return 0;
+        return nb_digest_is_equal(id, key->id) ? 0 : -EKEYREJECTED;
 }
 
 /* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
 struct identity {
         unsigned n_attributes;
-        unsigned n_common_names;
         bool is_node; /* the last common name, which Go uses, is that of the node */
         bool is_in_group;
 };
@@ -97,50 +88,44 @@ static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
                (ava->oid.size == len || !ava->oid.data[len]);
 }
 
-static int read_identity(gnutls_x509_crt_t crt, const char *node_name, struct identity *ret) {
+/* Empty if the subject cannot be read. */
+static struct identity read_identity(const struct nb_certificates *certificates,
+                                     const char *node_name) {
         struct identity identity = { 0 };
         gnutls_x509_dn_t dn;
         gnutls_x509_ava_st ava;
 
-        if (gnutls_x509_crt_get_subject(crt, &dn) < 0)
-                return -EPERM;
+        if (gnutls_x509_crt_get_subject(certificates->entries[0].crt, &dn) < 0)
+                return identity;
         for (int rdn = 0;; rdn++) {
                 int i = 0;
 
                 for (; gnutls_x509_dn_get_rdn_ava(dn, rdn, i, &ava) >= 0; i++) {
                         identity.n_attributes++;
-                        if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME)) {
-                                identity.n_common_names++;
+                        if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME))
                                 identity.is_node = ava_is(&ava, NB_NODE_COMMON_NAME_PREFIX,
                                                           node_name);
-                        } else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME) &&
-                                   ava_is(&ava, NB_NODE_ORGANIZATION, ""))
+                        else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME) &&
+                                 ava_is(&ava, NB_NODE_ORGANIZATION, ""))
                                 identity.is_in_group = true;
                 }
                 if (i == 0)
                         break;
         }
-        *ret = identity;
-        return 0;
+        return identity;
 }
 
 int nb_certificate_verify_subject(const struct nb_certificates *certificates,
                                   const char *node_name) {
-        struct identity identity;
+        struct identity identity = read_identity(certificates, node_name);
 
-        if (read_identity(certificates->entries[0].crt, node_name, &identity) < 0)
-                return -EPERM;
-        if (identity.n_attributes != 2 || identity.n_common_names != 1)
-                return -EPERM;
-        return identity.is_node && identity.is_in_group ? 0 : -EPERM;
+        return identity.is_node && identity.is_in_group && identity.n_attributes == 2 ? 0 : -EPERM;
 }
 
 int nb_certificate_verify_identity(const struct nb_certificates *certificates,
                                    const char *node_name) {
-        struct identity identity;
+        struct identity identity = read_identity(certificates, node_name);
 
-        if (read_identity(certificates->entries[0].crt, node_name, &identity) < 0)
-                return -EPERM;
         return identity.is_node && identity.is_in_group ? 0 : -EPERM;
 }
 
@@ -167,15 +152,10 @@ static int unusable(struct nb_failure *f, int errnum, const char *found) {
 static int verify_leaf(const struct nb_certificates *chain, const struct nb_key *key,
                        const char *node_name, struct nb_failure *f) {
         char subject[NB_SUBJECT_SIZE];
-        int r;
 
-        r = nb_certificate_verify_key(chain, key);
-        if (r == -EKEYREJECTED)
+        if (nb_certificate_verify_key(chain, key) < 0)
                 return unusable(f, EKEYREJECTED,
                                 "is for another key; expected that of the pending request");
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, -r,
-                                      "the key of the issued certificate could not be compared");
         if (nb_certificate_verify_subject(chain, node_name) < 0) {
                 nb_certificate_subject(chain, 0, subject);
                 return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
@@ -230,7 +210,7 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                 r = verify_time(chain, i, now, skew_sec, f);
                 if (r < 0)
                         return r;
-                if (i > 0 && !nb_crt_is_issued_by(chain->entries[i - 1].crt, chain->entries[i].crt))
+                if (i > 0 && !nb_certificate_is_issued_by(chain, i - 1, chain, i))
                         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
                                               "certificate %zu of the issued chain is not the CA "
                                               "that issued the one before it",

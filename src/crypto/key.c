@@ -17,6 +17,11 @@ static void privkey_deinitp(gnutls_privkey_t *key) {
                 gnutls_privkey_deinit(*key);
 }
 
+static void pubkey_deinitp(gnutls_pubkey_t *key) {
+        if (*key)
+                gnutls_pubkey_deinit(*key);
+}
+
 static int key_new(struct nb_key **ret_key) {
         _cleanup_(nb_key_freep) struct nb_key *key = calloc(1, sizeof(*key));
 
@@ -26,33 +31,26 @@ static int key_new(struct nb_key **ret_key) {
         return 0;
 }
 
-static bool is_p256(gnutls_pubkey_t pubkey) {
-        _cleanup_(nb_datum_done) gnutls_datum_t x = { 0 }, y = { 0 };
-        gnutls_ecc_curve_t curve;
-
-        if (gnutls_pubkey_get_pk_algorithm(pubkey, NULL) != GNUTLS_PK_ECDSA)
-                return false;
-        return gnutls_pubkey_export_ecc_raw2(pubkey, &curve, &x, &y, 0) >= 0 &&
-               curve == GNUTLS_ECC_CURVE_SECP256R1;
-}
-
 static int read_public_key(struct nb_key *key) {
         _cleanup_(privkey_deinitp) gnutls_privkey_t private = NULL;
-        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t public = NULL;
+        _cleanup_(pubkey_deinitp) gnutls_pubkey_t public = NULL;
+        gnutls_ecc_curve_t curve;
+        size_t id_size = sizeof(key->id);
         int r;
 
         if (gnutls_privkey_init(&private) < 0 || gnutls_pubkey_init(&public) < 0)
                 return -ENOMEM;
         r = gnutls_privkey_import_x509(private, key->key, 0);
+        if (r >= 0)
+                r = gnutls_pubkey_import_privkey(public, private, 0, 0);
+        if (r >= 0)
+                r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
+        if (r >= 0)
+                r = gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, key->id, &id_size);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        r = gnutls_pubkey_import_privkey(public, private, 0, 0);
-        if (r < 0)
-                return nb_gnutls_to_errno(r);
-        r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
-        if (r < 0)
-                return nb_gnutls_to_errno(r);
-        key->is_p256 = is_p256(public);
+        key->is_p256 = gnutls_pubkey_export_ecc_raw2(public, &curve, NULL, NULL, 0) >= 0 &&
+                       curve == GNUTLS_ECC_CURVE_SECP256R1;
         return 0;
 }
 

@@ -10,17 +10,20 @@
 #include <gnutls/abstract.h>
 #include <gnutls/x509.h>
 
+#include "crypto/digest.h"
+
 /* GnuTLS verifies with keys of any size: one RSA signature with a modulus of 64 kbit takes 23 s of
  * CPU. */
 #define NB_KEY_BITS_MAX 8192
-#define NB_RSA_EXPONENT_BITS_MAX 32
+#define NB_RSA_EXPONENT_MAX 4 /* bytes */
 
 /* Characters in a PEM block. libtasn1's time grows with the square of the number of elements. */
 #define NB_PEM_BLOCK_MAX ((size_t)24 * 1024)
 
 struct nb_key {
         gnutls_x509_privkey_t key;
-        gnutls_datum_t spki; /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
+        gnutls_datum_t spki;        /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
+        uint8_t id[NB_SHA256_SIZE]; /* as GnuTLS computes it: a key can have several encodings */
         bool is_p256;
 };
 
@@ -33,11 +36,6 @@ static inline void nb_datum_done(gnutls_datum_t *datum) {
 /* For functions that only read a datum, but do not declare it const. */
 static inline gnutls_datum_t nb_datum_const(const void *data, size_t len) {
         return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)data, .size = (unsigned)len };
-}
-
-static inline void nb_pubkey_deinitp(gnutls_pubkey_t *pubkey) {
-        if (*pubkey)
-                gnutls_pubkey_deinit(*pubkey);
 }
 
 static inline int nb_gnutls_to_errno(int r) {

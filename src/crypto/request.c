@@ -150,44 +150,23 @@ static int import_request(const char *pem, size_t len, gnutls_x509_crq_t *ret) {
 }
 
 static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
-        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t pubkey = NULL;
-        _cleanup_(nb_datum_done) gnutls_datum_t spki = { 0 };
+        uint8_t id[NB_SHA256_SIZE];
+        size_t size = sizeof(id);
 
-        if (gnutls_pubkey_init(&pubkey) < 0)
-                return -ENOMEM;
-        if (gnutls_pubkey_import_x509_crq(pubkey, crq, 0) < 0 ||
-            gnutls_pubkey_export2(pubkey, GNUTLS_X509_FMT_DER, &spki) < 0)
+        if (gnutls_x509_crq_get_key_id(crq, GNUTLS_KEYID_USE_SHA256, id, &size) < 0)
                 return -EKEYREJECTED;
-        if (spki.size != key->spki.size || memcmp(spki.data, key->spki.data, spki.size) != 0)
-                return -EKEYREJECTED;
-        return 0;
+        return nb_digest_is_equal(id, key->id) ? 0 : -EKEYREJECTED;
 }
 
-/* Whether attribute `i` of the subject is this one. */
-static int verify_attribute(gnutls_x509_crq_t crq, unsigned i, const char *oid, const char *value) {
-        char found_oid[64], found[COMMON_NAME_SIZE];
-        size_t oid_size = sizeof(found_oid), size = sizeof(found);
-
-        if (gnutls_x509_crq_get_dn_oid(crq, i, found_oid, &oid_size) < 0 ||
-            strcmp(found_oid, oid) != 0)
-                return -EPERM;
-        if (gnutls_x509_crq_get_dn_by_oid(crq, oid, 0, 0, found, &size) < 0)
-                return -EPERM;
-        return size == strlen(value) && memcmp(found, value, size) == 0 ? 0 : -EPERM;
-}
-
+/* RFC 4514 begins with the last attribute, and escapes what could pass for a separator. */
 static int verify_request_subject(gnutls_x509_crq_t crq, const char *common_name) {
-        char oid[64];
-        size_t size = sizeof(oid);
-        int r;
+        _cleanup_(nb_datum_done) gnutls_datum_t found = { 0 };
+        char expected[COMMON_NAME_SIZE + 64];
+        size_t len = (size_t)snprintf(expected, sizeof(expected), "CN=%s,O=" NB_NODE_ORGANIZATION,
+                                      common_name);
 
-        r = verify_attribute(crq, 0, GNUTLS_OID_X520_ORGANIZATION_NAME, NB_NODE_ORGANIZATION);
-        if (r >= 0)
-                r = verify_attribute(crq, 1, GNUTLS_OID_X520_COMMON_NAME, common_name);
-        if (r < 0)
-                return r;
-        return gnutls_x509_crq_get_dn_oid(crq, 2, oid, &size) ==
-                               GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE
+        return gnutls_x509_crq_get_dn3(crq, &found, 0) >= 0 && found.size == len &&
+                               memcmp(found.data, expected, len) == 0
                        ? 0
                        : -EPERM;
 }

@@ -113,9 +113,12 @@ static int keep_pinned(const struct nb_context *context, struct nb_accepted *acc
         if (!context->is_hash_from_metadata || settings->n_pins == 0)
                 return 0;
         r = nb_ca_select(accepted->ca.data, accepted->ca.len,
-                         (const uint8_t(*)[NB_PIN_SIZE])settings->pins, settings->n_pins,
-                         NB_CA_PINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &both,
-                         &accepted->selection, f);
+                         &(struct nb_ca_criteria){ .pins = settings->pins,
+                                                   .n_pins = settings->n_pins,
+                                                   .choice = NB_CA_PINNED,
+                                                   .malformed = NB_HANDOFF_MALFORMED,
+                                                   .mismatch = NB_HANDOFF_UNTRUSTED },
+                         &both, &accepted->selection, f);
         nb_buffer_done(&accepted->ca);
         accepted->ca = both;
         return r;

@@ -175,8 +175,11 @@ static bool is_ca_ours(const struct reset *reset, const struct nb_secret *text) 
         struct nb_failure ignored = { 0 };
 
         return text->data &&
-               nb_ca_select(text->data, text->len, NULL, 0, NB_CA_ALL_UNPINNED, NB_RESET_UNFINISHED,
-                            NB_RESET_UNFINISHED, &pem, &found, &ignored) >= 0 &&
+               nb_ca_select(text->data, text->len,
+                            &(struct nb_ca_criteria){ .choice = NB_CA_ALL_UNPINNED,
+                                                      .malformed = NB_RESET_UNFINISHED,
+                                                      .mismatch = NB_RESET_UNFINISHED },
+                            &pem, &found, &ignored) >= 0 &&
                found.n_left_out == 0 &&
                nb_pins_are_equal((const uint8_t(*)[NB_PIN_SIZE])found.taken, found.n_taken,
                                  (const uint8_t(*)[NB_PIN_SIZE])reset->record.ca_hashes,

@@ -60,12 +60,15 @@ static int verify_hash(const struct nb_join *join, const struct nb_api *api,
  * credentials. */
 static int select_vouched_for(const struct nb_join *join, const struct nb_http_answer *first,
                               struct nb_buffer *ret_ca, struct nb_failure *f) {
-        if (join->bootstrap->has_hash)
-                return nb_ca_select_k3s(first->body.data, first->body.len, join->bootstrap->hash,
-                                        NB_CA_PINNED, NB_ANSWER_MALFORMED, NB_CA_HASH_MISMATCH,
-                                        ret_ca, NULL, f);
-        return nb_ca_select(first->body.data, first->body.len, NULL, 0, NB_CA_ALL_UNPINNED,
-                            NB_ANSWER_MALFORMED, NB_CA_HASH_MISMATCH, ret_ca, NULL, f);
+        bool has_hash = join->bootstrap->has_hash;
+        const struct nb_ca_criteria criteria = {
+                .k3s_hash = has_hash ? join->bootstrap->hash : NULL,
+                .choice = has_hash ? NB_CA_PINNED : NB_CA_ALL_UNPINNED,
+                .malformed = NB_ANSWER_MALFORMED,
+                .mismatch = NB_CA_HASH_MISMATCH,
+        };
+
+        return nb_ca_select(first->body.data, first->body.len, &criteria, ret_ca, NULL, f);
 }
 
 static int verify_first(const struct nb_join *join, const struct nb_api *api,

@@ -103,8 +103,13 @@ static int verify_pins(const struct nb_join *join, struct nb_cluster *cluster,
 
         if (s->n_pins == 0)
                 return 0;
-        r = nb_ca_select(cluster->ca, cluster->ca_len, s->pins, s->n_pins, NB_CA_PINNED,
-                         NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pinned, &selection, f);
+        r = nb_ca_select(cluster->ca, cluster->ca_len,
+                         &(struct nb_ca_criteria){ .pins = s->pins,
+                                                   .n_pins = s->n_pins,
+                                                   .choice = NB_CA_PINNED,
+                                                   .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                   .mismatch = NB_CA_PIN_MISMATCH },
+                         &pinned, &selection, f);
         if (r < 0 || is_covered(join, cluster, &selection))
                 return r;
         nb_cluster_take_ca(cluster, &pinned);

@@ -46,9 +46,13 @@ static int select_own(const struct nb_bootstrap *bootstrap, const struct nb_sett
         _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
 
         return nb_ca_select(bootstrap->origin.ca, bootstrap->origin.ca_len,
-                            (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins,
-                            s->n_pins > 0 ? NB_CA_PINNED : NB_CA_ALL_UNPINNED,
-                            NB_DISCOVERY_FILE_UNACCEPTABLE, mismatch, &ignored, ret_selection, f);
+                            &(struct nb_ca_criteria){ .pins = s->pins,
+                                                      .n_pins = s->n_pins,
+                                                      .choice = s->n_pins > 0 ? NB_CA_PINNED
+                                                                              : NB_CA_ALL_UNPINNED,
+                                                      .malformed = NB_DISCOVERY_FILE_UNACCEPTABLE,
+                                                      .mismatch = mismatch },
+                            &ignored, ret_selection, f);
 }
 
 static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {

@@ -113,20 +113,23 @@ static int verify_k3s(const struct nb_bootstrap *bootstrap, const struct nb_sett
 static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
         const struct nb_settings *s = c->settings;
+        struct nb_ca_criteria criteria = { .pins = s->pins,
+                                           .n_pins = s->n_pins,
+                                           .choice = NB_CA_ALL,
+                                           .malformed = c->malformed,
+                                           .mismatch = c->mismatch };
         int r;
 
         if (!c->bootstrap->has_hash)
                 return nb_ca_choose_configured(c, f);
         /* Pins that are configured as well must match as well. */
-        r = s->n_pins == 0 ? 0
-                           : nb_ca_select(c->pem, c->len, (const uint8_t(*)[NB_PIN_SIZE])s->pins,
-                                          s->n_pins, NB_CA_ALL, c->malformed, c->mismatch, &ignored,
-                                          NULL, f);
+        r = s->n_pins == 0 ? 0 : nb_ca_select(c->pem, c->len, &criteria, &ignored, NULL, f);
         if (r < 0)
                 return r;
-        return nb_ca_select_k3s(c->pem, c->len, c->bootstrap->hash,
-                                s->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED, c->malformed,
-                                c->mismatch, c->ret_pem, c->ret_selection, f);
+        criteria.k3s_hash = c->bootstrap->hash;
+        if (!s->trust_whole_bundle)
+                criteria.choice = NB_CA_PINNED;
+        return nb_ca_select(c->pem, c->len, &criteria, c->ret_pem, c->ret_selection, f);
 }
 
 static int identify(const struct nb_bootstrap *bootstrap,

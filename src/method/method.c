@@ -153,10 +153,17 @@ int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failur
 
 int nb_ca_choose(const struct nb_ca_request *c, const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
                  struct nb_failure *f) {
-        enum nb_ca_choice choice = c->settings->trust_whole_bundle ? NB_CA_ALL : NB_CA_PINNED;
+        const struct nb_ca_criteria criteria = {
+                .pins = pins,
+                .n_pins = n_pins,
+                .choice = n_pins == 0                       ? NB_CA_ALL_UNPINNED
+                          : c->settings->trust_whole_bundle ? NB_CA_ALL
+                                                            : NB_CA_PINNED,
+                .malformed = c->malformed,
+                .mismatch = c->mismatch,
+        };
 
-        return nb_ca_select(c->pem, c->len, pins, n_pins, n_pins > 0 ? choice : NB_CA_ALL_UNPINNED,
-                            c->malformed, c->mismatch, c->ret_pem, c->ret_selection, f);
+        return nb_ca_select(c->pem, c->len, &criteria, c->ret_pem, c->ret_selection, f);
 }
 
 int nb_ca_choose_configured(const struct nb_ca_request *c, struct nb_failure *f) {

@@ -65,7 +65,7 @@ struct nb_ca_request {
         const struct nb_settings *settings;
         const char *pem; /* empty: the system's CAs */
         size_t len;
-        enum nb_code malformed, mismatch; /* as in nb_ca_select() */
+        enum nb_code malformed, mismatch; /* as in struct nb_ca_criteria */
         struct nb_buffer *ret_pem;
         struct nb_ca_selection *ret_selection;
 };

@@ -13,16 +13,25 @@ static void select_by(const char *data, size_t len, const uint8_t (*pins)[NB_SHA
         struct nb_failure f = {};
         int r;
 
-        r = nb_ca_select(data, len, pins, n_pins, choice, NB_CLUSTER_INFO_UNACCEPTABLE,
-                         NB_CA_PIN_MISMATCH, &pem, ret, &f);
+        r = nb_ca_select(data, len,
+                         &(struct nb_ca_criteria){ .pins = pins,
+                                                   .n_pins = n_pins,
+                                                   .choice = choice,
+                                                   .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                   .mismatch = NB_CA_PIN_MISMATCH },
+                         &pem, ret, &f);
         FUZZ_CHECK_FAILURE(f, r);
         if (r < 0)
                 return;
         FUZZ_CHECK(ret->n_taken > 0 && ret->n_taken + ret->n_left_out <= NB_CERTIFICATES_MAX &&
                    pem.len > 0);
-        FUZZ_CHECK(nb_ca_select(pem.data, pem.len, pins, n_pins, choice,
-                                NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &again, &second,
-                                &f) == 0);
+        FUZZ_CHECK(nb_ca_select(pem.data, pem.len,
+                                &(struct nb_ca_criteria){ .pins = pins,
+                                                          .n_pins = n_pins,
+                                                          .choice = choice,
+                                                          .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                          .mismatch = NB_CA_PIN_MISMATCH },
+                                &again, &second, &f) == 0);
         FUZZ_CHECK(second.n_taken == ret->n_taken && second.n_left_out == 0);
         FUZZ_CHECK(pem.len == again.len && memcmp(pem.data, again.data, pem.len) == 0);
 }
@@ -37,8 +46,12 @@ static void select_by_hash(const char *data, size_t len) {
 
         if (nb_ca_hash_k3s(data, len, hash) < 0)
                 return;
-        r = nb_ca_select_k3s(data, len, hash, NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE,
-                             NB_CA_PIN_MISMATCH, &pem, &selection, &f);
+        r = nb_ca_select(data, len,
+                         &(struct nb_ca_criteria){ .k3s_hash = hash,
+                                                   .choice = NB_CA_PINNED,
+                                                   .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                   .mismatch = NB_CA_PIN_MISMATCH },
+                         &pem, &selection, &f);
         FUZZ_CHECK_FAILURE(f, r);
         FUZZ_CHECK(r < 0 ? f.code == NB_CA_PIN_MISMATCH : selection.n_taken > 0 && pem.len > 0);
 }

@@ -35,13 +35,20 @@ static int select_ca(const void *input) {
         int r;
 
         memset(pins, 0, sizeof(pins));
-        r = nb_ca_select(input, strlen(input), (const uint8_t(*)[NB_SHA256_SIZE])pins, 1,
-                         NB_CA_PINNED, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, &selection,
-                         &f);
+        r = nb_ca_select(input, strlen(input),
+                         &(struct nb_ca_criteria){ .pins = pins,
+                                                   .n_pins = 1,
+                                                   .choice = NB_CA_PINNED,
+                                                   .malformed = NB_HANDOFF_MALFORMED,
+                                                   .mismatch = NB_HANDOFF_UNTRUSTED },
+                         &pem, &selection, &f);
         if (r == -EKEYREJECTED && f.code == NB_HANDOFF_UNTRUSTED) {
                 nb_failure_clear(&f);
-                r = nb_ca_select(input, strlen(input), NULL, 0, NB_CA_ALL_UNPINNED,
-                                 NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, &selection, &f);
+                r = nb_ca_select(input, strlen(input),
+                                 &(struct nb_ca_criteria){ .choice = NB_CA_ALL_UNPINNED,
+                                                           .malformed = NB_HANDOFF_MALFORMED,
+                                                           .mismatch = NB_HANDOFF_UNTRUSTED },
+                                 &pem, &selection, &f);
         }
         nb_buffer_done(&pem);
         assert_int_equal(f.code, r < 0 ? NB_INTERNAL : NB_NONE);
@@ -82,8 +89,12 @@ static int hash_of_bundle(const void *input) {
 
         r = nb_ca_hash_k3s(input, strlen(input), hash);
         if (r >= 0)
-                r = nb_ca_select_k3s(input, strlen(input), hash, NB_CA_PINNED, NB_HANDOFF_MALFORMED,
-                                     NB_HANDOFF_UNTRUSTED, &pem, NULL, &f);
+                r = nb_ca_select(input, strlen(input),
+                                 &(struct nb_ca_criteria){ .k3s_hash = hash,
+                                                           .choice = NB_CA_PINNED,
+                                                           .malformed = NB_HANDOFF_MALFORMED,
+                                                           .mismatch = NB_HANDOFF_UNTRUSTED },
+                                 &pem, NULL, &f);
         nb_buffer_done(&pem);
         return r;
 }

@@ -295,8 +295,12 @@ static void selection(void **state) {
         int r;
 
         hash_of_one(bundle, c->hash_of, hash_given);
-        r = nb_ca_select_k3s(bundle, strlen(bundle), hash_given, c->choice, NB_HANDOFF_MALFORMED,
-                             NB_HANDOFF_UNTRUSTED, &pem, &selected, &f);
+        r = nb_ca_select(bundle, strlen(bundle),
+                         &(struct nb_ca_criteria){ .k3s_hash = hash_given,
+                                                   .choice = c->choice,
+                                                   .malformed = NB_HANDOFF_MALFORMED,
+                                                   .mismatch = NB_HANDOFF_UNTRUSTED },
+                         &pem, &selected, &f);
         if (c->taken[0] == END) {
                 assert_true(r < 0);
                 assert_int_equal(f.code, NB_HANDOFF_UNTRUSTED);
@@ -316,9 +320,12 @@ static void mismatch_names_the_hash_of_the_token(void **state) {
         struct nb_buffer pem = NB_BUFFER_INIT(BUNDLE_MAX);
         struct nb_failure f = { 0 };
 
-        assert_true(nb_ca_select_k3s(pems[K3S], strlen(pems[K3S]), given, NB_CA_PINNED,
-                                     NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL,
-                                     &f) < 0);
+        assert_true(nb_ca_select(pems[K3S], strlen(pems[K3S]),
+                                 &(struct nb_ca_criteria){ .k3s_hash = given,
+                                                           .choice = NB_CA_PINNED,
+                                                           .malformed = NB_HANDOFF_MALFORMED,
+                                                           .mismatch = NB_HANDOFF_UNTRUSTED },
+                                 &pem, NULL, &f) < 0);
         assert_non_null(strstr(f.detail, "the hash abcd0000"));
 }
 

@@ -94,9 +94,13 @@ static void run_case(const struct ca_case *c) {
                 pin_of(&certs[c->pins[n_pins]], pins[n_pins]);
                 n_pins++;
         }
-        r = nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pins, n_pins,
-                         c->choice, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH, &pem,
-                         &selection, &f);
+        r = nb_ca_select(bundle, strlen(bundle),
+                         &(struct nb_ca_criteria){ .pins = pins,
+                                                   .n_pins = n_pins,
+                                                   .choice = c->choice,
+                                                   .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                   .mismatch = NB_CA_PIN_MISMATCH },
+                         &pem, &selection, &f);
         print_message("%s: %s\n", c->name, f.detail);
         if (c->taken[0] == END) {
                 assert_true(r < 0);
@@ -236,9 +240,14 @@ static void mismatch_names_what_was_found(void **state) {
         char hex[2 * NB_SHA256_SIZE + 1];
         char *bundle = join(all);
 
-        assert_true(nb_ca_select(bundle, strlen(bundle), (const uint8_t(*)[NB_SHA256_SIZE])pin, 1,
-                                 NB_CA_PINNED, NB_CLUSTER_INFO_UNACCEPTABLE, NB_CA_PIN_MISMATCH,
-                                 &pem, NULL, &f) < 0);
+        assert_true(
+                nb_ca_select(bundle, strlen(bundle),
+                             &(struct nb_ca_criteria){ .pins = pin,
+                                                       .n_pins = 1,
+                                                       .choice = NB_CA_PINNED,
+                                                       .malformed = NB_CLUSTER_INFO_UNACCEPTABLE,
+                                                       .mismatch = NB_CA_PIN_MISMATCH },
+                             &pem, NULL, &f) < 0);
         pin_of(&certs[ROOT], found);
         nb_hex_encode(found, sizeof(found), hex);
         assert_non_null(strstr(f.detail, hex));
@@ -256,9 +265,12 @@ static void bundles_that_cannot_be_read(void **state) {
                 struct nb_buffer pem = NB_BUFFER_INIT(BUNDLE_MAX);
                 struct nb_failure f = { 0 };
 
-                assert_true(nb_ca_select(cases[i], strlen(cases[i]), NULL, 0, NB_CA_ALL_UNPINNED,
-                                         NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL,
-                                         &f) < 0);
+                assert_true(
+                        nb_ca_select(cases[i], strlen(cases[i]),
+                                     &(struct nb_ca_criteria){ .choice = NB_CA_ALL_UNPINNED,
+                                                               .malformed = NB_HANDOFF_MALFORMED,
+                                                               .mismatch = NB_HANDOFF_UNTRUSTED },
+                                     &pem, NULL, &f) < 0);
                 assert_int_equal(f.code, NB_HANDOFF_MALFORMED);
         }
 }
@@ -270,8 +282,11 @@ static void bundle_that_does_not_fit(void **state) {
         char *bundle = join(two);
 
         assert_int_equal(nb_buffer_append_string(&pem, "before"), 0);
-        assert_true(nb_ca_select(bundle, strlen(bundle), NULL, 0, NB_CA_ALL_UNPINNED,
-                                 NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, &pem, NULL, &f) < 0);
+        assert_true(nb_ca_select(bundle, strlen(bundle),
+                                 &(struct nb_ca_criteria){ .choice = NB_CA_ALL_UNPINNED,
+                                                           .malformed = NB_HANDOFF_MALFORMED,
+                                                           .mismatch = NB_HANDOFF_UNTRUSTED },
+                                 &pem, NULL, &f) < 0);
         assert_int_equal(pem.len, strlen("before"));
         free(bundle);
         nb_buffer_done(&pem);
