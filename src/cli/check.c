@@ -33,7 +33,7 @@ static const struct nb_check_step steps[] = {
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "user-data", "User data", NULL, nb_check_user_data, 0 },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
-          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+          NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "metadata", "Metadata", NULL, nb_check_metadata,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
         { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
@@ -82,8 +82,6 @@ static void read_for_later(struct nb_check *check) {
                                                        &check->pending_key, NULL);
         if (!check->has_settings)
                 return;
-        if (!check->is_local && check->kubelet.data)
-                nb_kubelet_read_files(&check->sources, check->kubelet.data, &check->settings);
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, folder);
         check->is_joined = stat(path, &st) == 0;
         snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, folder);
@@ -113,8 +111,7 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
                 if ((step->when & NB_CHECK_UNPRIVILEGED) && nb_check_drop(check, ret_first) < 0)
                         return -EPERM;
                 nb_check_begin_step(check, step);
-                if (is_blocked && (step->when & (NB_CHECK_UNPRIVILEGED | NB_CHECK_APART)) ==
-                                          NB_CHECK_UNPRIVILEGED) {
+                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED)) {
                         nb_check_skip_step(check, step);
                         continue;
                 }

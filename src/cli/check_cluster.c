@@ -152,8 +152,9 @@ static void print_trust(const struct nb_check *check) {
  * is verified. */
 static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
                         struct nb_failure *ret_why) {
+        struct nb_settings alone = check->load.settings;
         struct nb_join join = {
-                .settings = &check->load.settings,
+                .settings = &alone,
                 .bootstrap = &check->load.bootstrap,
                 .node_name = check->node_name,
                 .is_name_own = check->is_joined,
@@ -164,6 +165,8 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
         char name[NB_URL_MAX];
         int r;
 
+        alone.endpoints[0] = *endpoint;
+        alone.n_endpoints = 1;
         nb_endpoint_format(endpoint, name);
         nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
         r = nb_stage_discover(&join, ret_why);
@@ -181,6 +184,7 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
                 nb_join_done(&join);
                 return r < 0 ? 0 : 1;
         }
+        join.settings = &check->load.settings;
         check->join = join;
         check->is_verified = true;
         return 1;
@@ -190,25 +194,16 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
  * The failure is that of one that answered, if there is one. */
 int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
         const struct nb_url *origin = nb_bootstrap_origin(&check->load.bootstrap);
-        struct nb_settings *settings = &check->load.settings;
-        struct nb_url endpoints[NB_SETTINGS_ENDPOINTS_MAX];
-        unsigned n = settings->n_endpoints;
-        int r = 0;
+        const struct nb_settings *settings = &check->load.settings;
+        unsigned n = origin ? 1 : settings->n_endpoints;
 
-        memcpy(endpoints, settings->endpoints, sizeof(endpoints));
-        if (origin) {
-                endpoints[0] = *origin;
-                n = 1;
-        }
-        for (unsigned i = 0; i < n && r >= 0; i++) {
+        for (unsigned i = 0; i < n; i++) {
                 struct nb_failure why = { 0 };
+                int r = try_endpoint(check, origin ? origin : &settings->endpoints[i], &why);
 
-                if (n > 1) {
-                        settings->endpoints[0] = endpoints[i];
-                        settings->n_endpoints = 1;
-                }
-                r = try_endpoint(check, &endpoints[i], &why);
-                if (r != 0)
+                if (r < 0)
+                        return r;
+                if (r > 0)
                         continue;
                 if (n > 1)
                         nb_check_row(check, NB_CHECK_DOUBT, "%s: %s",
@@ -217,15 +212,11 @@ int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
                     (nb_http_is_unanswered(f->code) && !nb_http_is_unanswered(why.code)))
                         *f = why;
         }
-        if (n > 1) {
-                memcpy(settings->endpoints, endpoints, sizeof(endpoints));
-                settings->n_endpoints = n;
-        }
         if (check->is_verified) {
                 nb_failure_clear(f);
                 print_trust(check);
         }
-        return r < 0 ? r : f->code == NB_NONE ? 0 : -EPROTO;
+        return f->code == NB_NONE ? 0 : -EPROTO;
 }
 
 /* It may be another server than the endpoint: with a name or an address that cannot be reached. */

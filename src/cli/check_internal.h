@@ -117,7 +117,7 @@ struct nb_check {
 /* When a step runs. */
 enum nb_check_when {
         NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(), if no earlier step failed */
-        NB_CHECK_APART = 2,        /* whatever failed; and its failure stops no other step */
+        NB_CHECK_APART = 2,        /* its failure stops no other step */
         NB_CHECK_MACHINE = 4,      /* not with --user-data */
         NB_CHECK_SERVICE = 8,      /* not with --local, and only if the settings are readable */
         NB_CHECK_ONLINE = 16,      /* not with --local, and only if a join can start */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -28,33 +29,19 @@ struct target {
         enum nb_code code;
 };
 
-static void remove_last(char *path) {
-        char *slash = strrchr(path, '/');
-
-        if (!slash || slash == path)
-                strcpy(path, "/");
-        else
-                *slash = '\0';
-}
-
-static int find_existing(struct target *target, struct stat *ret_stat) {
-        memcpy(target->where, target->path, sizeof(target->where));
-        while (stat(target->where, ret_stat) < 0) {
-                if (errno != ENOENT || strcmp(target->where, "/") == 0)
-                        return -errno;
-                remove_last(target->where);
-        }
-        return 0;
-}
-
 /* 1: cannot tell as this user. */
 static int try_to_write(const struct nb_check *check, struct target *target) {
         struct statvfs file_system;
         struct stat st;
-        int r = find_existing(target, &st);
 
-        if (r < 0)
-                return !check->is_root && r == -EACCES ? 1 : r;
+        memcpy(target->where, target->path, sizeof(target->where));
+        while (stat(target->where, &st) < 0) {
+                if (errno == EACCES && !check->is_root)
+                        return 1;
+                if (errno != ENOENT || !strcmp(target->where, "/"))
+                        return -errno;
+                (void)dirname(target->where);
+        }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
@@ -161,7 +148,7 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
                                                          : NB_TARGET_UNWRITABLE };
                 snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
                 if (targets[i].is_file)
-                        remove_last(target.path);
+                        (void)dirname(target.path);
                 if (check_target(check, &target, f) < 0)
                         return -EROFS;
         }
@@ -187,18 +174,18 @@ static bool is_in_property(const char *text, const char *property, const char *p
 static void print_order(const struct nb_check *check, const char *text) {
         const char *kubeconfig = check->settings.kubeconfig;
 
-        if (nb_unit_has_word(text, "After", UNIT))
-                nb_check_row(check, NB_CHECK_GOOD, "kubelet: starts after " UNIT);
-        else
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "kubelet: not ordered after " UNIT
-                             ", so it does not wait for the join: `systemctl enable " UNIT "`");
-        if (nb_unit_has_word(text, "Requires", UNIT) || nb_unit_has_word(text, "BindsTo", UNIT))
-                nb_check_row(check, NB_CHECK_GOOD, "kubelet: does not start if the join failed");
-        else
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "kubelet: does not require " UNIT
-                             ", so it starts even if the join failed: `systemctl enable " UNIT "`");
+        bool waits = nb_unit_has_word(text, "After", UNIT),
+             requires = nb_unit_has_word(text, "Requires", UNIT) ||
+                        nb_unit_has_word(text, "BindsTo", UNIT);
+
+        nb_check_row(check, waits ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
+                     waits ? "starts after " UNIT
+                           : "not ordered after " UNIT ", so it does not wait for the join: "
+                             "`systemctl enable " UNIT "`");
+        nb_check_row(check, requires ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
+                     requires ? "does not start if the join failed"
+                              : "does not require " UNIT ", so it starts even if the join failed: "
+                                "`systemctl enable " UNIT "`");
         if (is_in_property(text, "ExecStart", kubeconfig) ||
             is_in_property(text, "Environment", kubeconfig))
                 nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);

@@ -160,7 +160,7 @@ static int query(struct nb_check *check, struct nb_failure *f) {
 
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
         const struct nb_load *load = &check->load;
-        bool is_hidden;
+        bool is_hidden, is_sealed = check->sealed & NB_CHECK_IDENTITIES;
         int r;
 
         r = print_recognition(check, f);
@@ -169,20 +169,20 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
         print_hidden(check);
         is_hidden = check->is_platform_hidden &&
                     (load->provider == NB_PROVIDER_NOCLOUD || load->provider == NB_PROVIDER_VMWARE);
-        if (!load->is_metadata_wanted && load->bootstrap.identity.kind == NB_IDENTITY_NONE)
+        if (load->is_metadata_wanted && !is_sealed && !is_hidden &&
+            load->provider != NB_PROVIDER_NONE)
+                return query(check, f);
+        if (load->is_metadata_wanted)
+                nb_check_row(check, NB_CHECK_NOTE, "not queried%s",
+                             is_sealed ? ": the identity is from a credential that only the "
+                                         "service receives"
+                                       : "");
+        else if (load->bootstrap.identity.kind == NB_IDENTITY_NONE)
                 nb_check_row(check, NB_CHECK_NOTE, "not queried: metadata.provider is none (%s)",
                              load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
-        else if (!load->is_metadata_wanted)
+        else
                 nb_check_row(check, NB_CHECK_NOTE, "not queried: the identity is from %s",
                              load->bootstrap.identity.source);
-        else if (check->sealed & NB_CHECK_IDENTITIES)
-                nb_check_row(check, NB_CHECK_NOTE,
-                             "not queried: the identity is from a credential that only the service "
-                             "receives");
-        else if (load->provider == NB_PROVIDER_NONE || is_hidden)
-                nb_check_row(check, NB_CHECK_NOTE, "not queried");
-        else
-                return query(check, f);
         return 0;
 }
 

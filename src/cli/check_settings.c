@@ -129,40 +129,24 @@ static int check_file(const struct nb_check *check, const char *path, enum nb_co
                               path, st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
 }
 
-static int check_drop_ins(const struct nb_check *check, const char *folder, struct nb_failure *f) {
-        struct dirent **entries = NULL;
-        char path[PATH_SIZE];
-        int n = scandir(folder, &entries, NULL, alphasort), r = 0;
-
-        for (int i = 0; i < n; i++) {
-                snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
-                if (r >= 0 && entries[i]->d_name[0] != '.' && is_drop_in(entries[i]->d_name))
-                        r = check_file(check, path, NB_SETTINGS_UNREADABLE, f);
-                free(entries[i]);
-        }
-        free(entries);
-        return r;
+static int check_document(void *userdata, const struct nb_config_document *document,
+                          struct nb_failure *f) {
+        return document->path ? check_file(userdata, document->path, NB_SETTINGS_UNREADABLE, f) : 0;
 }
 
-static int check_access(const struct nb_check *check, struct nb_failure *f) {
+static int check_access(struct nb_check *check, struct nb_failure *f) {
         const struct nb_settings *settings = &check->settings;
-        const struct {
-                const char *path;
-                enum nb_code code;
-        } files[] = {
-                { NB_CONFIG_DIRECTORY "/config.yaml", NB_SETTINGS_UNREADABLE },
-                { settings->discovery_file, NB_DISCOVERY_FILE_UNREADABLE },
-                { settings->bootstrap_kubeconfig, NB_BOOTSTRAP_KUBECONFIG_UNREADABLE },
-        };
         int r;
 
         /* The service reads no other folder. */
         if (strcmp(check->sources.config_directory, NB_CONFIG_DIRECTORY) != 0)
                 return 0;
-        r = check_drop_ins(check, NB_CONFIG_DIRECTORY "/config.yaml.d", f);
-        for (size_t i = 0; i < N_ELEMENTS(files) && r >= 0; i++)
-                if (files[i].path[0] == '/')
-                        r = check_file(check, files[i].path, files[i].code, f);
+        r = nb_sources_config(&check->sources, check_document, check, f);
+        if (r >= 0 && settings->discovery_file[0] == '/')
+                r = check_file(check, settings->discovery_file, NB_DISCOVERY_FILE_UNREADABLE, f);
+        if (r >= 0 && settings->bootstrap_kubeconfig[0] == '/')
+                r = check_file(check, settings->bootstrap_kubeconfig,
+                               NB_BOOTSTRAP_KUBECONFIG_UNREADABLE, f);
         return r;
 }
 

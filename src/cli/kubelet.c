@@ -38,7 +38,7 @@ struct kubelet {
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
-        struct nb_kubelet_findings *ret; /* NULL: only read the files */
+        struct nb_kubelet_findings *ret;
 };
 
 __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *kubelet, int state,
@@ -148,33 +148,23 @@ static bool is_started(const char *text) {
 
 /* Returns whether systemd has loaded it. */
 static bool check_unit(struct kubelet *kubelet) {
-        static const struct {
-                const char *state, *finding;
-        } states[] = {
-                { "masked", NB_KUBELET_UNIT " is masked: `systemctl unmask " NB_KUBELET_UNIT "`" },
-                { "not-found", NB_KUBELET_UNIT " does not exist: install kubelet" },
-        };
-        const char *text = kubelet->text;
+        const char *text = kubelet->text, *finding = NULL;
+        bool is_loaded = nb_unit_has_word(text, "LoadState", "loaded");
 
-        for (size_t i = 0; i < N_ELEMENTS(states); i++)
-                if (nb_unit_has_word(text, "LoadState", states[i].state)) {
-                        add_finding(kubelet, NB_KUBELET_BAD, "%s", states[i].finding);
-                        return false;
-                }
-        if (!nb_unit_has_word(text, "LoadState", "loaded")) {
-                add_finding(kubelet, NB_KUBELET_BAD,
-                            "systemd cannot load " NB_KUBELET_UNIT
-                            ": see `systemctl status " NB_KUBELET_UNIT "`");
-                return false;
-        }
-        if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
-                add_finding(kubelet, NB_KUBELET_BAD,
-                            NB_KUBELET_UNIT
-                            " is disabled, so nothing starts it: `systemctl enable " NB_KUBELET_UNIT
-                            "`");
-        else
-                add_finding(kubelet, NB_KUBELET_GOOD, NB_KUBELET_UNIT " is enabled");
-        return true;
+        if (nb_unit_has_word(text, "LoadState", "masked"))
+                finding = NB_KUBELET_UNIT " is masked: `systemctl unmask " NB_KUBELET_UNIT "`";
+        else if (nb_unit_has_word(text, "LoadState", "not-found"))
+                finding = NB_KUBELET_UNIT " does not exist: install kubelet";
+        else if (!is_loaded)
+                finding = "systemd cannot load " NB_KUBELET_UNIT
+                          ": see `systemctl status " NB_KUBELET_UNIT "`";
+        else if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
+                finding = NB_KUBELET_UNIT
+                        " is disabled, so nothing starts it: `systemctl enable " NB_KUBELET_UNIT
+                        "`";
+        add_finding(kubelet, finding ? NB_KUBELET_BAD : NB_KUBELET_GOOD, "%s",
+                    finding ? finding : NB_KUBELET_UNIT " is enabled");
+        return is_loaded;
 }
 
 /* "ExecStart={ path=/usr/bin/kubelet ; argv[]=..." */
@@ -201,14 +191,10 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
-static bool is_value(const struct nb_yaml_node *node, const char *value) {
-        return node && node->type == NB_YAML_SCALAR && !strcmp(node->value, value);
-}
-
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        const struct nb_yaml_node *endpoint;
+        const struct nb_yaml_node *endpoint, *swap;
         struct nb_failure why = { 0 };
         int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, &root,
                               &why);
@@ -224,7 +210,8 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         endpoint = nb_yaml_get(root, "containerRuntimeEndpoint");
         if (endpoint && endpoint->type == NB_YAML_SCALAR)
                 snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
-        kubelet->has_swap = is_value(nb_yaml_get(root, "failSwapOn"), "false");
+        swap = nb_yaml_get(root, "failSwapOn");
+        kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
         return 0;
 }
@@ -236,8 +223,8 @@ static int check_config(struct kubelet *kubelet) {
         if (!find_argument(kubelet, "--config", kubelet->config, sizeof(kubelet->config)))
                 return 0;
         r = nb_sources_read(kubelet->sources, kubelet->config, NB_KUBELET_CONFIG_MAX, &file, NULL);
-        if (r == -ENOMEM || !kubelet->ret)
-                return r == -ENOMEM ? r : 0;
+        if (r == -ENOMEM)
+                return r;
         if (r >= 0)
                 return parse_config(kubelet, &file);
         errno = -r;
@@ -295,21 +282,20 @@ static void check_runtime(struct kubelet *kubelet) {
 }
 
 /* A heading, and a line for each swap area. */
-static bool is_swap_on(void) {
-        char text[SWAPS_MAX];
-        FILE *file = fopen(SWAPS, "re");
-        size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+static bool is_swap_on(struct nb_sources *sources) {
+        _cleanup_(nb_secret_done) struct nb_secret swaps = NB_SECRET_INIT;
+        const char *areas;
 
-        if (file)
-                (void)fclose(file);
-        text[n] = '\0';
-        return text[strcspn(text, "\n")] == '\n' && strchr(text + strcspn(text, "\n"), '/');
+        if (nb_sources_read(sources, SWAPS, SWAPS_MAX, &swaps, NULL) < 0)
+                return false;
+        areas = strchr(swaps.data, '\n');
+        return areas && strchr(areas, '/');
 }
 
 static void check_swap(struct kubelet *kubelet) {
         char argument[16] = "";
 
-        if (!is_swap_on())
+        if (!is_swap_on(kubelet->sources))
                 return;
         if (find_argument(kubelet, "--fail-swap-on", argument, sizeof(argument))
                     ? !strcmp(argument, "false")
@@ -359,18 +345,6 @@ static void check_name(struct kubelet *kubelet) {
                                             "is for '%s': add "
                                             "--hostname-override=${KUBELET_NODE_NAME} to the unit",
                             host, expected);
-}
-
-void nb_kubelet_read_files(struct nb_sources *sources, const char *text,
-                           const struct nb_settings *settings) {
-        struct kubelet kubelet = { .sources = sources,
-                                   .text = text,
-                                   .settings = settings,
-                                   .arguments = NB_BUFFER_INIT(ARGUMENTS_MAX) };
-
-        if (read_arguments(&kubelet) >= 0)
-                (void)check_config(&kubelet);
-        nb_buffer_done(&kubelet.arguments);
 }
 
 int nb_kubelet_check(struct nb_sources *sources, const char *text,

@@ -34,10 +34,6 @@ struct nb_kubelet_findings {
  * it does not answer. */
 int nb_kubelet_show(struct nb_secret *ret_text);
 
-/* Reads the files of nb_kubelet_check() in advance, to be kept in memory. */
-void nb_kubelet_read_files(struct nb_sources *sources, const char *text,
-                           const struct nb_settings *settings);
-
 /* `text` is that of nb_kubelet_show(). 0 or -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const char *text,
                      const struct nb_settings *settings, struct nb_kubelet_findings *ret_findings);

@@ -21,14 +21,14 @@ static void crq_deinitp(gnutls_x509_crq_t *crq) {
                 gnutls_x509_crq_deinit(*crq);
 }
 
-static int format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
-        int n = snprintf(ret, COMMON_NAME_SIZE, NB_NODE_COMMON_NAME_PREFIX "%s", node_name);
-
-        return n < 0 || n >= COMMON_NAME_SIZE ? -EINVAL : 0;
+/* A node name is much shorter. */
+static void format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
+        snprintf(ret, COMMON_NAME_SIZE, NB_NODE_COMMON_NAME_PREFIX "%s", node_name);
 }
 
 /* Kubernetes compares the subject including the order of its attributes. */
-static int set_subject(gnutls_x509_crq_t crq, const char *common_name) {
+static int set_subject(gnutls_x509_crq_t crq, const char *node_name) {
+        char common_name[COMMON_NAME_SIZE];
         int r;
 
         r = gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, 0,
@@ -36,23 +36,20 @@ static int set_subject(gnutls_x509_crq_t crq, const char *common_name) {
                                           (unsigned)strlen(NB_NODE_ORGANIZATION));
         if (r < 0)
                 return r;
+        format_common_name(node_name, common_name);
         return gnutls_x509_crq_set_dn_by_oid(crq, GNUTLS_OID_X520_COMMON_NAME, 0, common_name,
                                              (unsigned)strlen(common_name));
 }
 
 static int make_request(const struct nb_key *key, const char *node_name, gnutls_datum_t *ret_der) {
         _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
-        char common_name[COMMON_NAME_SIZE];
         int r;
 
-        r = format_common_name(node_name, common_name);
-        if (r < 0)
-                return r;
         r = gnutls_x509_crq_init(&crq);
         if (r >= 0)
                 r = gnutls_x509_crq_set_version(crq, 1);
         if (r >= 0)
-                r = set_subject(crq, common_name);
+                r = set_subject(crq, node_name);
         if (r >= 0)
                 r = gnutls_x509_crq_set_key(crq, key->key);
         if (r >= 0)
@@ -108,9 +105,8 @@ int nb_request_name(const struct nb_key *key, const char *node_name,
         uint8_t digest[NB_SHA256_SIZE];
         int r;
 
-        r = format_common_name(node_name, common_name);
-        if (r >= 0)
-                r = append_items(&stream, key, common_name);
+        format_common_name(node_name, common_name);
+        r = append_items(&stream, key, common_name);
         if (r >= 0)
                 r = nb_sha256(stream.data, stream.len, digest);
         if (r >= 0)
@@ -159,14 +155,14 @@ static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
 }
 
 /* RFC 4514 begins with the last attribute, and escapes what could pass for a separator. */
-static int verify_request_subject(gnutls_x509_crq_t crq, const char *common_name) {
+static int verify_request_subject(gnutls_x509_crq_t crq, const char *node_name) {
         _cleanup_(nb_datum_done) gnutls_datum_t found = { 0 };
-        char expected[COMMON_NAME_SIZE + 64];
-        size_t len = (size_t)snprintf(expected, sizeof(expected), "CN=%s,O=" NB_NODE_ORGANIZATION,
-                                      common_name);
+        char expected[COMMON_NAME_SIZE];
 
-        return gnutls_x509_crq_get_dn3(crq, &found, 0) >= 0 && found.size == len &&
-                               memcmp(found.data, expected, len) == 0
+        snprintf(expected, sizeof(expected),
+                 "CN=" NB_NODE_COMMON_NAME_PREFIX "%s,O=" NB_NODE_ORGANIZATION, node_name);
+        return gnutls_x509_crq_get_dn3(crq, &found, 0) >= 0 && found.size == strlen(expected) &&
+                               memcmp(found.data, expected, found.size) == 0
                        ? 0
                        : -EPERM;
 }
@@ -174,17 +170,13 @@ static int verify_request_subject(gnutls_x509_crq_t crq, const char *common_name
 int nb_request_verify(const char *pem, size_t len, const struct nb_key *key,
                       const char *node_name) {
         _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
-        char common_name[COMMON_NAME_SIZE];
         int r;
 
-        r = format_common_name(node_name, common_name);
-        if (r < 0)
-                return r;
         r = import_request(pem, len, &crq);
         if (r < 0)
                 return r;
         r = verify_request_key(crq, key);
         if (r < 0)
                 return r;
-        return verify_request_subject(crq, common_name);
+        return verify_request_subject(crq, node_name);
 }
