@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "base/terminal.h"
 #include "base/unit.h"
 #include "cli/check_internal.h"
+#include "cli/installed.h"
 #include "cli/kubelet.h"
 #include "cli/options.h"
 #include "metadata/user_data.h"
@@ -21,7 +23,6 @@
 #include "state/platform.h"
 
 #define EXIT_NOT_GOOD 1
-#define CERTIFICATE_MAX ((size_t)256 * 1024)
 
 #define REQUEST (NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE | NB_CHECK_CSR)
 
@@ -65,9 +66,11 @@ static void read_for_later(struct nb_check *check) {
         static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
                                              NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
                                              NB_NODE_PASSWORD_FILE };
-        const char *state = getenv("STATE_DIRECTORY"),
-                   *folder = check->settings.certificate_directory;
+        const char *state = getenv("STATE_DIRECTORY");
+        struct nb_installed_certificate certificate;
+        struct nb_failure none = { 0 };
         _cleanup_(nb_closep) int fd = -1;
+        time_t now = time(NULL);
         char path[NB_SETTINGS_PATH_MAX + 64];
         struct stat st;
 
@@ -82,10 +85,11 @@ static void read_for_later(struct nb_check *check) {
                                                        &check->pending_key, NULL);
         if (!check->has_settings)
                 return;
-        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, folder);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, check->settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;
-        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, folder);
-        (void)nb_sources_read(&check->sources, path, CERTIFICATE_MAX, &check->certificate, NULL);
+        if (nb_installed_read_certificate(&check->settings, &certificate, &none) >= 0 &&
+            certificate.not_before <= now && now < certificate.not_after)
+                check->expiry = certificate.not_after;
 }
 
 int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
@@ -227,7 +231,6 @@ static void check_done(struct nb_check *check) {
         nb_secret_done(&check->service);
         nb_secret_done(&check->kubelet);
         nb_secret_done(&check->pending_key);
-        nb_secret_done(&check->certificate);
         nb_settings_tokens_done(&check->tokens);
         nb_load_done(&check->load);
 }
@@ -237,7 +240,6 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
                                                                          NB_CHECK_JSON_MAX) };
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
                                                         .kubelet = NB_SECRET_INIT,
-                                                        .certificate = NB_SECRET_INIT,
                                                         .pending_key = NB_SECRET_INIT,
                                                         .tokens = NB_SETTINGS_TOKENS_INIT,
                                                         .load = NB_LOAD_INIT,

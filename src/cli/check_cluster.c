@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "cli/check_internal.h"
-#include "crypto/certificate.h"
 
 /* --- Join: whether it could begin --- */
 
@@ -34,34 +33,19 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         return r;
 }
 
-/* Expiry of kubelet's client certificate, whoever issued it; 0 if there is none or it is not valid
- * now. */
-static time_t find_expiry(const struct nb_check *check) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-        const struct nb_secret *pem = &check->certificate;
-        time_t now = time(NULL);
-
-        if (!pem->data || nb_certificates_parse(pem->data, pem->len, true, &chain) < 0 ||
-            now < nb_certificate_not_before(chain, 0) || now >= nb_certificate_not_after(chain, 0))
-                return 0;
-        return nb_certificate_not_after(chain, 0);
-}
-
 /* Prints why a missing value is no failure here. The manual tells the operator to remove the token
  * after the join, and only the service can read some sources. */
 static bool is_excused(const struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
                        clusters = 1U << NB_CHECK_CLUSTER_INFO;
-        time_t expiry;
 
         if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
                 return false;
-        expiry = code == NB_TOKEN_MISSING && !check->user_data ? find_expiry(check) : 0;
-        if (expiry > 0) {
+        if (code == NB_TOKEN_MISSING && check->expiry > 0) {
                 char text[NB_RFC3339_SIZE];
 
-                nb_time_format(expiry, text);
+                nb_time_format(check->expiry, text);
                 nb_check_row(check, NB_CHECK_GOOD,
                              "no token required: kubelet's certificate is valid until %s", text);
                 return true;

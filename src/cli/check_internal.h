@@ -105,7 +105,8 @@ struct nb_check {
         bool is_joined;
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided;       /* whether a join can start depends on what cannot be read here */
-        struct nb_secret certificate; /* kubelet's, with its key; .data is NULL for none */
+        time_t expiry; /* of kubelet's client certificate, whoever issued it; 0: none is valid now
+                        */
         struct nb_secret pending_key; /* of the request of an earlier start */
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
