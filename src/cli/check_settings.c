@@ -129,9 +129,12 @@ static int check_file(const struct nb_check *check, const char *path, enum nb_co
                               path, st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
 }
 
+/* The origin of the credential is no path. */
 static int check_document(void *userdata, const struct nb_config_document *document,
                           struct nb_failure *f) {
-        return document->path ? check_file(userdata, document->path, NB_SETTINGS_UNREADABLE, f) : 0;
+        return document->origin[0] == '/'
+                       ? check_file(userdata, document->origin, NB_SETTINGS_UNREADABLE, f)
+                       : 0;
 }
 
 static int check_access(struct nb_check *check, struct nb_failure *f) {
