@@ -16,40 +16,17 @@ static int count_signature(void *userdata, const char *key, struct nb_failure *f
         return 0;
 }
 
-static int copy_kubeconfig(const struct nb_json *json, struct nb_cluster_info *info,
-                           struct nb_failure *f) {
+/* 1; 0 if there is none. */
+static int copy_string(const struct nb_json *json, const char *path, char **ret, size_t *ret_len,
+                       struct nb_failure *f) {
         const char *text;
-        size_t len;
         int r;
 
-        r = nb_json_string(json, "data.kubeconfig", &text, &len, f);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return nb_failure_set(f, json->code, 0,
-                                      "%s: data.kubeconfig: expected a string, found nothing",
-                                      json->what);
-        info->kubeconfig = strndup(text, len);
-        info->kubeconfig_len = len;
-        return info->kubeconfig ? 0 : nb_failure_set_memory(f);
-}
-
-static int copy_signature(const struct nb_json *json, const char *token_id,
-                          struct nb_cluster_info *info, struct nb_failure *f) {
-        char path[64];
-        const char *text;
-        size_t len;
-        int r;
-
-        r = nb_json_each_key(json, "data", count_signature, &info->n_signatures, f);
-        if (r < 0)
-                return r;
-        snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
-        r = nb_json_string(json, path, &text, &len, f);
+        r = nb_json_string(json, path, &text, ret_len, f);
         if (r <= 0)
                 return r;
-        info->signature = strndup(text, len);
-        return info->signature ? 0 : nb_failure_set_memory(f);
+        *ret = strndup(text, *ret_len);
+        return *ret ? 1 : nb_failure_set_memory(f);
 }
 
 int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
@@ -62,15 +39,24 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
         };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        char path[64];
         int r;
 
         r = nb_object_parse(text, len, &type, &json, f);
         if (r < 0)
                 return r;
-        r = copy_kubeconfig(&json, &info, f);
+        r = copy_string(&json, "data.kubeconfig", &info.kubeconfig, &info.kubeconfig_len, f);
         if (r < 0)
                 return r;
-        r = copy_signature(&json, token_id, &info, f);
+        if (r == 0)
+                return nb_failure_set(f, json.code, 0,
+                                      "%s: data.kubeconfig: expected a string, found nothing",
+                                      json.what);
+        r = nb_json_each_key(&json, "data", count_signature, &info.n_signatures, f);
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
+        r = copy_string(&json, path, &info.signature, &len, f);
         if (r < 0)
                 return r;
         *ret_info = TAKE(info);

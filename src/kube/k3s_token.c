@@ -20,15 +20,12 @@ bool nb_k3s_token_looks_like(const char *data, size_t len) {
 
 static int set_bootstrap_token(const char *text, size_t len, const char *source,
                                struct nb_identity *identity) {
-        struct nb_token token;
-        int r;
+        int r = nb_identity_set_token(identity, text, len, source);
 
-        r = nb_token_parse(text, len, &token);
-        if (r < 0)
-                return r == -ENOMEM ? r : -EINVAL;
-        r = nb_identity_set_token(identity, token.value.data, token.value.len, source);
-        nb_token_done(&token);
-        return r;
+        if (r < 0 || identity->token_id[0])
+                return r;
+        nb_identity_done(identity);
+        return -EINVAL;
 }
 
 static int set_password(const char *text, size_t len, const char *source,

@@ -156,21 +156,6 @@ static int find_current(const struct reading *reading, const char **ret_cluster,
 
 /* --- PEM, as data or in a file --- */
 
-/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -EBADMSG, -ENOMEM. */
-static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
-        int r;
-
-        if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX)
-                return -EINVAL;
-        r = nb_mime_decode_base64(node->value, node->value_len, ret);
-        if (r < 0)
-                return r;
-        if (ret->len > 0 && !memchr(ret->data, '\0', ret->len))
-                return 0;
-        nb_secret_done(ret);
-        return -EINVAL;
-}
-
 static int read_file(const struct reading *reading, const struct entry *entry, const char *key,
                      struct nb_secret *ret) {
         const struct nb_kubeconfig_input *input = reading->input;
@@ -185,22 +170,33 @@ static int read_file(const struct reading *reading, const struct entry *entry, c
                 return refuse(reading, entry, key, "data instead of a file", "a path");
         if (name[0] != '/' && !input->folder)
                 return refuse(reading, entry, key, "an absolute path", "a relative one");
-        r = name[0] == '/' ? snprintf(path, sizeof(path), "%s", name)
-                           : snprintf(path, sizeof(path), "%s/%s", input->folder, name);
-        if ((size_t)r >= sizeof(path))
-                return refuse(reading, entry, key, "a path", "one that is too long");
-        r = input->read(input->userdata, path, ret);
+        r = snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' ? "" : input->folder,
+                     name[0] == '/' ? "" : "/", name);
+        r = (size_t)r >= sizeof(path) ? -ENAMETOOLONG : input->read(input->userdata, path, ret);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
-        if (r < 0)
-                return nb_failure_set(reading->f, reading->policy->unreadable, r,
+        return r < 0 ? nb_failure_set(reading->f, reading->policy->unreadable, r,
                                       r == -EBADF ? "%s: %s.%s: '%.128s' is not a regular file"
                                                   : "%s: %s.%s: cannot read '%.128s': %m",
-                                      input->origin, entry->path, key, path);
-        if (ret->len > 0 && !memchr(ret->data, '\0', ret->len))
-                return 0;
+                                      input->origin, entry->path, key, path)
+                     : 0;
+}
+
+static bool is_text(const struct nb_secret *text) {
+        return text->len > 0 && !memchr(text->data, '\0', text->len);
+}
+
+/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -EBADMSG, -ENOMEM. */
+static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
+        int r;
+
+        if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX)
+                return -EINVAL;
+        r = nb_mime_decode_base64(node->value, node->value_len, ret);
+        if (r < 0 || is_text(ret))
+                return r;
         nb_secret_done(ret);
-        return refuse(reading, entry, key, "a text file", "an empty or binary one");
+        return -EINVAL;
 }
 
 /* 1, or 0 if there is neither data nor a path. Data wins, as in clientcmd. */
@@ -213,14 +209,20 @@ static int take_pem(const struct reading *reading, const struct entry *entry, co
 
         snprintf(data_key, sizeof(data_key), "%s-data", key);
         data = nb_yaml_get(entry->fields, data_key);
-        if (is_empty(data) || (has_path && !reading->input->read)) {
-                r = has_path ? read_file(reading, entry, key, ret) : 0;
-                return r < 0 ? r : has_path;
+        if (!is_empty(data) && (!has_path || reading->input->read)) {
+                r = decode_pem(data, ret);
+                if (r == -ENOMEM)
+                        return nb_failure_set_memory(reading->f);
+                return r < 0 ? refuse(reading, entry, data_key, "PEM in base64", "something else")
+                             : 1;
         }
-        r = decode_pem(data, ret);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(reading->f);
-        return r < 0 ? refuse(reading, entry, data_key, "PEM in base64", "something else") : 1;
+        if (!has_path)
+                return 0;
+        r = read_file(reading, entry, key, ret);
+        if (r < 0 || is_text(ret))
+                return r < 0 ? r : 1;
+        nb_secret_done(ret);
+        return refuse(reading, entry, key, "a text file", "an empty or binary one");
 }
 
 /* As take_pem(), for what is not secret. */

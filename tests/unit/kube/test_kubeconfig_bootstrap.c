@@ -389,7 +389,8 @@ static struct user_case users[] = {
           NB_IDENTITY_NONE, "F: users[1].user.tokenFile: expected a path, found a list" },
         { "user: an empty token file", HEAD CLUSTER CONTEXT USER("{tokenFile: empty}"),
           NB_IDENTITY_NONE,
-          "F: users[1].user.tokenFile: expected a text file, found an empty or binary one" },
+          "F: users[1].user.tokenFile: expected a token: printable characters without blanks, "
+          "found something else" },
         { "user: a token file of white space", HEAD CLUSTER CONTEXT USER("{tokenFile: blank}"),
           NB_IDENTITY_NONE,
           "F: users[1].user.tokenFile: expected a token: printable characters without blanks, "
