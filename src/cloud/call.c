@@ -136,7 +136,6 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
                                                               .is_put = true,
                                                               .body = &token };
         const char *header = call->row->session_header;
-        bool is_printable = true;
         int r;
 
         if (nb_secret_init(&token, SESSION_MAX) < 0)
@@ -148,12 +147,10 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
                 return refuse(&exchange, f);
         trim(&token);
         /* The token becomes part of a header line, and must not end it. */
-        for (size_t i = 0; i < token.len; i++)
-                is_printable = is_printable && token.data[i] > ' ' && token.data[i] < 0x7f;
-        if (token.len == 0 || !is_printable)
+        if (token.len == 0 || !nb_text_is_printable(token.data, token.len))
                 return nb_failure_set(f, NB_METADATA_REFUSED, EBADMSG,
-                                      "%s: expected a session token of printable ASCII characters, "
-                                      "found something else",
+                                      "%s: expected a session token of printable characters, found "
+                                      "something else",
                                       exchange.what);
         if (nb_secret_init(&call->session, strlen(header) + token.len) < 0)
                 return nb_failure_set_memory(f);

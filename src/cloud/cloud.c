@@ -111,6 +111,10 @@ static int append_part(struct nb_cloud_call *call, const char *value, struct nb_
                 return r;
         slash = strrchr(text.data, '/');
         part = slash ? slash + 1 : text.data;
+        if (call->row->edit_id) {
+                call->row->edit_id(text.data);
+                part = text.data;
+        }
         if (!part[0])
                 return nb_failure_set(
                         f, NB_METADATA_MALFORMED, EBADMSG,
@@ -120,34 +124,23 @@ static int append_part(struct nb_cloud_call *call, const char *value, struct nb_
         return 1;
 }
 
-static int build_provider_id(struct nb_cloud_call *call, struct nb_secret *ret,
-                             struct nb_failure *f) {
-        const char *const *part = call->row->id_parts;
-        int r;
-
-        if (nb_secret_init(ret, (NB_CLOUD_ID_PARTS + 1) * NB_CLOUD_VALUE_MAX) < 0)
-                return nb_failure_set_memory(f);
-        for (const char *form = call->row->id_form; *form; form++) {
-                if (*form != '*') {
-                        (void)nb_secret_append(ret, form, 1);
-                        continue;
-                }
-                r = append_part(call, *part++, ret, f);
-                if (r <= 0)
-                        return r;
-        }
-        return 1;
-}
-
 static int read_provider_id(struct nb_cloud_call *call, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret id = NB_SECRET_INIT;
-        const struct nb_cloud_row *row = call->row;
+        const char *const *part = call->row->id_parts;
         size_t size = sizeof(call->metadata->provider_id);
         int r;
 
-        r = (row->read_provider_id ? row->read_provider_id : build_provider_id)(call, &id, f);
-        if (r <= 0)
-                return r;
+        if (nb_secret_init(&id, (NB_CLOUD_ID_PARTS + 1) * NB_CLOUD_VALUE_MAX) < 0)
+                return nb_failure_set_memory(f);
+        for (const char *form = call->row->id_form; *form; form++) {
+                if (*form != '*') {
+                        (void)nb_secret_append(&id, form, 1);
+                        continue;
+                }
+                r = append_part(call, *part++, &id, f);
+                if (r <= 0)
+                        return r;
+        }
         if (id.len >= size || strspn(id.data, ID_CHARACTERS) != id.len)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG,
                                       "metadata.providerID: expected at most %zu letters, digits "

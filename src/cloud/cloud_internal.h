@@ -59,7 +59,8 @@ struct nb_cloud_row {
 
         /* Code in readers.c, where data is not enough. */
         int (*find_address)(struct nb_cloud_call *call, struct nb_failure *f);
-        nb_cloud_reader *read_node_name, *read_provider_id;
+        nb_cloud_reader *read_node_name;
+        void (*edit_id)(char *part); /* in place; the whole value is then the part */
 };
 
 /* NB_PROVIDER_NONE and _AUTO have empty ones. */
@@ -102,4 +103,5 @@ int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_
 
 /* CloudStack: sets call->address. */
 int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f);
-nb_cloud_reader nb_cloud_read_azure_id, nb_cloud_read_nocloud_name, nb_cloud_read_openstack_name;
+nb_cloud_reader nb_cloud_read_nocloud_name, nb_cloud_read_openstack_name;
+void nb_cloud_edit_azure_id(char *id);

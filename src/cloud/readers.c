@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single clouds that a row of settings/provider.def cannot describe. */
+#include <ctype.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -13,30 +14,14 @@
 
 /* --- Azure --- */
 
-#define RESOURCE_ID "/metadata/instance/compute/resourceId?api-version=2021-01-01&format=text"
-#define GROUP "/resourcegroups/"
-
 /* The resource group in lower case, as in Azure's cloud controller manager: Azure itself returns it
  * in either case. */
-int nb_cloud_read_azure_id(struct nb_cloud_call *call, struct nb_secret *ret,
-                           struct nb_failure *f) {
-        static const char scheme[] = "azure://";
-        _cleanup_(nb_secret_done) struct nb_secret resource = NB_SECRET_INIT;
-        char *p;
-        int r;
+void nb_cloud_edit_azure_id(char *id) {
+        static const char group[] = "/resourcegroups/";
+        char *p = strcasestr(id, group);
 
-        r = nb_cloud_get_value(call, RESOURCE_ID, &resource, f);
-        if (r <= 0)
-                return r;
-        p = strcasestr(resource.data, GROUP);
-        for (p = p ? p + strlen(GROUP) : strchr(resource.data, '\0'); *p && *p != '/'; p++)
-                if (*p >= 'A' && *p <= 'Z')
-                        *p = (char)(*p - 'A' + 'a');
-        if (nb_secret_init(ret, strlen(scheme) + resource.len) < 0)
-                return nb_failure_set_memory(f);
-        (void)nb_secret_append(ret, scheme, strlen(scheme));
-        (void)nb_secret_append(ret, resource.data, resource.len);
-        return 1;
+        for (p = p ? p + strlen(group) : NULL; p && *p && *p != '/'; p++)
+                *p = (char)tolower((unsigned char)*p);
 }
 
 /* --- CloudStack --- */
