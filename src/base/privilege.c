@@ -32,25 +32,25 @@ static int fail(int error, const char *what, struct nb_failure *f) {
 
 /* --- The parent --- */
 
-static int status_of(int status) {
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+static pid_t child; /* set in the parent */
+
+static void pass_on(int signal) {
+        (void)kill(child, signal);
 }
 
-static int watch_child(pid_t child, const sigset_t *signals, struct nb_failure *f) {
-        for (;;) {
-                int signal = sigwaitinfo(signals, NULL), status;
-                pid_t pid;
+static int await_child(int *ret_status, struct nb_failure *f) {
+        static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+        const struct sigaction action = { .sa_handler = pass_on };
+        int status;
 
-                if (signal < 0 && errno != EINTR)
-                        return fail(errno, "sigwaitinfo", f);
-                if (signal > 0 && signal != SIGCHLD)
-                        (void)kill(child, signal);
-                pid = waitpid(child, &status, WNOHANG);
-                if (pid == child)
-                        return status_of(status);
-                if (pid < 0 && errno != EINTR)
+        for (size_t i = 0; i < N_ELEMENTS(signals); i++)
+                if (sigaction(signals[i], &action, NULL) < 0)
+                        return fail(errno, "sigaction", f);
+        while (waitpid(child, &status, 0) < 0)
+                if (errno != EINTR)
                         return fail(errno, "waitpid", f);
-        }
+        *ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        return 1;
 }
 
 /* --- The child --- */
@@ -67,7 +67,7 @@ static int set_limit(__rlimit_resource_t resource, rlim_t value) {
         return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
 
-static pid_t parent; /* set in the child */
+static pid_t parent;
 
 /* No core dump, no debugger, and killed with the parent. A change of user clears both settings. */
 static int bind_to_parent(void) {
@@ -76,7 +76,7 @@ static int bind_to_parent(void) {
         return getppid() == parent ? 0 : -ESRCH;
 }
 
-static int begin_child(const sigset_t *before, struct nb_failure *f) {
+static int begin_child(struct nb_failure *f) {
         int r = bind_to_parent();
 
         if (r < 0)
@@ -86,40 +86,23 @@ static int begin_child(const sigset_t *before, struct nb_failure *f) {
                 return fail(errno, "setsid", f);
         /* Best effort: old kernels and valgrind do not have this system call. */
         (void)close_range(STDERR_FILENO + 1, UINT_MAX, 0);
-        if (sigprocmask(SIG_SETMASK, before, NULL) < 0)
-                return fail(errno, "sigprocmask", f);
         return 0;
 }
 
 int nb_privilege_split(int *ret_status, struct nb_failure *f) {
-        static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
-        struct sigaction default_action = { .sa_handler = SIG_DFL };
-        pid_t pid = getpid(), child;
-        sigset_t signals, before;
-        int r;
+        const struct sigaction default_action = { .sa_handler = SIG_DFL };
 
         if (geteuid() != 0)
                 return 0;
-        sigemptyset(&signals);
-        for (size_t i = 0; i < N_ELEMENTS(passed_on); i++)
-                sigaddset(&signals, passed_on[i]);
         /* If SIGCHLD is ignored, the exit status of a child is lost. */
-        if (sigprocmask(SIG_BLOCK, &signals, &before) < 0 ||
-            sigaction(SIGCHLD, &default_action, NULL) < 0)
-                return fail(errno, "sigprocmask", f);
+        if (sigaction(SIGCHLD, &default_action, NULL) < 0)
+                return fail(errno, "sigaction", f);
         fflush(NULL);
+        parent = getpid();
         child = fork();
         if (child < 0)
                 return fail(errno, "fork", f);
-        if (child == 0) {
-                parent = pid;
-                return begin_child(&before, f);
-        }
-        r = watch_child(child, &signals, f);
-        if (r < 0)
-                return r;
-        *ret_status = r;
-        return 1;
+        return child == 0 ? begin_child(f) : await_child(ret_status, f);
 }
 
 int nb_privilege_keep(uint32_t capabilities) {

@@ -57,10 +57,6 @@ static const char help[] =
         "  --program=PATH          run this instead of " NB_PROGRAM "\n"
         "  --help, --version\n";
 
-static bool has_child(const struct arguments *arguments) {
-        return arguments->program[0];
-}
-
 static int refresh_result(int r, struct nb_failure *f) {
         if (r >= 0 || f->code != NB_REFRESH_INAPPLICABLE)
                 return r;
@@ -103,7 +99,7 @@ static int run_step(const struct arguments *arguments, enum step step,
                 return r < 0 ? refresh_result(r, f) : step == BEGIN;
         }
         if (step == BEGIN)
-                return nb_node_begin(&context, has_child(arguments), inspection, f);
+                return nb_node_begin(&context, arguments->program[0], inspection, f);
         return nb_node_end(&context, inspection, f);
 }
 
@@ -207,7 +203,7 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
         r = run_locked(arguments, BEGIN, &inspection, f);
         if (r <= 0)
                 return r;
-        if (has_child(arguments)) {
+        if (arguments->program[0]) {
                 r = run_child(arguments, &inspection, &status, &is_stopped, f);
                 if (r < 0)
                         return is_joined_anyway(arguments, END, f) ? 0 : r;

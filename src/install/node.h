@@ -13,9 +13,9 @@
 #include "state/handoff.h"
 
 /*
- * Finishes what a crash of an earlier start left, and says in *inspection what is on this machine.
- * With `is_child_run`, passes the files that only root can read to `join`. 1: run `join`; 0: this
- * machine has joined, and nothing is left to do.
+ * Finishes what a crash of an earlier start left, says in *inspection what is on this machine, and
+ * keeps what `join` needs if `is_child_run` (install/give.h). 1: run `join`; 0: this machine has
+ * joined, and nothing is left to do.
  */
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
                   struct nb_failure *f);
