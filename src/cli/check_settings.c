@@ -10,6 +10,7 @@
 #include "base/macro.h"
 #include "base/unit.h"
 #include "cli/check_internal.h"
+#include "method/documents.h"
 
 #define PATH_SIZE (NB_SETTINGS_PATH_MAX + 256)
 
@@ -165,7 +166,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         if (check->is_folder_given && stat(folder, &st) < 0)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
                                       "--config-directory: '%s' cannot be read: %m", folder);
-        r = nb_load_settings(&check->sources, &check->tokens, settings, f);
+        r = nb_documents_merge(&check->sources, NULL, &check->tokens, settings, f);
         snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
         nb_check_print_unread(check, folder, expected_file);
         nb_check_print_unread(check, drop_ins, expected_drop_in);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
@@ -31,17 +30,19 @@ struct given {
         struct nb_sources sources;
         struct nb_load load;
         struct nb_access access; /* of a machine that has joined */
-        uint64_t started_ms;     /* of the join */
-        bool is_fallback;        /* kubelet has a certificate that still does */
+        int state_fd;
+        uint64_t started_ms; /* of the join */
+        bool is_fallback;    /* kubelet has a certificate that is still valid */
 };
 
 #define GIVEN_INIT \
-        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT }
+        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT, .state_fd = -1 }
 
 static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
         nb_load_done(&given->load);
         nb_access_done(&given->access);
+        nb_closep(&given->state_fd);
 }
 
 static void report_joined(const struct nb_inspection *inspection) {
@@ -51,75 +52,61 @@ static void report_joined(const struct nb_inspection *inspection) {
         nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
 }
 
-static int forget(int state_fd, const char *name, struct nb_failure *f) {
-        int r = nb_file_clear(state_fd, name);
-
-        if (r >= 0)
-                return 0;
-        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r, "'%s' in the state directory: %m", name);
-}
-
-/* A note from a run before this one would speak for a certificate that this run did not check. */
-static int forget_handoff(int *ret_state_fd, struct nb_failure *f) {
-        _cleanup_(nb_closep) int state_fd = -1;
+/* A handoff of an earlier run would vouch for a certificate that this run did not check. */
+static int forget_handoff(struct given *given, struct nb_failure *f) {
         int r;
 
-        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        r = nb_sources_folder("STATE_DIRECTORY", &given->state_fd, f);
         if (r >= 0)
-                r = forget(state_fd, NB_HANDOFF_FILE, f);
-        if (r >= 0)
-                r = forget(state_fd, NB_METADATA_FILE, f);
-        if (r < 0)
-                return r;
-        *ret_state_fd = TAKE_FD(state_fd);
-        return 0;
+                r = nb_state_file_clear(given->state_fd, NB_HANDOFF_FILE, f);
+        return r < 0 ? r : nb_state_file_clear(given->state_fd, NB_METADATA_FILE, f);
 }
 
 /* Before the note that says that there is something to install. */
-static int leave_metadata(int state_fd, const struct nb_settings *settings, struct nb_failure *f) {
+static int leave_metadata(const struct given *given, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-        int r;
 
-        r = nb_settings_format(settings, &text);
-        if (r >= 0)
-                r = nb_file_write(state_fd, NB_METADATA_FILE, 0600, text.data, text.len);
-        if (r >= 0)
+        if (!given->load.has_metadata)
                 return 0;
-        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
-                              "'" NB_METADATA_FILE "' in the state directory: %m");
+        if (nb_settings_format(&given->load.from_metadata, &text) < 0)
+                return nb_failure_set_memory(f);
+        return nb_state_file_write(given->state_fd, NB_METADATA_FILE, &text, f);
 }
 
-static uint64_t deadline(const struct given *given) {
-        uint64_t timeout_ms = given->load.settings.timeout_ms;
+/* Limits the timeout if there is a fallback, and returns the deadline. */
+static uint64_t limit_time(struct given *given) {
+        uint64_t *timeout_ms = &given->load.settings.timeout_ms;
 
-        if (given->is_fallback && timeout_ms > FALLBACK_TIMEOUT_MS)
-                timeout_ms = FALLBACK_TIMEOUT_MS;
-        return timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + timeout_ms;
+        if (given->is_fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
+                *timeout_ms = FALLBACK_TIMEOUT_MS;
+        return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
 }
 
-static int run_stages(const struct given *given, const char *node_name, bool is_name_own,
+static int run_stages(struct given *given, const char *node_name, bool is_name_own,
                       struct nb_failure *f) {
         const struct nb_load *load = &given->load;
-        const struct nb_settings *settings = &load->settings;
-        _cleanup_(nb_closep) int state_fd = -1;
+        const struct nb_identity *identity = &load->bootstrap.identity;
         _cleanup_(nb_join_done) struct nb_join join = {
-                .settings = settings,
+                .settings = &load->settings,
                 .bootstrap = &load->bootstrap,
                 .node_name = node_name,
                 .is_name_own = is_name_own,
                 .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
+                .state_fd = given->state_fd,
+                .deadline_ms = limit_time(given),
         };
         uint64_t duration_ms;
         int r;
 
-        r = forget_handoff(&state_fd, f);
-        if (r >= 0 && load->has_metadata)
-                r = leave_metadata(state_fd, &load->from_metadata, f);
+        r = nb_load_verify(load, f);
         if (r < 0)
                 return r;
-        join.state_fd = state_fd;
-        join.deadline_ms = deadline(given);
-        r = nb_join_run(&join, f);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
+                     identity->token_id[0] ? identity->token_id : load->bootstrap.token.id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
+        r = leave_metadata(given, f);
+        if (r >= 0)
+                r = nb_join_run(&join, f);
         if (r < 0)
                 return r;
         duration_ms = nb_now_ms() - given->started_ms;
@@ -131,21 +118,6 @@ static int run_stages(const struct given *given, const char *node_name, bool is_
                node_name, join.endpoint, duration_ms);
         nb_log_status("Certificate issued; installing it");
         return 0;
-}
-
-static int join_cluster(const struct given *given, const char *node_name, bool is_name_own,
-                        struct nb_failure *f) {
-        const struct nb_bootstrap *bootstrap = &given->load.bootstrap;
-        const struct nb_identity *identity = &bootstrap->identity;
-        int r;
-
-        r = nb_load_verify(&given->load, f);
-        if (r < 0)
-                return r;
-        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
-                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
-        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
-        return run_stages(given, node_name, is_name_own, f);
 }
 
 /* What the installer has passed on is kept for metadata, beneath which the documents count once
@@ -196,7 +168,7 @@ static int verify_access(struct given *given, const struct nb_inspection *inspec
 
 static int read_metadata(struct given *given, struct nb_failure *f) {
         struct nb_load *load = &given->load;
-        uint64_t deadline_ms = deadline(given);
+        uint64_t deadline_ms = limit_time(given);
         int r;
 
         r = nb_load_recognise(load, f);
@@ -224,7 +196,7 @@ static int join_given(struct given *given, const struct nb_inspection *inspectio
 
         if (given->load.why.code != NB_NONE) {
                 *f = given->load.why;
-                return f->errnum > 0 ? -f->errnum : -EPROTO;
+                return -EPROTO;
         }
         given->started_ms = nb_now_ms();
         given->is_fallback = inspection->fallback;
@@ -236,37 +208,28 @@ static int join_given(struct given *given, const struct nb_inspection *inspectio
         report_ignored(settings->ignored);
         report_ignored(given->load.from_metadata.ignored);
         nb_log_field(NB_FIELD_NODE, "%s", node_name);
-        if (inspection->fallback && settings->timeout_ms > FALLBACK_TIMEOUT_MS)
-                settings->timeout_ms = FALLBACK_TIMEOUT_MS;
-        return join_cluster(given, node_name, inspection->state == NB_NODE_STATE_NOT_ROTATABLE, f);
-}
-
-static int join_unless_access(const char *config_directory, const struct nb_inspection *inspection,
-                              struct nb_failure *f) {
-        _cleanup_(given_done) struct given given = GIVEN_INIT;
-        _cleanup_(nb_closep) int state_fd = -1;
-        struct nb_failure why = { 0 };
-        int r, loaded;
-
-        /* Run both even if one fails: the first wipes secrets, the second a handoff
-         * that the installer would accept. */
-        loaded = load(config_directory, &given, true, &why);
-        r = forget_handoff(&state_fd, &why);
-        if (loaded < 0 || r < 0)
-                return keep_unknown(inspection, &why);
-        r = verify_access(&given, inspection);
-        return r != 0 ? r : join_given(&given, inspection, f);
+        return run_stages(given, node_name, inspection->state == NB_NODE_STATE_NOT_ROTATABLE, f);
 }
 
 static int join(const char *config_directory, const struct nb_inspection *inspection,
                 struct nb_failure *f) {
         _cleanup_(given_done) struct given given = GIVEN_INIT;
-        int r;
+        int r, forgotten;
 
-        if (inspection->verify_access)
-                return join_unless_access(config_directory, inspection, f);
-        r = load(config_directory, &given, false, f);
-        return r < 0 ? r : join_given(&given, inspection, f);
+        /* Run both even if one fails: the first wipes secrets, the second a handoff that the
+         * installer would accept. */
+        r = load(config_directory, &given, inspection->verify_access, f);
+        forgotten = forget_handoff(&given, f);
+        if (r >= 0)
+                r = forgotten;
+        if (r < 0)
+                return inspection->verify_access ? keep_unknown(inspection, f) : r;
+        if (inspection->verify_access) {
+                r = verify_access(&given, inspection);
+                if (r != 0)
+                        return r;
+        }
+        return join_given(&given, inspection, f);
 }
 
 /* What install has found on this machine. It runs join on a machine whose certificate is usable

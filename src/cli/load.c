@@ -6,19 +6,18 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/text.h"
 #include "cli/load.h"
 #include "join/metadata.h"
 #include "method/documents.h"
+#include "state/record.h"
+
+#define CERTIFICATE_FILE_MAX (256 * 1024)
 
 /* --- This machine --- */
-
-int nb_load_settings(struct nb_sources *sources, struct nb_settings_tokens *tokens,
-                     struct nb_settings *ret_settings, struct nb_failure *f) {
-        return nb_documents_merge(sources, NULL, tokens, ret_settings, f);
-}
 
 int nb_load_node_name(const struct nb_settings *settings,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
@@ -50,7 +49,7 @@ int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_fa
         int r;
 
         load->sources = sources;
-        r = nb_load_settings(sources, &load->tokens, &load->settings, f);
+        r = nb_documents_merge(sources, NULL, &load->tokens, &load->settings, f);
         if (r < 0)
                 return r;
         r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, &load->why);
@@ -84,14 +83,40 @@ int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
         return 0;
 }
 
-/* --- Reading metadata --- */
+/* --- Metadata --- */
 
-static bool wants_node_name(const struct nb_load *load) {
-        return load->settings.metadata_node_name && !load->settings.node_name[0];
+/* The values that metadata.nodeName and metadata.providerID want. */
+static const struct {
+        enum nb_setting wish, setting;
+        const char *what;
+        bool (*is_known)(enum nb_provider provider);
+} values[] = {
+        { NB_SETTING_METADATA_NODE_NAME, NB_SETTING_NODE_NAME, "node name",
+          nb_cloud_has_node_name },
+        { NB_SETTING_METADATA_PROVIDER_ID, NB_SETTING_PROVIDER_ID, "provider ID",
+          nb_cloud_has_provider_id },
+};
+
+/* Whether a value is wanted, which no document sets. */
+static bool is_wanted(const struct nb_load *load, enum nb_setting setting) {
+        const struct nb_settings *settings = &load->settings;
+
+        return setting == NB_SETTING_NODE_NAME
+                       ? settings->metadata_node_name && !settings->node_name[0]
+                       : settings->metadata_provider_id && !settings->provider_id[0];
 }
 
-static bool wants_provider_id(const struct nb_load *load) {
-        return load->settings.metadata_provider_id && !load->settings.provider_id[0];
+/* Fails if the settings want a value that this cloud never has. */
+static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
+        for (size_t i = 0; i < N_ELEMENTS(values); i++)
+                if (is_wanted(load, values[i].setting) && !values[i].is_known(load->provider))
+                        return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
+                                              "%s: %s: expected false, since the metadata of %s "
+                                              "never has a %s",
+                                              load->settings.origin[values[i].wish],
+                                              nb_setting_key(values[i].wish),
+                                              nb_provider_title(load->provider), values[i].what);
+        return 0;
 }
 
 /* One attempt to read the metadata and apply it. */
@@ -109,8 +134,8 @@ static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_
                 .sources = load->sources,
                 .provider = load->provider,
                 .machine = &load->machine,
-                .wants_node_name = wants_node_name(load),
-                .wants_provider_id = wants_provider_id(load),
+                .wants_node_name = is_wanted(load, NB_SETTING_NODE_NAME),
+                .wants_provider_id = is_wanted(load, NB_SETTING_PROVIDER_ID),
                 .is_patience_over = nb_now_ms() >= attempt->patience_ms,
                 .until_ms = attempt->deadline_ms,
         };
@@ -118,34 +143,17 @@ static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_
         return nb_cloud_read(&request, ret_metadata, f);
 }
 
-/* --- Applying it --- */
-
 /* Merges the settings from metadata below all others, as the text that the installer gets, so that
  * both sides read the same. */
-static int merge_all(struct nb_load *load, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-        struct nb_metadata_document document = { .origin = load->metadata.user_data_source };
-        char origin[sizeof(load->settings.origin[0])];
-
-        if (nb_settings_format(&load->from_metadata, &text) < 0)
-                return nb_failure_set_memory(f);
-        document.data = text.data;
-        document.len = text.len;
-        if (!document.origin[0]) {
-                snprintf(origin, sizeof(origin), "the metadata of %s",
-                         nb_provider_title(load->provider));
-                document.origin = origin;
-        }
-        return nb_documents_merge(load->sources, &document, &load->tokens, &load->settings, f);
-}
-
 static int take_documents(struct nb_load *load, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
         struct nb_metadata *metadata = &load->metadata;
         const struct nb_settings_source source = { .origin = metadata->user_data_source,
                                                    .key = metadata->user_data.key,
                                                    .is_metadata = true };
         const struct nb_secret *document = &metadata->user_data.document;
         struct nb_settings_tokens *tokens = &load->tokens;
+        struct nb_metadata_document merged = { .origin = metadata->user_data_source };
         int r = 0;
 
         nb_settings_init(&load->from_metadata);
@@ -158,82 +166,47 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
                 return r;
         /* A token beside the user data replaces all tokens in it. */
         if (metadata->token.data) {
-                nb_secret_done(&tokens->tls_bootstrap);
-                nb_secret_done(&tokens->discovery);
-                tokens->discovery = metadata->token;
-                metadata->token = (struct nb_secret)NB_SECRET_INIT;
+                nb_settings_tokens_done(tokens);
+                tokens->discovery = TAKE(metadata->token);
                 snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
                          metadata->token_source);
         }
-        return merge_all(load, f);
-}
-
-static int refuse_missing(const struct nb_load *load, enum nb_setting setting, bool is_known,
-                          struct nb_failure *f) {
-        const char *title = nb_provider_title(load->provider), *key = nb_setting_key(setting),
-                   *origin = load->settings.origin[setting],
-                   *what = setting == NB_SETTING_METADATA_NODE_NAME ? "node name" : "provider ID";
-
-        if (!is_known)
-                return nb_failure_set(
-                        f, NB_SETTINGS_INVALID, 0,
-                        "%s: %s: expected false, since the metadata of %s never has a "
-                        "%s",
-                        origin, key, title, what);
-        return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
-                              "the metadata of %s: expected a %s (%s in %s), found none", title,
-                              what, key, origin);
-}
-
-/* Fails if the settings want a value that this cloud never has. */
-static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
-        if (wants_node_name(load) && !nb_cloud_has_node_name(load->provider))
-                return refuse_missing(load, NB_SETTING_METADATA_NODE_NAME, false, f);
-        if (wants_provider_id(load) && !nb_cloud_has_provider_id(load->provider))
-                return refuse_missing(load, NB_SETTING_METADATA_PROVIDER_ID, false, f);
-        return 0;
-}
-
-static void take_value(const struct nb_load *load, struct nb_settings *settings,
-                       enum nb_setting setting) {
-        const struct nb_metadata *metadata = &load->metadata;
-
-        if (setting == NB_SETTING_NODE_NAME)
-                memcpy(settings->node_name, metadata->node_name, sizeof(metadata->node_name));
-        else
-                memcpy(settings->provider_id, metadata->provider_id, sizeof(metadata->provider_id));
-        snprintf(settings->origin[setting], sizeof(settings->origin[0]), "the metadata of %s",
-                 nb_provider_title(load->provider));
+        if (nb_settings_format(&load->from_metadata, &text) < 0)
+                return nb_failure_set_memory(f);
+        merged.data = text.data;
+        merged.len = text.len;
+        r = nb_documents_merge(load->sources, &merged, tokens, &load->settings, f);
+        if (r < 0)
+                return r;
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
 /* Takes node name and provider ID, where no document has them. */
 static int take_values(struct nb_load *load, struct nb_failure *f) {
-        bool is_name_wanted = wants_node_name(load), is_id_wanted = wants_provider_id(load);
-        int r;
+        const char *const texts[] = { load->metadata.node_name, load->metadata.provider_id };
+        struct nb_settings *const targets[] = { &load->from_metadata, &load->settings };
 
-        if (!is_name_wanted && !is_id_wanted)
-                return 0;
-        if (is_name_wanted && !load->metadata.node_name[0])
-                return refuse_missing(load, NB_SETTING_METADATA_NODE_NAME, true, f);
-        if (is_id_wanted && !load->metadata.provider_id[0])
-                return refuse_missing(load, NB_SETTING_METADATA_PROVIDER_ID, true, f);
-        if (is_name_wanted)
-                take_value(load, &load->from_metadata, NB_SETTING_NODE_NAME);
-        if (is_id_wanted)
-                take_value(load, &load->from_metadata, NB_SETTING_PROVIDER_ID);
-        r = merge_all(load, f);
-        if (r < 0)
-                return r;
-        if (is_name_wanted)
-                take_value(load, &load->settings, NB_SETTING_NODE_NAME);
-        if (is_id_wanted)
-                take_value(load, &load->settings, NB_SETTING_PROVIDER_ID);
+        for (size_t i = 0; i < N_ELEMENTS(values); i++) {
+                enum nb_setting setting = values[i].setting;
+
+                if (!is_wanted(load, setting))
+                        continue;
+                for (size_t j = 0; j < N_ELEMENTS(targets); j++) {
+                        if (!texts[i][0] ||
+                            nb_setting_parse(targets[j], setting, texts[i], strlen(texts[i])) < 0)
+                                return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                                                      "the metadata of %s: expected a %s (%s in "
+                                                      "%s), found none",
+                                                      nb_provider_title(load->provider),
+                                                      values[i].what,
+                                                      nb_setting_key(values[i].wish),
+                                                      load->settings.origin[values[i].wish]);
+                        snprintf(targets[j]->origin[setting], sizeof(targets[j]->origin[0]),
+                                 "the metadata of %s", nb_provider_title(load->provider));
+                }
+        }
         return 0;
-}
-
-static int take_bootstrap(struct nb_load *load, struct nb_failure *f) {
-        nb_bootstrap_done(&load->bootstrap);
-        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
 static void forget_secrets(struct nb_load *load) {
@@ -245,15 +218,16 @@ static void forget_secrets(struct nb_load *load) {
 
 static int take_all(const struct attempt *attempt, struct nb_failure *f) {
         struct nb_load *load = attempt->load;
-        bool was_name_read = wants_node_name(load), was_id_read = wants_provider_id(load);
+        bool was_name_read = is_wanted(load, NB_SETTING_NODE_NAME),
+             was_id_read = is_wanted(load, NB_SETTING_PROVIDER_ID);
         int r;
 
         r = take_documents(load, f);
         if (r < 0)
                 return r;
         /* The document itself may want values, which were not read with it. */
-        if ((wants_node_name(load) && !was_name_read) ||
-            (wants_provider_id(load) && !was_id_read)) {
+        if (is_wanted(load, NB_SETTING_NODE_NAME) > was_name_read ||
+            is_wanted(load, NB_SETTING_PROVIDER_ID) > was_id_read) {
                 _cleanup_(nb_metadata_done) struct nb_metadata again = NB_METADATA_INIT;
 
                 r = verify_wanted(load, f);
@@ -265,8 +239,7 @@ static int take_all(const struct attempt *attempt, struct nb_failure *f) {
                 memcpy(load->metadata.node_name, again.node_name, sizeof(again.node_name));
                 memcpy(load->metadata.provider_id, again.provider_id, sizeof(again.provider_id));
         }
-        r = take_values(load, f);
-        return r < 0 ? r : take_bootstrap(load, f);
+        return take_values(load, f);
 }
 
 /* Starts again from this machine's own settings, so that nothing of a refused answer remains. */
@@ -343,10 +316,7 @@ static int take_user_data(struct nb_load *load, const struct nb_secret *data,
                 return r;
         load->is_metadata_read = true;
         load->has_metadata = nb_metadata_is_for_us(metadata);
-        if (!load->has_metadata || !load->is_metadata_wanted)
-                return 0;
-        r = take_documents(load, f);
-        return r < 0 ? r : take_bootstrap(load, f);
+        return load->has_metadata && load->is_metadata_wanted ? take_documents(load, f) : 0;
 }
 
 int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
@@ -428,4 +398,32 @@ void nb_load_done(struct nb_load *load) {
         nb_settings_tokens_done(&load->tokens);
         nb_bootstrap_done(&load->bootstrap);
         nb_metadata_done(&load->metadata);
+}
+
+/* --- What a join installed --- */
+
+/* Only the certificates of the file are parsed; it also has kubelet's private key. */
+int nb_installed_read_certificate(const struct nb_settings *settings,
+                                  struct nb_installed_certificate *ret_certificate,
+                                  struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        char path[NB_SETTINGS_PATH_MAX + 64];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        r = nb_path_read(-1, path, CERTIFICATE_FILE_MAX, &pem);
+        if (r < 0)
+                return nb_installed_refuse(path, r, f);
+        r = nb_certificates_parse(pem.data, pem.len, true, &chain);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r < 0)
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r,
+                                      "'%s' contains no valid certificate", path);
+        nb_certificate_subject(chain, 0, ret_certificate->subject);
+        nb_certificate_issuer(chain, 0, ret_certificate->issuer);
+        ret_certificate->not_before = nb_certificate_not_before(chain, 0);
+        ret_certificate->not_after = nb_certificate_not_after(chain, 0);
+        return 0;
 }

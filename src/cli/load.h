@@ -16,10 +16,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/failure.h"
 #include "base/sources.h"
 #include "cloud/cloud.h"
+#include "crypto/certificate.h"
 #include "method/method.h"
 #include "settings/settings.h"
 
@@ -89,11 +91,16 @@ int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
 
 void nb_load_done(struct nb_load *load);
 
-/* All documents merged, but not nb_settings_verify()d. `tokens` takes the tokens in documents; NULL
- * drops them. */
-int nb_load_settings(struct nb_sources *sources, struct nb_settings_tokens *tokens,
-                     struct nb_settings *ret_settings, struct nb_failure *f);
-
 /* The name in the settings, or the host name. NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST. */
 int nb_load_node_name(const struct nb_settings *settings,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);
+
+struct nb_installed_certificate {
+        char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
+        time_t not_before, not_after;
+};
+
+/* Kubelet's client certificate. NB_INSTALLED_*. */
+int nb_installed_read_certificate(const struct nb_settings *settings,
+                                  struct nb_installed_certificate *ret_certificate,
+                                  struct nb_failure *f);

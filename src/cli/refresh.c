@@ -10,20 +10,13 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/stop.h"
-#include "cli/load.h"
 #include "cli/options.h"
 #include "join/refresh.h"
 #include "kube/kubeconfig_format.h"
+#include "method/documents.h"
 #include "state/handoff.h"
 
 #define CA_FILE_MAX (256 * 1024)
-
-static int unreadable(const char *path, int r, struct nb_failure *f) {
-        errno = -r;
-        return r == -ENOMEM ? nb_failure_set_memory(f)
-                            : nb_failure_set(f, NB_INSTALLED_UNREADABLE, -r,
-                                             "'%s' cannot be read: %m", path);
-}
 
 static int read_ca(struct nb_sources *sources, const char *path, struct nb_cluster *cluster,
                    struct nb_failure *f) {
@@ -32,7 +25,7 @@ static int read_ca(struct nb_sources *sources, const char *path, struct nb_clust
 
         r = nb_sources_read(sources, path, CA_FILE_MAX, &pem, NULL);
         if (r < 0)
-                return unreadable(path, r, f);
+                return nb_installed_refuse(path, r, f);
         cluster->ca = strndup(pem.data, pem.len);
         cluster->ca_len = pem.len;
         return cluster->ca ? 0 : nb_failure_set_memory(f);
@@ -46,7 +39,7 @@ static int read_present(struct nb_sources *sources, const struct nb_settings *se
 
         r = nb_sources_read(sources, settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
         if (r < 0)
-                return unreadable(settings->kubeconfig, r, f);
+                return nb_installed_refuse(settings->kubeconfig, r, f);
         snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
         r = nb_kubeconfig_parse_own(&(struct nb_kubeconfig_input){ .origin = settings->kubeconfig,
                                                                    .text = text.data,
@@ -62,28 +55,16 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
 
         r = nb_sources_receive(sources, f);
         if (r >= 0)
-                r = nb_load_settings(sources, NULL, ret_settings, f);
+                r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
         if (r >= 0)
                 r = read_present(sources, ret_settings, ret_present, f);
         nb_sources_done(sources);
         return r;
 }
 
-static int leave_note(int state_fd, const struct nb_cluster *newer, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        int r;
-
-        r = nb_state_file_format(&nb_refresh_file, newer, &text);
-        if (r >= 0)
-                r = nb_file_write(state_fd, NB_REFRESH_FILE, 0600, text.data, text.len);
-        if (r >= 0)
-                return 0;
-        return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
-                              "'" NB_REFRESH_FILE "' in the state directory: %m");
-}
-
 static int ask(const struct nb_settings *settings, const struct nb_cluster *present, int state_fd,
                struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
         uint64_t timeout_ms = settings->timeout_ms < NB_REFRESH_TIMEOUT_MS ? settings->timeout_ms
                                                                            : NB_REFRESH_TIMEOUT_MS;
@@ -101,7 +82,10 @@ static int ask(const struct nb_settings *settings, const struct nb_cluster *pres
                 nb_log_status("The cluster's CA and server have not changed");
                 return 0;
         }
-        return leave_note(state_fd, &newer, f);
+        r = nb_state_file_format(&nb_refresh_file, &newer, &text);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot format '" NB_REFRESH_FILE "': %m");
+        return nb_state_file_write(state_fd, NB_REFRESH_FILE, &text, f);
 }
 
 static int refresh(struct nb_sources *sources, struct nb_failure *f) {
@@ -111,14 +95,10 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r >= 0)
+                r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
         if (r < 0)
                 return r;
-        r = nb_file_clear(state_fd, NB_REFRESH_FILE);
-        if (r >= 0)
-                r = nb_file_clear(state_fd, "." NB_REFRESH_FILE ".tmp");
-        if (r < 0)
-                return nb_failure_set(f, NB_STATE_UNWRITABLE, -r,
-                                      "'" NB_REFRESH_FILE "' in the state directory: %m");
         r = load(sources, &settings, &present, f);
         return r < 0 ? r : ask(&settings, &present, state_fd, f);
 }

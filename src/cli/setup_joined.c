@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "cli/installed.h"
 #include "cli/load.h"
 #include "cli/setup_internal.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "kube/k3s_token.h"
+#include "method/documents.h"
+#include "state/handoff.h"
 
 #define USER "CN=system:node:"
 #define VALUE_MAX 4096
@@ -134,7 +135,7 @@ enum nb_setup_joined nb_setup_find_joined(const struct nb_setup *setup) {
             setup->secrets[NB_SETUP_KUBECONFIG].data || setup->secrets[NB_SETUP_CLUSTER_INFO].data)
                 return NB_SETUP_NOT_JOINED;
         nb_sources_init(&sources, setup->config_directory);
-        if (nb_load_settings(&sources, NULL, &now, &ignored) < 0 ||
+        if (nb_documents_merge(&sources, NULL, NULL, &now, &ignored) < 0 ||
             !has_credentials(&now, &certificate))
                 return NB_SETUP_NOT_JOINED;
         joined = compare(setup, &sources, &now);

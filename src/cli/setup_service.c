@@ -14,6 +14,7 @@
 #include "cli/kubelet.h"
 #include "cli/load.h"
 #include "cli/setup_internal.h"
+#include "method/documents.h"
 #include "state/timeline.h"
 
 #define LOOK_MS 1000    /* at least so often, even if nothing is logged */
@@ -252,7 +253,7 @@ static void print_kubelet(const struct nb_setup *setup) {
         struct nb_sources sources;
 
         nb_sources_init(&sources, setup->config_directory);
-        if (nb_load_settings(&sources, NULL, &settings, &ignored) < 0 ||
+        if (nb_documents_merge(&sources, NULL, NULL, &settings, &ignored) < 0 ||
             nb_kubelet_show(&text) < 0 || !text.data[0] ||
             nb_kubelet_check(&sources, text.data, &settings, &found) < 0)
                 return;

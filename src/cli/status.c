@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "cli/installed.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "codec/json.h"
@@ -66,7 +65,7 @@ static void warn(const struct nb_failure *why) {
 static int load_settings(struct nb_sources *sources, struct nb_settings *ret_settings,
                          struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r = nb_load_settings(sources, NULL, ret_settings, f);
+        int r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
 
         if (r >= 0)
                 return 0;

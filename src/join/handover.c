@@ -13,17 +13,6 @@
 #include "kube/kubelet_config.h"
 #include "state/handoff.h"
 
-static int write_state(const struct nb_join *join, const char *name, const struct nb_buffer *text,
-                       struct nb_failure *f) {
-        int r;
-
-        r = nb_file_write(join->state_fd, name, 0600, text->data, text->len);
-        if (r < 0)
-                return nb_failure_set(f, NB_STATE_UNWRITABLE, r, "'%s' in the state directory: %m",
-                                      name);
-        return 0;
-}
-
 /* --- kubelet's configuration --- */
 
 /* kubeadm's Role grants this to nodes, too. */
@@ -80,7 +69,7 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
                                      dropped, f);
         if (r < 0)
                 return r;
-        r = write_state(join, NB_KUBELET_CONFIG_FILE, &filtered, f);
+        r = nb_state_file_write(join->state_fd, NB_KUBELET_CONFIG_FILE, &filtered, f);
         if (r < 0)
                 return r;
         if (dropped[0])
@@ -119,5 +108,5 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         r = nb_state_file_format(&nb_handoff_file, &handoff, &text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the handoff cannot be formatted");
-        return write_state(join, NB_HANDOFF_FILE, &text, f);
+        return nb_state_file_write(join->state_fd, NB_HANDOFF_FILE, &text, f);
 }

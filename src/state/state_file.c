@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
@@ -292,4 +293,28 @@ int nb_state_file_parse(const struct nb_state_file *file, const char *text, size
                         free(*(char **)((char *)ret + file->fields[i].offset));
         memset(ret, 0, file->size);
         return r;
+}
+
+/* --- The state directory --- */
+
+static int unwritable(const char *name, int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_STATE_UNWRITABLE, r, "'%s' in the state directory: %m", name);
+}
+
+int nb_state_file_write(int state_fd, const char *name, const struct nb_buffer *text,
+                        struct nb_failure *f) {
+        int r = nb_file_write(state_fd, name, 0600, text->data, text->len);
+
+        return r < 0 ? unwritable(name, r, f) : 0;
+}
+
+int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f) {
+        char temporary[NAME_MAX + 1];
+        int r;
+
+        snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
+        r = nb_file_clear(state_fd, name);
+        if (r >= 0)
+                r = nb_file_clear(state_fd, temporary);
+        return r < 0 ? unwritable(name, r, f) : 0;
 }

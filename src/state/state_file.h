@@ -79,3 +79,9 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from, str
 /* NB_STATE_PEM members are for the caller to free. After a failure, all of `ret` is zero. */
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
                         struct nb_failure *f);
+
+/* Writes and removes what the network side keeps in the state directory, with mode 0600; a
+ * temporary file is removed with it. NB_STATE_UNWRITABLE. */
+int nb_state_file_write(int state_fd, const char *name, const struct nb_buffer *text,
+                        struct nb_failure *f);
+int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f);
