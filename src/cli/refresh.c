@@ -18,48 +18,34 @@
 
 #define CA_FILE_MAX (256 * 1024)
 
-static int read_ca(struct nb_sources *sources, const char *path, struct nb_cluster *cluster,
-                   struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        int r;
-
-        r = nb_sources_read(sources, path, CA_FILE_MAX, &pem, NULL);
-        if (r < 0)
-                return nb_installed_refuse(path, r, f);
-        cluster->ca = strndup(pem.data, pem.len);
-        cluster->ca_len = pem.len;
-        return cluster->ca ? 0 : nb_failure_set_memory(f);
-}
-
-static int read_present(struct nb_sources *sources, const struct nb_settings *settings,
-                        struct nb_cluster *ret_present, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
-        int r;
-
-        r = nb_sources_read(sources, settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
-        if (r < 0)
-                return nb_installed_refuse(settings->kubeconfig, r, f);
-        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
-        r = nb_kubeconfig_parse_own(&(struct nb_kubeconfig_input){ .origin = settings->kubeconfig,
-                                                                   .text = text.data,
-                                                                   .len = text.len },
-                                    settings->ca_file, link, ret_present, f);
-        return r < 0 ? r : read_ca(sources, settings->ca_file, ret_present, f);
-}
-
 /* Settings and the node's own files, as the installer has passed them on. */
 static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
                 struct nb_cluster *ret_present, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT, pem = NB_SECRET_INIT;
+        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        struct nb_kubeconfig_input input = { .origin = ret_settings->kubeconfig };
         int r;
 
         r = nb_sources_receive(sources, f);
         if (r >= 0)
                 r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
-        if (r >= 0)
-                r = read_present(sources, ret_settings, ret_present, f);
-        nb_sources_done(sources);
-        return r;
+        if (r < 0)
+                return r;
+        r = nb_sources_read(sources, ret_settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
+        if (r < 0)
+                return nb_installed_refuse(ret_settings->kubeconfig, r, f);
+        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, ret_settings->certificate_directory);
+        input.text = text.data;
+        input.len = text.len;
+        r = nb_kubeconfig_parse_own(&input, ret_settings->ca_file, link, ret_present, f);
+        if (r < 0)
+                return r;
+        r = nb_sources_read(sources, ret_settings->ca_file, CA_FILE_MAX, &pem, NULL);
+        if (r < 0)
+                return nb_installed_refuse(ret_settings->ca_file, r, f);
+        ret_present->ca = strndup(pem.data, pem.len);
+        ret_present->ca_len = pem.len;
+        return ret_present->ca ? 0 : nb_failure_set_memory(f);
 }
 
 static int ask(const struct nb_settings *settings, const struct nb_cluster *present, int state_fd,
@@ -100,6 +86,7 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         if (r < 0)
                 return r;
         r = load(sources, &settings, &present, f);
+        nb_sources_done(sources);
         return r < 0 ? r : ask(&settings, &present, state_fd, f);
 }
 

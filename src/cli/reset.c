@@ -15,7 +15,6 @@
 
 #define REFRESH_UNIT "node-bootstrap-refresh.service"
 #define STATE_DIRECTORY "/var/lib/node-bootstrap"
-#define ARGUMENT_SIZE 4096
 
 struct reset {
         const char *config_directory;
@@ -23,52 +22,42 @@ struct reset {
         bool is_setup_removed;
 };
 
-static bool is_up(const struct nb_unit_state *state) {
-        return strcmp(state->active, "inactive") != 0 && strcmp(state->active, "failed") != 0;
-}
-
-/* If kubelet requires the service, it is stopped with it. */
+/* If kubelet requires the service, it is stopped with it; and systemd may be about to restart it.
+ */
 static int stop_units(const struct reset *reset, struct nb_failure *f) {
         const char *words[] = { "stop", NB_SETUP_UNIT, REFRESH_UNIT, NB_KUBELET_UNIT, NULL };
-        struct nb_unit_state states[3];
+        struct nb_unit_state kubelet;
         int r;
 
-        for (size_t i = 0; i < N_ELEMENTS(states); i++) {
-                r = nb_unit_show(words[i + 1], &states[i], f);
-                if (r < 0)
-                        return r;
-        }
-        if (!strcmp(states[2].active, "active") && !reset->is_forced)
+        r = nb_unit_show(NB_KUBELET_UNIT, &kubelet, f);
+        if (r < 0)
+                return r;
+        if (!strcmp(kubelet.active, "active") && !reset->is_forced)
                 return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
                                       NB_KUBELET_UNIT
                                       " is active (%s); stop it first, or use --force",
-                                      states[2].sub);
-        if (!is_up(&states[2])) {
-                if (!is_up(&states[0]) && !is_up(&states[1]))
-                        return 0;
+                                      kubelet.sub);
+        if (!strcmp(kubelet.active, "inactive") || !strcmp(kubelet.active, "failed"))
                 words[3] = NULL;
-        }
         r = nb_systemctl(words, f);
-        if (r < 0)
-                return r;
-        printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
-               words[3] ? " and " NB_KUBELET_UNIT : "");
-        return 0;
+        if (r >= 0)
+                printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
+                       words[3] ? " and " NB_KUBELET_UNIT : "");
+        return r;
 }
 
 /* Only the installer writes and removes kubelet's files. */
 static int run_installer(const struct reset *reset, int *ret_status, struct nb_failure *f) {
-        char directory[ARGUMENT_SIZE];
-        const char *const argv[] = { NB_INSTALLER, "--reset", directory, NULL };
+        _cleanup_(nb_freep) char *directory = NULL;
+        const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
         int r;
 
-        if (snprintf(directory, sizeof(directory), "--config-directory=%s",
-                     reset->config_directory) >= (int)sizeof(directory))
-                return nb_failure_set(f, NB_USAGE, ENAMETOOLONG,
-                                      "'--config-directory' is too long");
         /* The environment of the installer, which systemd sets otherwise. */
-        if (access(STATE_DIRECTORY, F_OK) == 0 && setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0)
+        if (asprintf(&directory, "--config-directory=%s", reset->config_directory) < 0 ||
+            (access(STATE_DIRECTORY, F_OK) == 0 &&
+             setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0))
                 return nb_failure_set_memory(f);
+        argv[2] = directory;
         fflush(stdout);
         r = nb_process_pass(argv, ret_status);
         return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot run '" NB_INSTALLER "': %m") : 0;

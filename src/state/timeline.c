@@ -88,38 +88,47 @@ struct line {
         double begin, end; /* parts of the join: 0 to 1 */
 };
 
-#define LINES_MAX (NB_TIMELINE_ROWS_MAX * (1 + NB_TIMELINE_CONNECTIONS_MAX * NB_TIMELINE_STEPS))
-
-static void add_line(const struct nb_timeline *timeline, const char *name, uint64_t begin_usec,
-                     uint64_t end_usec, const struct nb_timeline_row *row, struct line *ret) {
-        double begin = (double)(begin_usec - timeline->begin_usec),
-               took = (double)(end_usec - begin_usec),
+static struct line make_line(const struct nb_timeline *timeline, const char *name,
+                             uint64_t begin_usec, uint64_t took_usec) {
+        double begin = (double)(begin_usec - timeline->begin_usec), end = begin + (double)took_usec,
                whole = (double)(timeline->end_usec - timeline->begin_usec);
+        struct line line = { .name = name };
 
-        *ret = (struct line){ .name = name, .row = row };
-        nb_span_format(end_usec - begin_usec, ret->span);
-        if (whole <= 0)
-                return;
-        ret->begin = begin < whole ? begin / whole : 1;
-        ret->end = begin + took < whole ? (begin + took) / whole : 1;
+        nb_span_format(took_usec, line.span);
+        if (whole > 0) {
+                line.begin = begin < whole ? begin / whole : 1;
+                line.end = end < whole ? end / whole : 1;
+        }
+        return line;
 }
 
-static size_t lay_out(const struct nb_timeline *timeline, struct line ret[static LINES_MAX]) {
-        size_t n = 0;
+/* Returns the number of lines. `print` may be NULL. */
+static unsigned each_line(const struct nb_timeline *timeline,
+                          void (*print)(const struct line *line, unsigned n, FILE *stream),
+                          FILE *stream) {
+        unsigned n = 0;
 
         for (size_t i = 0; i < timeline->n_rows; i++) {
                 const struct nb_timeline_row *row = &timeline->rows[i];
+                struct line line = make_line(timeline, row->stage, row->begin_usec,
+                                             row->end_usec - row->begin_usec);
 
-                add_line(timeline, row->stage, row->begin_usec, row->end_usec, row, &ret[n++]);
+                line.row = row;
+                if (print)
+                        print(&line, n, stream);
+                n++;
                 for (size_t j = 0; j < row->n_connections; j++) {
                         const struct nb_timeline_connection *c = &row->connections[j];
                         uint64_t at_usec = c->begin_usec;
 
-                        for (size_t k = 0; k < NB_TIMELINE_STEPS; k++) {
-                                if (c->step_usec[k] > 0)
-                                        add_line(timeline, nb_timeline_steps[k].name, at_usec,
-                                                 at_usec + c->step_usec[k], NULL, &ret[n++]);
-                                at_usec += c->step_usec[k];
+                        for (size_t k = 0; k < NB_TIMELINE_STEPS; at_usec += c->step_usec[k++]) {
+                                if (c->step_usec[k] == 0)
+                                        continue;
+                                line = make_line(timeline, nb_timeline_steps[k].name, at_usec,
+                                                 c->step_usec[k]);
+                                if (print)
+                                        print(&line, n, stream);
+                                n++;
                         }
                 }
         }
@@ -127,7 +136,7 @@ static size_t lay_out(const struct nb_timeline *timeline, struct line ret[static
 }
 
 /* At least one column wide, however short the time. */
-static void print_line(const struct line *line, FILE *stream) {
+static void print_line(const struct line *line, _unused_ unsigned n, FILE *stream) {
         unsigned begin = (unsigned)(line->begin * (BAR_COLUMNS - 1)),
                  end = (unsigned)(line->end * BAR_COLUMNS);
         const struct nb_timeline_row *row = line->row;
@@ -145,14 +154,11 @@ static void print_line(const struct line *line, FILE *stream) {
 }
 
 void nb_timeline_print_text(const struct nb_timeline *timeline, FILE *stream) {
-        struct line lines[LINES_MAX];
-        size_t n = lay_out(timeline, lines);
         char title[128];
 
         format_title(timeline, title, sizeof(title));
         fprintf(stream, "The last join, %s\n", title);
-        for (size_t i = 0; i < n; i++)
-                print_line(&lines[i], stream);
+        (void)each_line(timeline, print_line, stream);
 }
 
 /* --- JSON --- */
@@ -221,8 +227,8 @@ static void print_words(unsigned x, unsigned y, const char *class, const char *t
         fputs("</text>\n", stream);
 }
 
-static void print_svg_line(const struct line *line, unsigned y, FILE *stream) {
-        unsigned begin = SVG_LEFT + (unsigned)(line->begin * SVG_BARS),
+static void print_svg_line(const struct line *line, unsigned n, FILE *stream) {
+        unsigned y = SVG_TOP + n * SVG_ROW, begin = SVG_LEFT + (unsigned)(line->begin * SVG_BARS),
                  end = SVG_LEFT + (unsigned)(line->end * SVG_BARS);
         const struct nb_timeline_row *row = line->row;
         char words[128];
@@ -236,8 +242,6 @@ static void print_svg_line(const struct line *line, unsigned y, FILE *stream) {
 }
 
 void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream) {
-        struct line lines[LINES_MAX];
-        size_t n = lay_out(timeline, lines);
         char title[128] = "node-bootstrap, ";
         size_t len = strlen(title);
 
@@ -249,10 +253,10 @@ void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream) {
                 ".done { fill: #4a7db5; } .under-way { fill: #c8a23c; } .failed { fill: #b5413c; } "
                 ".step { fill: #a9c4e0; }</style>\n"
                 "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                SVG_LEFT + SVG_BARS + SVG_RIGHT, SVG_TOP + (unsigned)n * SVG_ROW + 20);
+                SVG_LEFT + SVG_BARS + SVG_RIGHT,
+                SVG_TOP + each_line(timeline, NULL, stream) * SVG_ROW + 20);
         format_title(timeline, title + len, sizeof(title) - len);
         print_words(20, 28, "title", title, stream);
-        for (size_t i = 0; i < n; i++)
-                print_svg_line(&lines[i], SVG_TOP + (unsigned)i * SVG_ROW, stream);
+        (void)each_line(timeline, print_svg_line, stream);
         fputs("</svg>\n", stream);
 }
