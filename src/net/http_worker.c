@@ -138,22 +138,20 @@ static void work(const struct nb_http *http, int fd) {
         }
 }
 
-static int compare_fds(const void *a, const void *b) {
-        return *(const int *)a - *(const int *)b;
-}
-
-/* Closes all descriptors except the standard streams and these. */
+/* Closes all descriptors except the standard streams and these, from gap to gap. */
 static void close_others(const struct nb_http *http, int fd) {
-        int kept[] = { STDERR_FILENO, fd, http->ca_fd, http->certificate_fd };
+        const int kept[] = { fd, http->ca_fd, http->certificate_fd };
+        unsigned first = STDERR_FILENO + 1, next;
 
-        qsort(kept, N_ELEMENTS(kept), sizeof(kept[0]), compare_fds);
-        for (size_t i = 0; i < N_ELEMENTS(kept); i++) {
-                unsigned first = (unsigned)kept[i] + 1,
-                         last = i + 1 < N_ELEMENTS(kept) ? (unsigned)kept[i + 1] - 1 : UINT_MAX;
-
-                if (kept[i] >= STDERR_FILENO && first <= last)
-                        (void)close_range(first, last, 0);
-        }
+        do {
+                next = UINT_MAX;
+                for (size_t i = 0; i < N_ELEMENTS(kept); i++)
+                        if (kept[i] >= (int)first && (unsigned)kept[i] < next)
+                                next = (unsigned)kept[i];
+                if (next > first)
+                        (void)close_range(first, next - 1, 0);
+                first = next + 1;
+        } while (next < UINT_MAX);
 }
 
 /*
