@@ -62,7 +62,8 @@ static int verify_plan(const struct nb_setup *setup, const struct nb_setup_plan 
 }
 
 static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb_failure *f) {
-        _cleanup_(nb_setup_plan_done) struct nb_setup_plan plan = NB_SETUP_PLAN_INIT;
+        _cleanup_(nb_buffer_done) struct nb_buffer document = NB_BUFFER_INIT(NB_CONFIG_MAX);
+        struct nb_setup_plan plan = { .document = &document };
         _cleanup_(nb_closep) int lock_fd = -1;
         enum nb_setup_joined joined;
         int r;
@@ -81,14 +82,14 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
         r = nb_setup_plan(setup, &plan, f);
         if (r < 0)
                 return r;
-        *ret_is_changed = !nb_setup_plan_is_empty(&plan);
+        *ret_is_changed = plan.is_document_new || plan.n_steps > 0;
         if (!*ret_is_changed)
                 printf("this machine is already set up like this; nothing to write\n");
         r = verify_plan(setup, &plan, joined, f);
         if (r < 0)
                 return r;
-        if (setup->is_rehearsal && plan.document.len > 0)
-                fputs(plan.document.data, stdout);
+        if (setup->is_rehearsal && document.len > 0)
+                fputs(document.data, stdout);
         r = nb_setup_write(setup, &plan, f);
         if (r < 0 || !setup->is_rehearsal)
                 return r;

@@ -113,15 +113,13 @@ enum nb_setup_step {
 };
 
 struct nb_setup_plan {
-        struct nb_buffer document; /* 50-setup.yaml */
-        enum nb_setup_step document_step;
-        enum nb_setup_step secret_steps[_NB_SETUP_SECRET_N];
+        struct nb_buffer *document; /* 50-setup.yaml; empty: no setting is set */
+        bool is_document_new;
+        enum nb_setup_step steps[_NB_SETUP_SECRET_N]; /* of the credentials */
+        unsigned n_steps;                             /* other than NB_SETUP_KEEP */
         unsigned n_changes; /* settings and credentials that differ from this machine's; each was
                                printed */
 };
-
-#define NB_SETUP_PLAN_INIT \
-        { .document = NB_BUFFER_INIT(NB_CONFIG_MAX) }
 
 /* Prints what would change, and checks whether `join` could begin with the result. NB_SETTINGS_*,
  * NB_TOKEN_*, NB_USAGE, NB_DISCOVERY_FILE_*, NB_BOOTSTRAP_KUBECONFIG_*. */
@@ -137,8 +135,10 @@ enum nb_setup_joined {
  * NB_SETUP_NOT_JOINED. */
 enum nb_setup_joined nb_setup_find_joined(const struct nb_setup *setup);
 
-bool nb_setup_plan_is_empty(const struct nb_setup_plan *plan);
-void nb_setup_plan_done(struct nb_setup_plan *plan);
+/* Formats a setting of both. 1 if they differ, 0, -E2BIG, -ENOMEM. */
+int nb_setup_compare(const struct nb_settings *old, const struct nb_settings *new,
+                     enum nb_setting key, struct nb_buffer *before, struct nb_buffer *after);
+#define NB_SETUP_VALUE_MAX 4096 /* bytes of a value in a message */
 
 /* In a rehearsal only prints what would be written. NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED.
  */

@@ -11,11 +11,11 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "kube/k3s_token.h"
+#include "method/cluster_identity.h"
 #include "method/documents.h"
 #include "state/handoff.h"
 
 #define USER "CN=system:node:"
-#define VALUE_MAX 4096
 #define CA_FILE_MAX ((size_t)256 * 1024)
 
 /* Whether kubelet has a certificate that has not expired. */
@@ -41,8 +41,10 @@ static bool is_node(const char *subject, const char *node_name) {
 static bool is_unchanged(const struct nb_setup *setup, const struct nb_settings *now,
                          const char *subject) {
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(VALUE_MAX),
-                                                           found = NB_BUFFER_INIT(VALUE_MAX);
+                _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(
+                                                                   NB_SETUP_VALUE_MAX),
+                                                           found = NB_BUFFER_INIT(
+                                                                   NB_SETUP_VALUE_MAX);
                 enum nb_setting key = (enum nb_setting)i;
 
                 if (!nb_setting_is_set(&setup->settings, key) || key == NB_SETTING_ENDPOINTS ||
@@ -50,8 +52,7 @@ static bool is_unchanged(const struct nb_setup *setup, const struct nb_settings 
                     key == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
                     (key == NB_SETTING_NODE_NAME && is_node(subject, setup->settings.node_name)))
                         continue;
-                if (nb_setting_format(&setup->settings, key, &wanted) < 0 ||
-                    nb_setting_format(now, key, &found) < 0 || strcmp(wanted.data, found.data) != 0)
+                if (nb_setup_compare(&setup->settings, now, key, &wanted, &found) != 0)
                         return false;
         }
         return true;
@@ -65,10 +66,9 @@ static enum nb_setup_joined compare_pins(const struct nb_settings *wanted, const
         if (nb_certificates_parse(pem, len, true, &ca) < 0)
                 return NB_SETUP_NOT_JOINED;
         for (size_t i = 0; i < nb_certificates_count(ca); i++)
-                for (unsigned j = 0; j < wanted->n_pins; j++)
-                        if (nb_certificate_pin(ca, i, pin) >= 0 &&
-                            nb_digest_is_equal(pin, wanted->pins[j]))
-                                return NB_SETUP_JOINED;
+                if (nb_certificate_pin(ca, i, pin) >= 0 &&
+                    nb_pins_contain(wanted->pins, wanted->n_pins, pin))
+                        return NB_SETUP_JOINED;
         return NB_SETUP_JOINED_ANOTHER;
 }
 

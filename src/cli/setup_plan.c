@@ -12,7 +12,6 @@
 #include "method/documents.h"
 
 #define PATH_SIZE 4096
-#define VALUE_MAX 4096 /* bytes of a value in a message */
 
 /* The settings of this machine or image before and after. The files are read once, and kept in
  * memory with the new ones in their place. */
@@ -29,42 +28,34 @@ struct comparison {
 static int put_document(struct comparison *comparison, const char *data, size_t len,
                         struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r = nb_secret_init(&text, len);
 
-        if (r >= 0 && len > 0)
-                r = nb_secret_append(&text, data, len);
-        if (r >= 0)
-                r = nb_sources_put_file(&comparison->sources, comparison->path, 0644, &text);
-        return r < 0 ? nb_failure_set_memory(f) : 0;
-}
-
-static int make_document(const struct nb_setup *setup, struct nb_buffer *ret,
-                         struct nb_failure *f) {
-        if (nb_buffer_append_string(
-                    ret, "# Written by `node-bootstrap setup`, which replaces it.\n") < 0 ||
-            nb_settings_format(&setup->settings, ret) < 0)
+        if (nb_secret_init(&text, len) < 0 || nb_secret_append(&text, data, len) < 0 ||
+            nb_sources_put_file(&comparison->sources, comparison->path, 0644, &text) < 0)
                 return nb_failure_set_memory(f);
         return 0;
 }
 
-static int format_both(const struct nb_settings *old, const struct nb_settings *new,
-                       enum nb_setting key, struct nb_buffer *before, struct nb_buffer *after,
-                       struct nb_failure *f) {
-        if (nb_setting_format(old, key, before) < 0 || nb_setting_format(new, key, after) < 0)
-                return nb_failure_set_memory(f);
-        return strcmp(before->data, after->data) != 0;
+int nb_setup_compare(const struct nb_settings *old, const struct nb_settings *new,
+                     enum nb_setting key, struct nb_buffer *before, struct nb_buffer *after) {
+        int r = nb_setting_format(old, key, before);
+
+        if (r >= 0)
+                r = nb_setting_format(new, key, after);
+        return r < 0 ? r : strcmp(before->data, after->data) != 0;
 }
 
 static int print_change(const struct comparison *comparison, enum nb_setting key,
                         unsigned *n_changes, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(VALUE_MAX),
-                                                   after = NB_BUFFER_INIT(VALUE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer before = NB_BUFFER_INIT(NB_SETUP_VALUE_MAX),
+                                                   after = NB_BUFFER_INIT(NB_SETUP_VALUE_MAX);
         bool was_set = nb_setting_is_set(&comparison->old, key),
              is_set = nb_setting_is_set(&comparison->new, key);
-        int r = format_both(&comparison->old, &comparison->new, key, &before, &after, f);
+        int r = nb_setup_compare(&comparison->old, &comparison->new, key, &before, &after);
 
-        if (r <= 0 || (!was_set && !comparison->is_second))
-                return r;
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        if (r == 0 || (!was_set && !comparison->is_second))
+                return 0;
         printf("%s: %s -> %s\n", nb_setting_key(key), was_set ? before.data : "(not set)",
                is_set ? after.data : "(not set)");
         (*n_changes)++;
@@ -74,91 +65,78 @@ static int print_change(const struct comparison *comparison, enum nb_setting key
 /* A value on the command line must take effect. */
 static int verify_effect(const struct nb_setup *setup, const struct nb_settings *new,
                          enum nb_setting key, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(VALUE_MAX),
-                                                   found = NB_BUFFER_INIT(VALUE_MAX);
-        int r = nb_setting_is_set(&setup->settings, key)
-                        ? format_both(&setup->settings, new, key, &wanted, &found, f)
-                        : 0;
+        _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(NB_SETUP_VALUE_MAX),
+                                                   found = NB_BUFFER_INIT(NB_SETUP_VALUE_MAX);
+        int r;
 
-        return r <= 0 ? r
+        if (!nb_setting_is_set(&setup->settings, key))
+                return 0;
+        r = nb_setup_compare(&setup->settings, new, key, &wanted, &found);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        return r == 0 ? 0
                       : nb_failure_set(f, NB_USAGE, 0,
                                        "%s on the command line is overridden by %s, which takes "
                                        "precedence",
                                        nb_setting_key(key), new->origin[key]);
 }
 
-/* Reads the document of an earlier setup, if there is one. */
-static bool read_document(const struct nb_setup *setup, struct nb_buffer *ret) {
-        char folder[PATH_SIZE];
-        _cleanup_(nb_closep) int fd = -1;
-
-        snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
-        return nb_folder_open_below(setup->root, folder, &fd) >= 0 &&
-               nb_file_read(fd, NB_SETUP_DOCUMENT, ret, NULL) >= 0;
-}
-
 static int load_settings(const struct nb_setup *setup, struct nb_setup_plan *plan,
-                         struct comparison *comparison, bool is_any_set, struct nb_failure *f) {
+                         struct comparison *comparison, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
+        struct nb_sources *sources = &comparison->sources;
+        struct nb_buffer *document = plan->document;
         struct nb_failure why = { 0 };
+        bool is_any_set = false;
         int r;
 
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, (enum nb_setting)i);
         snprintf(comparison->directory, sizeof(comparison->directory), "%s%s",
                  setup->root ? setup->root : "", setup->config_directory);
         snprintf(comparison->path, sizeof(comparison->path), "%s/config.yaml.d/" NB_SETUP_DOCUMENT,
                  comparison->directory);
-        nb_sources_init(&comparison->sources, comparison->directory);
-        comparison->sources.is_keeping = true;
-        r = nb_documents_merge(&comparison->sources, NULL, NULL, &comparison->old, &why);
+        nb_sources_init(sources, comparison->directory);
+        sources->is_keeping = true;
+        comparison->is_second = nb_sources_read(sources, comparison->path, NB_CONFIG_MAX, &stored,
+                                                NULL) >= 0;
+        r = nb_documents_merge(sources, NULL, NULL, &comparison->old, &why);
         /* A damaged document of ours can be replaced. */
         if (r < 0 && setup->is_forced && is_any_set) {
+                r = put_document(comparison, "", 0, f);
+                if (r < 0)
+                        return r;
                 why = (struct nb_failure){ 0 };
-                r = put_document(comparison, "", 0, &why);
-                if (r >= 0)
-                        r = nb_documents_merge(&comparison->sources, NULL, NULL, &comparison->old,
-                                               &why);
+                r = nb_documents_merge(sources, NULL, NULL, &comparison->old, &why);
         }
         if (r < 0) {
                 *f = why;
                 return r;
         }
         if (is_any_set) {
-                r = make_document(setup, &plan->document, f);
-                if (r < 0)
-                        return r;
-                r = put_document(comparison, plan->document.data, plan->document.len, f);
+                if (nb_buffer_append_string(
+                            document, "# Written by `node-bootstrap setup`, which replaces it.\n") <
+                            0 ||
+                    nb_settings_format(&setup->settings, document) < 0)
+                        return nb_failure_set_memory(f);
+                plan->is_document_new = stored.len != document->len ||
+                                        memcmp(stored.data, document->data, stored.len) != 0;
+                r = put_document(comparison, document->data, document->len, f);
                 if (r < 0)
                         return r;
         }
-        return nb_documents_merge(&comparison->sources, NULL, &comparison->tokens, &comparison->new,
-                                  f);
+        return nb_documents_merge(sources, NULL, &comparison->tokens, &comparison->new, f);
 }
 
 static int plan_document(const struct nb_setup *setup, struct nb_setup_plan *plan,
                          struct comparison *comparison, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer stored = NB_BUFFER_INIT(NB_CONFIG_MAX);
-        bool is_any_set = false;
-        int r;
+        int r = load_settings(setup, plan, comparison, f);
 
-        for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, (enum nb_setting)i);
-        r = load_settings(setup, plan, comparison, is_any_set, f);
-        if (r < 0)
-                return r;
-        comparison->is_second = read_document(setup, &stored);
-        if (is_any_set && (stored.len != plan->document.len ||
-                           memcmp(stored.data, plan->document.data, stored.len) != 0))
-                plan->document_step = NB_SETUP_WRITE;
-        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++)
                 r = verify_effect(setup, &comparison->new, (enum nb_setting)i, f);
-                if (r < 0)
-                        return r;
-        }
-        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++)
                 r = print_change(comparison, (enum nb_setting)i, &plan->n_changes, f);
-                if (r < 0)
-                        return r;
-        }
-        return nb_settings_verify(&comparison->new, f);
+        return r < 0 ? r : nb_settings_verify(&comparison->new, f);
 }
 
 /* --- Credentials --- */
@@ -194,13 +172,13 @@ static int plan_secret(const struct nb_setup *setup, struct nb_setup_plan *plan,
         int r;
 
         r = nb_setup_read_stored(setup, secret, &stored, f);
-        if (r == -ENOENT) {
-                plan->secret_steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_KEEP;
-                return 0;
-        }
-        if (r < 0 && r != -EKEYREJECTED)
+        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
                 return r;
-        if (new->data ? r >= 0 && is_same(&stored, new) : !is_any_new)
+        if (r == -ENOENT ? !new->data : new->data ? r >= 0 && is_same(&stored, new) : !is_any_new)
+                return 0;
+        plan->steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
+        plan->n_steps++;
+        if (r == -ENOENT)
                 return 0;
         if (r >= 0)
                 describe_secret(&stored, secret, before);
@@ -208,7 +186,6 @@ static int plan_secret(const struct nb_setup *setup, struct nb_setup_plan *plan,
         printf("credential %s: %s -> %s%s\n", nb_setup_secret_name(secret), before, after,
                !strcmp(before, after) && !strncmp(before, "token ", 6) ? ", with another secret"
                                                                        : "");
-        plan->secret_steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
         plan->n_changes++;
         return 0;
 }
@@ -255,7 +232,7 @@ static int deliver(const struct nb_setup *setup, const struct nb_setup_plan *pla
                 if (!setup->root && nb_folder_open(NB_SETUP_DELIVERED, &fd) >= 0)
                         r = nb_file_read_secret(fd, nb_setup_secret_name(secret),
                                                 NB_SETUP_SECRET_MAX, &stored, NULL);
-                if (r < 0 && plan->secret_steps[secret] == NB_SETUP_KEEP)
+                if (r < 0 && plan->steps[secret] == NB_SETUP_KEEP)
                         r = nb_setup_read_stored(setup, secret, &stored, f);
                 if (r == -EKEYREJECTED)
                         *has_unknown = true;
@@ -322,15 +299,4 @@ int nb_setup_plan(const struct nb_setup *setup, struct nb_setup_plan *plan, stru
         nb_settings_tokens_done(&comparison.tokens);
         nb_sources_done(&comparison.sources);
         return r;
-}
-
-bool nb_setup_plan_is_empty(const struct nb_setup_plan *plan) {
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
-                if (plan->secret_steps[i] != NB_SETUP_KEEP)
-                        return false;
-        return plan->document_step == NB_SETUP_KEEP;
-}
-
-void nb_setup_plan_done(struct nb_setup_plan *plan) {
-        nb_buffer_done(&plan->document);
 }

@@ -22,10 +22,10 @@
 #define CIPHERTEXT_MAX (2 * NB_SETUP_SECRET_MAX) /* in base64, with header and tag */
 
 static const char *const names[_NB_SETUP_SECRET_N] = {
-        [NB_SETUP_TOKEN] = "node-bootstrap.token",
-        [NB_SETUP_TLS_BOOTSTRAP_TOKEN] = "node-bootstrap.tls-bootstrap-token",
-        [NB_SETUP_KUBECONFIG] = "node-bootstrap.kubeconfig",
-        [NB_SETUP_CLUSTER_INFO] = "node-bootstrap.cluster-info",
+        [NB_SETUP_TOKEN] = NB_CREDENTIAL_TOKEN,
+        [NB_SETUP_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
+        [NB_SETUP_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
+        [NB_SETUP_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
 };
 
 const char *nb_setup_secret_name(enum nb_setup_secret secret) {
@@ -105,8 +105,7 @@ int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secr
         if (setup->root ||
             run_creds("decrypt", secret, &ciphertext, NB_SETUP_SECRET_MAX, &text, error) < 0)
                 return -EKEYREJECTED;
-        *ret = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(text);
         return 0;
 }
 
@@ -216,8 +215,8 @@ static int write_drop_in(const struct nb_setup *setup, const struct nb_setup_pla
                 bool is_encrypted = fd >= 0 &&
                                     faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 
-                if (setup->is_rehearsal && plan->secret_steps[i] != NB_SETUP_KEEP)
-                        is_encrypted = plan->secret_steps[i] == NB_SETUP_WRITE && can_encrypt;
+                if (setup->is_rehearsal && plan->steps[i] != NB_SETUP_KEEP)
+                        is_encrypted = plan->steps[i] == NB_SETUP_WRITE && can_encrypt;
                 if (!is_encrypted)
                         continue;
                 is_needed = true;
@@ -243,12 +242,10 @@ static void cancel_discard(const struct nb_setup *setup) {
 
 static int write_secrets(const struct nb_setup *setup, const struct nb_setup_plan *plan,
                          struct nb_failure *f) {
-        bool is_changed = false, is_encrypted;
+        bool is_encrypted;
         int r;
 
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
-                is_changed = is_changed || plan->secret_steps[i] != NB_SETUP_KEEP;
-        if (!is_changed)
+        if (plan->n_steps == 0)
                 return 0;
         /* An image is read on another machine, which does not have this machine's key. */
         is_encrypted = !setup->root && has_key();
@@ -256,30 +253,14 @@ static int write_secrets(const struct nb_setup *setup, const struct nb_setup_pla
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 enum nb_setup_secret secret = (enum nb_setup_secret)i;
 
-                if (plan->secret_steps[i] == NB_SETUP_KEEP)
+                if (plan->steps[i] == NB_SETUP_KEEP)
                         continue;
-                r = plan->secret_steps[i] == NB_SETUP_WRITE
-                            ? write_secret(setup, secret, is_encrypted, f)
-                            : remove_secret(setup, secret, f);
+                r = plan->steps[i] == NB_SETUP_WRITE ? write_secret(setup, secret, is_encrypted, f)
+                                                     : remove_secret(setup, secret, f);
                 if (r < 0)
                         return r;
         }
         return write_drop_in(setup, plan, is_encrypted, f);
-}
-
-/* Makes the folder before anything changes: in an image, a link may be in its place. */
-static int prepare_store(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                         struct nb_failure *f) {
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_rehearsal; i++) {
-                _cleanup_(nb_closep) int fd = -1;
-                int r;
-
-                if (plan->secret_steps[i] != NB_SETUP_WRITE)
-                        continue;
-                r = nb_folder_make(setup->root, STORE, 0700, &fd);
-                return r < 0 ? unwritable(setup, STORE, "", r, f) : 0;
-        }
-        return 0;
 }
 
 static void format_document_folder(const struct nb_setup *setup, char ret[static PATH_SIZE]) {
@@ -295,20 +276,24 @@ int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *pla
                    struct nb_failure *f) {
         char folder[PATH_SIZE];
         const struct place place = { folder, 0755, NB_SETUP_DOCUMENT, 0644 };
-        int r = prepare_store(setup, plan, f);
+        _cleanup_(nb_closep) int store_fd = -1;
+        int r = 0;
 
+        /* The folder is made before anything changes: in an image, a link may be in its place. */
+        if (plan->n_steps > 0 && !setup->is_rehearsal)
+                r = nb_folder_make(setup->root, STORE, 0700, &store_fd);
         if (r < 0)
-                return r;
-        if (plan->document_step == NB_SETUP_WRITE) {
+                return unwritable(setup, STORE, "", r, f);
+        if (plan->is_document_new) {
                 for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_rehearsal; i++) {
-                        if (plan->secret_steps[i] == NB_SETUP_KEEP)
-                                continue;
-                        r = remove_secret(setup, (enum nb_setup_secret)i, f);
+                        r = plan->steps[i] == NB_SETUP_KEEP
+                                    ? 0
+                                    : remove_secret(setup, (enum nb_setup_secret)i, f);
                         if (r < 0)
                                 return r;
                 }
                 format_document_folder(setup, folder);
-                r = write_file(setup, &place, plan->document.data, plan->document.len, f);
+                r = write_file(setup, &place, plan->document->data, plan->document->len, f);
                 if (r < 0)
                         return r;
         }
