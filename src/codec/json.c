@@ -243,7 +243,10 @@ static int get(const struct nb_json *json, const char *path, enum json_type type
                         break;
                 p += is_index || *p == '.';
                 len = strcspn(p, is_index ? "]" : ".[");
-                snprintf(step, sizeof(step), "%.*s", (int)len, p);
+                if (len >= sizeof(step))
+                        return 0;
+                memcpy(step, p, len);
+                step[len] = '\0';
                 object = is_index ? find_entry(object, step) : json_object_object_get(object, step);
                 if (!object)
                         return 0;
