@@ -288,15 +288,13 @@ static int accept_handoff(struct nb_context *context, const struct nb_state *sta
 
 int nb_accept(struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *ret_accepted, struct nb_failure *f) {
-        struct nb_accepted accepted = { 0 };
+        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
         int r;
 
         r = accept_handoff(context, state, &accepted, f);
-        if (r < 0) {
-                nb_accepted_done(&accepted);
+        if (r < 0)
                 return r;
-        }
-        *ret_accepted = accepted;
+        *ret_accepted = TAKE(accepted);
         return 0;
 }
 

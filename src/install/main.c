@@ -26,9 +26,9 @@
 #include "install/child.h"
 #include "install/context.h"
 #include "install/node.h"
+#include "install/present.h"
 #include "install/refresh.h"
 #include "install/reset.h"
-#include "install/salvage.h"
 #include "install/state.h"
 #include "state/handoff.h"
 

@@ -43,3 +43,13 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
 
 /* No join is needed: usable, or not yet valid. */
 bool nb_node_state_is_joined(enum nb_node_state state);
+
+/*
+ * A machine with usable credentials starts kubelet whatever else is wrong: settings that cannot be
+ * read, a state directory that cannot be opened, a full disk. Says whether this machine has joined,
+ * and writes nothing. Looks at the paths of the settings if they can be read; otherwise at the
+ * paths of the keys that are valid, at those that the last join recorded, and at the default ones.
+ * In that case the node name is taken from the certificate, and whether another cluster is
+ * configured is not checked.
+ */
+bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection);

@@ -139,13 +139,9 @@ int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NA
 }
 
 int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f) {
-        int r = 0;
+        int r = nb_aside_rename(swap->folder_fd, swap->name, swap->old_name);
 
-        if (faccessat(swap->folder_fd, swap->name, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
-                r = nb_aside_rename(swap->folder_fd, swap->name, swap->old_name);
-        else if (errno != ENOENT)
-                r = -errno;
-        return check_written(swap, r, f);
+        return check_written(swap, r == -ENOENT ? 0 : r, f);
 }
 
 int nb_swap_put_back(struct nb_swap *swap) {

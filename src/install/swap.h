@@ -77,7 +77,7 @@ int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
 /* Renames the file that was set aside back, unless the name is taken. 0, -errno. */
 int nb_swap_put_back(struct nb_swap *swap);
 
-/* Renames a file as above: 0; -EEXIST if all names are taken; -ENAMETOOLONG; -errno. */
+/* Renames a file as above: 0; -ENOENT; -EEXIST if all names are taken; -ENAMETOOLONG; -errno. */
 int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NAME_MAX + 1]);
 
 void nb_swap_done(struct nb_swap *swap);
