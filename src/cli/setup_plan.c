@@ -19,7 +19,6 @@ struct comparison {
         struct nb_sources sources;
         char directory[PATH_SIZE], path[PATH_SIZE + 64]; /* of the settings, of our document */
         struct nb_settings old, new;
-        struct nb_settings_tokens tokens; /* in documents, used where no credential is */
         bool is_second; /* setup was run before: what it does not set again is a change, too */
 };
 
@@ -125,7 +124,7 @@ static int load_settings(const struct nb_setup *setup, struct nb_setup_plan *pla
                 if (r < 0)
                         return r;
         }
-        return nb_documents_merge(sources, NULL, &comparison->tokens, &comparison->new, f);
+        return nb_documents_merge(sources, NULL, NULL, &comparison->new, f);
 }
 
 static int plan_document(const struct nb_setup *setup, struct nb_setup_plan *plan,
@@ -252,36 +251,33 @@ static bool is_excused(const struct nb_setup *setup, bool has_unknown, enum nb_c
                (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
 
-static int load_bootstrap(const struct nb_setup *setup, struct comparison *comparison,
+static int load_bootstrap(const struct nb_setup *setup, struct nb_sources *sources,
                           struct nb_failure *f) {
-        _cleanup_(nb_bootstrap_done) struct nb_bootstrap bootstrap = { 0 };
-        const struct nb_settings *settings = &comparison->new;
+        _cleanup_(nb_load_done) struct nb_load load = NB_LOAD_INIT;
         char node_name[NB_NODE_NAME_MAX + 1];
-        int r = nb_bootstrap_load(&comparison->sources, settings, &bootstrap, f);
+        int r = nb_load_local_verified(&load, sources, f);
 
         if (r < 0)
                 return r;
-        r = nb_bootstrap_verify(&bootstrap, settings, f);
+        r = nb_bootstrap_verify(&load.bootstrap, &load.settings, f);
         /* An image gets its host name later, and metadata can name the node. */
-        if (r < 0 || setup->root || settings->metadata_node_name ||
-            nb_bootstrap_wants_metadata(settings, &bootstrap))
+        if (r < 0 || setup->root || load.settings.metadata_node_name || load.is_metadata_wanted)
                 return r;
-        return nb_load_node_name(settings, node_name, f);
+        return nb_load_node_name(&load.settings, node_name, f);
 }
 
 static int rehearse(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                    struct comparison *comparison, struct nb_failure *f) {
+                    struct nb_sources *sources, struct nb_failure *f) {
         struct nb_failure why = { 0 };
         bool has_unknown = false; /* a credential that only the service can read */
         int r;
 
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                r = deliver(setup, plan, &comparison->sources, (enum nb_setup_secret)i,
-                            &has_unknown, f);
+                r = deliver(setup, plan, sources, (enum nb_setup_secret)i, &has_unknown, f);
                 if (r < 0)
                         return r;
         }
-        r = load_bootstrap(setup, comparison, &why);
+        r = load_bootstrap(setup, sources, &why);
         if (r >= 0 || is_excused(setup, has_unknown, why.code))
                 return 0;
         *f = why;
@@ -289,14 +285,13 @@ static int rehearse(const struct nb_setup *setup, const struct nb_setup_plan *pl
 }
 
 int nb_setup_plan(const struct nb_setup *setup, struct nb_setup_plan *plan, struct nb_failure *f) {
-        struct comparison comparison = { .tokens = NB_SETTINGS_TOKENS_INIT };
+        struct comparison comparison = { .is_second = false };
         int r = plan_document(setup, plan, &comparison, f);
 
         if (r >= 0)
                 r = plan_secrets(setup, plan, f);
         if (r >= 0)
-                r = rehearse(setup, plan, &comparison, f);
-        nb_settings_tokens_done(&comparison.tokens);
+                r = rehearse(setup, plan, &comparison.sources, f);
         nb_sources_done(&comparison.sources);
         return r;
 }
