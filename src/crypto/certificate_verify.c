@@ -129,19 +129,14 @@ int nb_certificate_verify_identity(const struct nb_certificates *certificates,
         return identity.is_node && identity.is_in_group ? 0 : -EPERM;
 }
 
+/* GnuTLS considers a certificate without extended key usage fit for every purpose. */
 static bool is_for_client_auth(gnutls_x509_crt_t crt) {
         char oid[OID_SIZE];
+        size_t size = sizeof(oid);
 
-        for (unsigned i = 0; i < NB_CERTIFICATES_MAX; i++) {
-                size_t size = sizeof(oid);
-                int r = gnutls_x509_crt_get_key_purpose_oid(crt, i, oid, &size, NULL);
-
-                if (r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
-                        return false;
-                if (r >= 0 && !strcmp(oid, GNUTLS_KP_TLS_WWW_CLIENT))
-                        return true;
-        }
-        return false;
+        return gnutls_x509_crt_get_key_purpose_oid(crt, 0, oid, &size, NULL) >= 0 &&
+               gnutls_x509_crt_check_key_purpose(crt, GNUTLS_KP_TLS_WWW_CLIENT,
+                                                 GNUTLS_KP_FLAG_DISALLOW_ANY);
 }
 
 static int unusable(struct nb_failure *f, int errnum, const char *found) {

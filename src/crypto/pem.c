@@ -76,11 +76,9 @@ bool nb_pem_block_is(const struct nb_pem_block *block, const char *label) {
 }
 
 bool nb_pem_block_is_private_key(const struct nb_pem_block *block) {
-        static const char plain[] = "PRIVATE KEY", suffix[] = " PRIVATE KEY";
-        size_t len = strlen(suffix);
+        static const char type[] = "PRIVATE KEY";
+        const char *at = block->label + block->label_len - strlen(type);
 
-        if (nb_pem_block_is(block, plain))
-                return true;
-        return block->label_len > len &&
-               memcmp(block->label + block->label_len - len, suffix, len) == 0;
+        return block->label_len >= strlen(type) && memcmp(at, type, strlen(type)) == 0 &&
+               (at == block->label || at[-1] == ' ');
 }
