@@ -29,7 +29,7 @@ class Place:
         self.write_config(containerRuntimeEndpoint=f"unix://{self.socket}")
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.socket))
-        self.swaps = NO_SWAP
+        self.inside, self.swaps = INSIDE, NO_SWAP
         self.unit = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "enabled", "WantedBy": "multi-user.target", **GATED,
                      "ExecStart": f"{{ path={self.binary} ; argv[]={self.binary} $KUBELET_CONFIG_ARGS $KUBELET_EXTRA_ARGS ; ignore_errors=no }}",
                      "Environment": f"\"KUBELET_KUBECONFIG_ARGS=--kubeconfig={self.path}/kubernetes/kubelet.conf\" KUBELET_CONFIG_ARGS=--config={self.config}",
@@ -45,7 +45,7 @@ class Place:
                                              f"cat <<'END'\n{text}\nEND\n")
         (self.path / "systemctl").chmod(0o755)
         (self.path / "swaps").write_text(self.swaps)
-        return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, str(self.path), *argv]
+        return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", self.inside, str(self.path), *argv]
 
     def check(self):
         machine = self.world.machine
@@ -147,6 +147,12 @@ def test_swap(place):
     place.good("swap is on, and kubelet accepts it")
     place.unit["Environment"] += " KUBELET_EXTRA_ARGS=--fail-swap-on=true"
     place.bad("swap is on")
+
+
+def test_swap_is_read_from_a_file_without_a_size(place):
+    """Files in /proc have none. This one also has a slash after its first line."""
+    place.inside = INSIDE.replace('"$0/swaps"', "/proc/$$/mounts")
+    place.bad("swap is on", "swapoff --all")
 
 
 def test_all_failures_are_printed(place):
