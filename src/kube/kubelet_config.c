@@ -191,14 +191,6 @@ struct filter {
         struct nb_failure *f;
 };
 
-const char *nb_kubelet_config_key(size_t i) {
-        for (unsigned type = 0; type < _TYPE_N; type++)
-                for (const char *const *key = keys[type]; *key; key++)
-                        if (i-- == 0)
-                                return *key;
-        return NULL;
-}
-
 static enum type find_type(const char *path) {
         size_t len = strlen(path);
 

@@ -38,7 +38,3 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
                              size_t len, struct nb_buffer *ret,
                              char ret_dropped[static NB_KUBELET_CONFIG_DROPPED_SIZE],
                              struct nb_failure *f);
-
-/* Each key that can be kept, such as "authentication.webhook.cacheTTL"; NULL after the last one.
- * For tests. */
-const char *nb_kubelet_config_key(size_t i);
