@@ -159,6 +159,7 @@ static int run(const struct nb_child *child, const sigset_t *signals, int signal
                 exit(nb_failure_info(f->code)->exit_status);
         }
         (void)close(pair[1]);
+        (void)close(child->sources_fd);
         if (pid < 0)
                 return fail(errno, "fork", f);
         if (nb_confine(f) < 0) {

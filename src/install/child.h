@@ -20,7 +20,7 @@ struct nb_child {
         const char *const *argv; /* a path first */
         uid_t user;
         gid_t group;
-        int sources_fd; /* of nb_sources_pass() */
+        int sources_fd; /* of nb_sources_pass(); closed once the child has it */
 };
 
 /*

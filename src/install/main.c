@@ -154,7 +154,6 @@ static int run_locked(const struct arguments *arguments, enum step step,
 static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
                      int *ret_status, bool *ret_is_stopped, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        _cleanup_(nb_closep) int sources_fd = -1;
         char directory[PATH_MAX + 32], node[NB_NODE_NAME_MAX + 16], until[64], previous[64];
         const char *const join[] = {
                 arguments->program, "join", directory, previous, node, until, NULL
@@ -171,7 +170,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                 return nb_failure_set(f, NB_INTERNAL, EPERM,
                                       "$STATE_DIRECTORY belongs to root; expected the user of the "
                                       "service (DynamicUser=)");
-        r = nb_sources_pass(arguments->sources, &sources_fd);
+        r = nb_sources_pass(arguments->sources, &child.sources_fd);
         if (r == -E2BIG)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r,
                                       "the settings and the files that they name are larger than "
@@ -182,7 +181,6 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                                       "cannot pass settings to the network side: %m");
         /* After the child, which may run for days, they are read again. */
         nb_sources_done(arguments->sources);
-        child.sources_fd = sources_fd;
         child.user = state.owner;
         child.group = state.group;
         snprintf(directory, sizeof(directory), "--config-directory=%s",

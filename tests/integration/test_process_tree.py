@@ -66,6 +66,7 @@ def test_user_and_rights(machine, folder):
     parent = status(run.pid)
     assert int(parent["CapEff"], 16) == int(parent["CapPrm"], 16) == CAP_DAC_OVERRIDE
     assert (parent["NoNewPrivs"], parent["Seccomp"]) == ("1", "2")
+    assert not [fd for fd in pathlib.Path(f"/proc/{run.pid}/fd").iterdir() if "memfd:" in os.readlink(fd)], "secrets stay with the parent"
     os.kill(child, signal.SIGKILL)
     assert run.wait().exit == -signal.SIGKILL
 
