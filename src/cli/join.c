@@ -32,11 +32,8 @@ struct given {
         struct nb_access access; /* of a machine that has joined */
         int state_fd;
         uint64_t started_ms; /* of the join */
-        bool is_fallback;    /* kubelet has a certificate that is still valid */
+        const struct nb_inspection *inspection;
 };
-
-#define GIVEN_INIT \
-        { .load = NB_LOAD_INIT, .access = NB_ACCESS_INIT, .state_fd = -1 }
 
 static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
@@ -77,20 +74,19 @@ static int leave_metadata(const struct given *given, struct nb_failure *f) {
 static uint64_t limit_time(struct given *given) {
         uint64_t *timeout_ms = &given->load.settings.timeout_ms;
 
-        if (given->is_fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
+        if (given->inspection->fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
                 *timeout_ms = FALLBACK_TIMEOUT_MS;
         return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
 }
 
-static int run_stages(struct given *given, const char *node_name, bool is_name_own,
-                      struct nb_failure *f) {
+static int run_stages(struct given *given, const char *node_name, struct nb_failure *f) {
         const struct nb_load *load = &given->load;
         const struct nb_identity *identity = &load->bootstrap.identity;
         _cleanup_(nb_join_done) struct nb_join join = {
                 .settings = &load->settings,
                 .bootstrap = &load->bootstrap,
                 .node_name = node_name,
-                .is_name_own = is_name_own,
+                .is_name_own = given->inspection->state == NB_NODE_STATE_NOT_ROTATABLE,
                 .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
                 .state_fd = given->state_fd,
                 .deadline_ms = limit_time(given),
@@ -146,7 +142,8 @@ static int keep_unknown(const struct nb_inspection *inspection, const struct nb_
         return 1;
 }
 
-static int verify_access(struct given *given, const struct nb_inspection *inspection) {
+static int verify_access(struct given *given) {
+        const struct nb_inspection *inspection = given->inspection;
         struct nb_failure why = { 0 };
         int r;
 
@@ -188,8 +185,7 @@ static void report_ignored(const char *ignored) {
                        "keys that are for other phases of kubeadm join are ignored: %s", ignored);
 }
 
-static int join_given(struct given *given, const struct nb_inspection *inspection,
-                      struct nb_failure *f) {
+static int join_given(struct given *given, struct nb_failure *f) {
         struct nb_settings *settings = &given->load.settings;
         char node_name[NB_NODE_NAME_MAX + 1];
         int r;
@@ -199,7 +195,6 @@ static int join_given(struct given *given, const struct nb_inspection *inspectio
                 return -EPROTO;
         }
         given->started_ms = nb_now_ms();
-        given->is_fallback = inspection->fallback;
         r = read_metadata(given, f);
         if (r >= 0)
                 r = nb_load_node_name(settings, node_name, f);
@@ -208,12 +203,15 @@ static int join_given(struct given *given, const struct nb_inspection *inspectio
         report_ignored(settings->ignored);
         report_ignored(given->load.from_metadata.ignored);
         nb_log_field(NB_FIELD_NODE, "%s", node_name);
-        return run_stages(given, node_name, inspection->state == NB_NODE_STATE_NOT_ROTATABLE, f);
+        return run_stages(given, node_name, f);
 }
 
 static int join(const char *config_directory, const struct nb_inspection *inspection,
                 struct nb_failure *f) {
-        _cleanup_(given_done) struct given given = GIVEN_INIT;
+        _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
+                                                     .access = NB_ACCESS_INIT,
+                                                     .state_fd = -1,
+                                                     .inspection = inspection };
         int r, forgotten;
 
         /* Run both even if one fails: the first wipes secrets, the second a handoff that the
@@ -225,11 +223,11 @@ static int join(const char *config_directory, const struct nb_inspection *inspec
         if (r < 0)
                 return inspection->verify_access ? keep_unknown(inspection, f) : r;
         if (inspection->verify_access) {
-                r = verify_access(&given, inspection);
+                r = verify_access(&given);
                 if (r != 0)
                         return r;
         }
-        return join_given(&given, inspection, f);
+        return join_given(&given, f);
 }
 
 /* What install has found on this machine. It runs join on a machine whose certificate is usable

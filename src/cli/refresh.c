@@ -48,18 +48,29 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         return ret_present->ca ? 0 : nb_failure_set_memory(f);
 }
 
-static int ask(const struct nb_settings *settings, const struct nb_cluster *present, int state_fd,
-               struct nb_failure *f) {
+static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
-        uint64_t timeout_ms = settings->timeout_ms < NB_REFRESH_TIMEOUT_MS ? settings->timeout_ms
-                                                                           : NB_REFRESH_TIMEOUT_MS;
+        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 }, newer = { 0 };
+        _cleanup_(nb_closep) int state_fd = -1;
+        uint64_t timeout_ms = NB_REFRESH_TIMEOUT_MS;
+        struct nb_settings settings;
         char server[NB_URL_MAX];
         int r;
 
-        nb_url_format(&present->server, server);
+        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r >= 0)
+                r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r < 0)
+                return r;
+        r = load(sources, &settings, &present, f);
+        nb_sources_done(sources);
+        if (r < 0)
+                return r;
+        if (timeout_ms > settings.timeout_ms)
+                timeout_ms = settings.timeout_ms;
+        nb_url_format(&present.server, server);
         nb_log_status("Asking %s for the cluster's CA and server", server);
-        r = nb_refresh_run(present, nb_now_ms() + timeout_ms, &newer, f);
+        r = nb_refresh_run(&present, nb_now_ms() + timeout_ms, &newer, f);
         if (r < 0)
                 return r;
         if (r == 0) {
@@ -72,22 +83,6 @@ static int ask(const struct nb_settings *settings, const struct nb_cluster *pres
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format '" NB_REFRESH_FILE "': %m");
         return nb_state_file_write(state_fd, NB_REFRESH_FILE, &text, f);
-}
-
-static int refresh(struct nb_sources *sources, struct nb_failure *f) {
-        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 };
-        _cleanup_(nb_closep) int state_fd = -1;
-        struct nb_settings settings;
-        int r;
-
-        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
-        if (r >= 0)
-                r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
-        if (r < 0)
-                return r;
-        r = load(sources, &settings, &present, f);
-        nb_sources_done(sources);
-        return r < 0 ? r : ask(&settings, &present, state_fd, f);
 }
 
 int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {

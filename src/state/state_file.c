@@ -184,18 +184,6 @@ static int refuse_text(const struct reader *reader, const struct nb_state_field 
                               text ? nb_text_quote(text, strlen(text), quoted) : "nothing");
 }
 
-static int take_pem(const struct nb_state_field *field, const char *text, size_t len, char *ret,
-                    struct nb_failure *f) {
-        char *pem = strdup(text);
-
-        if (!pem)
-                return nb_failure_set_memory(f);
-        *(char **)(ret + field->offset) = pem;
-        if (field->n_offset > 0)
-                *(size_t *)(ret + field->n_offset) = len;
-        return 0;
-}
-
 static int take_text(const struct reader *reader, const struct nb_state_field *field, char *ret,
                      struct nb_failure *f) {
         char *member = ret + field->offset;
@@ -211,13 +199,19 @@ static int take_text(const struct reader *reader, const struct nb_state_field *f
                                                             : refuse_text(reader, field, NULL, f);
         if (!is_accepted(field, text))
                 return refuse_text(reader, field, text, f);
-        if (field->type == NB_STATE_PEM)
-                return take_pem(field, text, len, ret, f);
-        if (field->type == NB_STATE_URL ? nb_url_parse(text, len, (struct nb_url *)member) < 0
-                                        : len >= field->size)
+        if (field->type == NB_STATE_PEM) {
+                if (field->n_offset > 0)
+                        *(size_t *)(ret + field->n_offset) = len;
+                *(char **)member = strdup(text);
+                return *(char **)member ? 0 : nb_failure_set_memory(f);
+        }
+        if (field->type == NB_STATE_URL)
+                return nb_url_parse(text, len, (struct nb_url *)member) < 0
+                               ? refuse_text(reader, field, text, f)
+                               : 0;
+        if (len >= field->size)
                 return refuse_text(reader, field, text, f);
-        if (field->type != NB_STATE_URL)
-                memcpy(member, text, len + 1);
+        memcpy(member, text, len + 1);
         return 0;
 }
 
