@@ -76,7 +76,7 @@ bool nb_certificate_is_trusted(const struct nb_certificates *chain,
 /* Whether the first certificate is for this name or address. */
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);
 
-/* Compares the public key of the leaf with `key`. 0, -EKEYREJECTED, -EIO. */
+/* Whether the leaf is for this key: 0 or -EKEYREJECTED. */
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
 /* Whether the leaf's subject is exactly O=system:nodes, CN=system:node:<node_name> (two attributes,
