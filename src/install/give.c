@@ -104,7 +104,7 @@ static int write_password(int folder_fd, const char *name) {
 
 /* The server keeps what it is shown first, so it has to be on disk before. */
 static int make_password(const struct nb_context *context, struct nb_failure *f) {
-        static const char *const name = NB_NODE_PASSWORD_FILE + sizeof(NB_NODE_PASSWORD_FOLDER);
+        static const char name[] = "password"; /* of NB_NODE_PASSWORD_FILE */
         _cleanup_(nb_closep) int folder_fd = -1;
         int r = nb_path_make_folder(context->root_fd, NB_NODE_PASSWORD_FOLDER, 0755, &folder_fd);
 
