@@ -70,9 +70,8 @@ int nb_gunzip(const char *data, size_t len, size_t max, struct nb_secret *ret) {
                 return r;
         stream.next_in = (const unsigned char *)data;
         stream.avail_in = (unsigned)len;
-        r = inflateInit2(&stream, GZIP_ONLY);
-        if (r != Z_OK)
-                return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+        if (inflateInit2(&stream, GZIP_ONLY) != Z_OK)
+                return -ENOMEM;
         r = run(&stream, max, &output);
         (void)inflateEnd(&stream);
         if (r < 0)

@@ -153,7 +153,7 @@ static const char *unfold(const char **next, const char *end,
 
 /* Reads the fields up to the empty line, and moves *next after that. */
 static const char *parse_header(const char **next, const char *end, struct header *header) {
-        char field[NB_MIME_FIELD_MAX + 1];
+        char field[NB_MIME_FIELD_MAX + 1] = "";
         const char *after, *value, *wrong = NULL;
         size_t len;
 

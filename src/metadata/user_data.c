@@ -253,7 +253,7 @@ static bool is_base64_text(const char *data, size_t len) {
                 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n";
 
         for (size_t i = 0; i < len; i++)
-                if (!memchr(characters, data[i], strlen(characters)))
+                if (!data[i] || !strchr(characters, data[i]))
                         return false;
         return true;
 }
