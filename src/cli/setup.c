@@ -115,5 +115,5 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",
                        setup.root);
-        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, is_changed);
+        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, is_changed, f);
 }

@@ -36,8 +36,8 @@ enum nb_setup_secret {
         _NB_SETUP_SECRET_N,
 };
 
-/* The name of the credential: "node-bootstrap.token". */
-const char *nb_setup_secret_name(enum nb_setup_secret secret);
+/* The names of the credentials: "node-bootstrap.token". */
+extern const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N];
 
 struct nb_setup {
         const char *config_directory; /* below `root`, if there is one */
@@ -159,6 +159,6 @@ bool nb_setup_is_enabled(void);
 /* Prints what nb_setup_run_service() would do. */
 void nb_setup_rehearse_service(const struct nb_setup *setup);
 
-/* Enables the unit, and starts and watches it if wanted; prints failures, and returns the exit
- * status. */
-int nb_setup_run_service(const struct nb_setup *setup, bool is_changed);
+/* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
+ * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
+int nb_setup_run_service(const struct nb_setup *setup, bool is_changed, struct nb_failure *f);

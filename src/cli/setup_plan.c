@@ -182,7 +182,7 @@ static int plan_secret(const struct nb_setup *setup, struct nb_setup_plan *plan,
         if (r >= 0)
                 describe_secret(&stored, secret, before);
         describe_secret(new, secret, after);
-        printf("credential %s: %s -> %s%s\n", nb_setup_secret_name(secret), before, after,
+        printf("credential %s: %s -> %s%s\n", nb_setup_secret_names[secret], before, after,
                !strcmp(before, after) && !strncmp(before, "token ", 6) ? ", with another secret"
                                                                        : "");
         plan->n_changes++;
@@ -196,7 +196,7 @@ static int plan_secrets(const struct nb_setup *setup, struct nb_setup_plan *plan
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 is_any_new = is_any_new || setup->secrets[i].data;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                const char *name = nb_setup_secret_name((enum nb_setup_secret)i);
+                const char *name = nb_setup_secret_names[(enum nb_setup_secret)i];
                 char path[PATH_SIZE];
                 int r;
 
@@ -229,7 +229,7 @@ static int deliver(const struct nb_setup *setup, const struct nb_setup_plan *pla
         if (!value->data) {
                 value = &stored;
                 if (!setup->root && nb_folder_open(NB_SETUP_DELIVERED, &fd) >= 0)
-                        r = nb_file_read_secret(fd, nb_setup_secret_name(secret),
+                        r = nb_file_read_secret(fd, nb_setup_secret_names[secret],
                                                 NB_SETUP_SECRET_MAX, &stored, NULL);
                 if (r < 0 && plan->steps[secret] == NB_SETUP_KEEP)
                         r = nb_setup_read_stored(setup, secret, &stored, f);
@@ -238,7 +238,7 @@ static int deliver(const struct nb_setup *setup, const struct nb_setup_plan *pla
                 if (r < 0 && r != -EKEYREJECTED && (r != -ENOENT || f->code != NB_NONE))
                         return r;
         }
-        r = nb_sources_put(sources, nb_setup_secret_name(secret), value->data ? value : NULL);
+        r = nb_sources_put(sources, nb_setup_secret_names[secret], value->data ? value : NULL);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 

@@ -107,25 +107,24 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
 }
 
 /* The reason is in the journal; without it, systemd knows the result and the exit status. */
-static int print_failure(const struct watch *watch, const char *more) {
+static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
         const struct nb_unit_state *state = &watch->state;
         enum nb_code code = nb_failure_find(watch->failure.error);
-        struct nb_failure f = { 0 };
+        int r;
 
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(&watch->failure);
-                (void)nb_failure_set(&f, code, 0, "%s%s", watch->failure.message, more);
-        } else {
-                (void)nb_failure_set(&f, NB_SETUP_UNFINISHED, 0,
-                                     NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s",
-                                     state->active, state->sub, state->exit_status,
-                                     state->status[0] ? ": " : "", state->status, more);
+                return nb_failure_set(f, code, 0, "%s%s", watch->failure.message, more);
         }
-        nb_log_failure(LOG_ERR, &f);
+        r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
+                           NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", state->active,
+                           state->sub, state->exit_status, state->status[0] ? ": " : "",
+                           state->status, more);
         /* A service that was stopped has 143 with systemd 252, and 0 with 257. */
-        if (code == NB_NONE && !strcmp(state->active, "failed") && state->exit_status > 0)
-                return state->exit_status;
-        return nb_failure_info(f.code)->exit_status;
+        if (strcmp(state->active, "failed") != 0 || state->exit_status <= 0)
+                return r;
+        nb_log_failure(LOG_ERR, f);
+        return state->exit_status;
 }
 
 /* A kubelet that was running before the join still uses what it read at its start. */
@@ -139,27 +138,21 @@ static void hint_at_kubelet(const struct watch *watch) {
                        "kubelet.service` to let it use the new certificate\n");
 }
 
-static int print_error(const struct nb_failure *f) {
-        fflush(stdout);
-        nb_log_failure(LOG_ERR, f);
-        return nb_failure_info(f->code)->exit_status;
-}
-
-static int watch_to_end(struct watch *watch) {
-        struct nb_failure f = { 0 };
+static int watch_to_end(struct watch *watch, struct nb_failure *f) {
         int r;
 
         watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
         if (watch->failure.error[0])
                 print(&watch->failure, "  %s\n", watch->failure.message);
-        r = watch_job(watch, &f);
+        r = watch_job(watch, f);
         nb_terminal_line_end();
         fflush(stdout);
         if (r == -ETIME)
-                return print_failure(watch, "; stopped watching (--timeout), but " NB_SETUP_UNIT
-                                            " keeps running");
-        if (r < 0 && f.code != NB_NONE)
-                return print_error(&f);
+                return refuse_result(
+                        watch,
+                        "; stopped watching (--timeout), but " NB_SETUP_UNIT " keeps running", f);
+        if (r < 0 && f->code != NB_NONE)
+                return r;
         if (r < 0) {
                 printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
                        "` shows it, `systemctl stop` ends it\n");
@@ -169,7 +162,7 @@ static int watch_to_end(struct watch *watch) {
                 /* If the service was stopped, it did not fail for what it waited for. */
                 if (watch->failure.priority > LOG_ERR)
                         watch->failure.error[0] = '\0';
-                return print_failure(watch, "");
+                return refuse_result(watch, "", f);
         }
         hint_at_kubelet(watch);
         return 0;
@@ -262,19 +255,19 @@ static void print_kubelet(const struct nb_setup *setup) {
                         printf("kubelet cannot start: %s\n", found.findings[i].text);
 }
 
-int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
+int nb_setup_run_service(const struct nb_setup *setup, bool is_changed, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
-        struct nb_failure f = { 0 };
-        int status = 0;
+        int r;
 
         if (setup->watch_ms != NB_SETUP_WATCH_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
-        if (begin(setup, is_changed, &watch, &f) < 0) {
-                status = print_error(&f);
+        r = begin(setup, is_changed, &watch, f);
+        if (r < 0) {
+                /* Nothing to watch. */
         } else if (setup->is_start_unwanted) {
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         } else if (strcmp(watch.state.active, "active") != 0) {
-                status = watch_to_end(&watch);
+                r = watch_to_end(&watch, f);
         } else {
                 printf("this machine has joined already: %s\n",
                        watch.state.status[0] ? watch.state.status : NB_SETUP_UNIT " is active");
@@ -285,5 +278,6 @@ int nb_setup_run_service(const struct nb_setup *setup, bool is_changed) {
         }
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(setup);
-        return status;
+        fflush(stdout);
+        return r;
 }

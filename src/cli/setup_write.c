@@ -21,16 +21,12 @@
 #define DROP_IN "50-setup.conf"
 #define CIPHERTEXT_MAX (2 * NB_SETUP_SECRET_MAX) /* in base64, with header and tag */
 
-static const char *const names[_NB_SETUP_SECRET_N] = {
+const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
         [NB_SETUP_TOKEN] = NB_CREDENTIAL_TOKEN,
         [NB_SETUP_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
         [NB_SETUP_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
         [NB_SETUP_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
 };
-
-const char *nb_setup_secret_name(enum nb_setup_secret secret) {
-        return names[secret];
-}
 
 static int unwritable(const struct nb_setup *setup, const char *folder, const char *name, int r,
                       struct nb_failure *f) {
@@ -65,7 +61,7 @@ static int run_creds(const char *verb, enum nb_setup_secret secret, const struct
         struct nb_process_result result = { 0 };
         int r;
 
-        snprintf(name, sizeof(name), "--name=%s", names[secret]);
+        snprintf(name, sizeof(name), "--name=%s", nb_setup_secret_names[secret]);
         r = nb_secret_init(ret, max);
         if (r < 0)
                 return r;
@@ -82,10 +78,10 @@ static int read_from(const struct nb_setup *setup, const char *folder, enum nb_s
         int r = open_folder(setup, folder, &fd);
 
         if (r >= 0)
-                r = nb_file_read_secret(fd, names[secret], max, ret, NULL);
+                r = nb_file_read_secret(fd, nb_setup_secret_names[secret], max, ret, NULL);
         if (r < 0 && r != -ENOENT)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "cannot read '%s/%s': %m",
-                                      folder, names[secret]);
+                                      folder, nb_setup_secret_names[secret]);
         return r;
 }
 
@@ -160,9 +156,9 @@ static int remove_file(const struct nb_setup *setup, const char *folder, const c
 
 static int remove_secret(const struct nb_setup *setup, enum nb_setup_secret secret,
                          struct nb_failure *f) {
-        int r = remove_file(setup, STORE, names[secret], f);
+        int r = remove_file(setup, STORE, nb_setup_secret_names[secret], f);
 
-        return r < 0 ? r : remove_file(setup, STORE_ENCRYPTED, names[secret], f);
+        return r < 0 ? r : remove_file(setup, STORE_ENCRYPTED, nb_setup_secret_names[secret], f);
 }
 
 /* Which of the plain and the encrypted form takes precedence depends on the version of systemd, so
@@ -171,7 +167,7 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         bool is_encrypted, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT;
         const struct nb_secret *data = &setup->secrets[secret];
-        struct place place = { STORE, 0700, names[secret], 0600 };
+        struct place place = { STORE, 0700, nb_setup_secret_names[secret], 0600 };
         char error[NB_PROCESS_ERROR_SIZE];
         int r = 0;
 
@@ -184,7 +180,7 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         nb_log(LOG_WARNING, NB_NONE,
                                "systemd-creds cannot encrypt here; the credential %s is stored as "
                                "plain text: %s",
-                               names[secret], error);
+                               nb_setup_secret_names[secret], error);
                 is_encrypted = r >= 0;
                 data = is_encrypted ? &ciphertext : data;
         }
@@ -192,7 +188,8 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                 place.folder = STORE_ENCRYPTED;
         r = write_file(setup, &place, data->data, data->len, f);
         return r < 0 ? r
-                     : remove_file(setup, is_encrypted ? STORE : STORE_ENCRYPTED, names[secret], f);
+                     : remove_file(setup, is_encrypted ? STORE : STORE_ENCRYPTED,
+                                   nb_setup_secret_names[secret], f);
 }
 
 /*
@@ -212,8 +209,8 @@ static int write_drop_in(const struct nb_setup *setup, const struct nb_setup_pla
                 &text, "# Written by `node-bootstrap setup`, which replaces it.\n[Service]\n");
         (void)open_folder(setup, STORE_ENCRYPTED, &fd);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !NB_CREDENTIALS_ARE_IMPORTED; i++) {
-                bool is_encrypted = fd >= 0 &&
-                                    faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+                bool is_encrypted = fd >= 0 && faccessat(fd, nb_setup_secret_names[i], F_OK,
+                                                         AT_SYMLINK_NOFOLLOW) == 0;
 
                 if (setup->is_rehearsal && plan->steps[i] != NB_SETUP_KEEP)
                         is_encrypted = plan->steps[i] == NB_SETUP_WRITE && can_encrypt;
@@ -223,7 +220,7 @@ static int write_drop_in(const struct nb_setup *setup, const struct nb_setup_pla
                 if (r >= 0)
                         r = nb_buffer_printf(&text,
                                              "LoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
-                                             names[i], names[i]);
+                                             nb_setup_secret_names[i], nb_setup_secret_names[i]);
         }
         if (r < 0)
                 return nb_failure_set_memory(f);
