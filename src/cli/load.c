@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/sources.h"
-#include "base/text.h"
 #include "cli/load.h"
 #include "join/metadata.h"
 #include "method/documents.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +21,31 @@ struct reset {
         bool is_setup_removed;
 };
 
-/* If kubelet requires the service, it is stopped with it; and systemd may be about to restart it.
- */
+/* Also a kubelet that systemd is about to restart. If kubelet requires the service, it is stopped
+ * with it. */
 static int stop_units(const struct reset *reset, struct nb_failure *f) {
-        const char *words[] = { "stop", NB_SETUP_UNIT, REFRESH_UNIT, NB_KUBELET_UNIT, NULL };
-        struct nb_unit_state kubelet;
-        int r;
+        static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, REFRESH_UNIT };
+        const char *words[N_ELEMENTS(units) + 2] = { "stop" };
+        struct nb_unit_state state;
+        int n = 1, r;
 
-        r = nb_unit_show(NB_KUBELET_UNIT, &kubelet, f);
-        if (r < 0)
-                return r;
-        if (!strcmp(kubelet.active, "active") && !reset->is_forced)
-                return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
-                                      NB_KUBELET_UNIT
-                                      " is active (%s); stop it first, or use --force",
-                                      kubelet.sub);
-        if (!strcmp(kubelet.active, "inactive") || !strcmp(kubelet.active, "failed"))
-                words[3] = NULL;
+        for (size_t i = 0; i < N_ELEMENTS(units); i++) {
+                r = nb_unit_show(units[i], &state, f);
+                if (r < 0)
+                        return r;
+                if (i == 0 && !strcmp(state.active, "active") && !reset->is_forced)
+                        return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
+                                              NB_KUBELET_UNIT
+                                              " is active (%s); stop it first, or use --force",
+                                              state.sub);
+                if (strcmp(state.active, "inactive") != 0 && strcmp(state.active, "failed") != 0)
+                        words[n++] = units[i];
+        }
+        if (n == 1)
+                return 0;
         r = nb_systemctl(words, f);
-        if (r >= 0)
-                printf("stopped  " NB_SETUP_UNIT ", " REFRESH_UNIT "%s\n",
-                       words[3] ? " and " NB_KUBELET_UNIT : "");
+        for (int i = 1; i < n && r >= 0; i++)
+                printf("stopped  %s\n", words[i]);
         return r;
 }
 
