@@ -51,7 +51,11 @@ def test_kubelet_rotates(new_node, other_cluster):
 
 def kubelet_arguments(node):
     node.await_kubelet()
-    return node.run("cat", f"/proc/{node.kubelet_pid()}/cmdline").stdout.split("\0")
+
+    def find():
+        words = node.run("cat", f"/proc/{node.kubelet_pid()}/cmdline").stdout.split("\0")
+        return words if words[0].endswith("/kubelet") else None     # systemd's "(kubelet)" until it is executed
+    return until(find, "kubelet is executed")
 
 
 def test_node_name_by_kubeadms_way(node, cluster):

@@ -131,8 +131,8 @@ def join(world):
     machine = world.machine
     machine.inspect().joined()
     if hasattr(world, "user_data"):
-        documented.give(machine, "/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
-        documented.give(machine, "/run/node-bootstrap-platform/user-data", world.user_data.encode())
+        machine.passed.put("/run/node-bootstrap-platform/platform.json", b'{"volume": "cidata"}')
+        machine.passed.put("/run/node-bootstrap-platform/user-data", world.user_data.encode())
     return machine.join()
 
 
