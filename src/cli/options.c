@@ -122,7 +122,7 @@ static const struct nb_option *find_row(const struct nb_option *rows, const char
 static int take_common(struct nb_options *options, const struct nb_option *row,
                        struct nb_failure *f) {
         if (row == &common[COMMON_CONFIG_DIRECTORY]) {
-                if (!options->value[0])
+                if (!options->value || !options->value[0])
                         return nb_failure_set(f, NB_USAGE, 0, "'--config-directory' is empty");
                 options->config_directory = options->value;
                 options->has_config_directory = true;
@@ -222,19 +222,20 @@ int nb_options_read(struct nb_options *options, const struct nb_option *rows,
 
 static int run_command(struct nb_options *options, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
+        const char *name;
         int r = nb_options_next(options, f);
 
         if (r < 0)
                 return r;
         if (r == NB_OPTIONS_END)
                 return nb_failure_set(f, NB_USAGE, 0, "a command is required");
+        name = options->argv[options->at];
         for (size_t i = 0; i < N_ELEMENTS(commands); i++)
-                if (!strcmp(options->value, commands[i].name)) {
+                if (!strcmp(name, commands[i].name)) {
                         options->command = &commands[i];
                         return commands[i].run(options, f);
                 }
-        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s",
-                              nb_word_quote(options->value, quoted));
+        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s", nb_word_quote(name, quoted));
 }
 
 int nb_run(int argc, char **argv) {
