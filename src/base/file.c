@@ -8,12 +8,17 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* linux/memfd.h, 6.3 */
+#endif
 
 #define READ_SIZE 4096
 #define TRIES_MAX 100
@@ -193,6 +198,15 @@ int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_s
         int r = open_regular(folder_fd, name, &fd, &st);
 
         return r < 0 ? r : nb_file_read_open(fd, max, ret, ret_stat);
+}
+
+int nb_memory_file_open(const char *name) {
+        int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+        /* Linux before 6.3 does not know the last flag. */
+        if (fd < 0 && errno == EINVAL)
+                fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        return fd < 0 ? -errno : fd;
 }
 
 int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret) {

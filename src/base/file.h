@@ -28,6 +28,10 @@ int nb_folder_open(const char *path, int *ret_fd);
  * links; `root_fd` -1: of this machine. A descriptor with O_CLOEXEC, or -errno. */
 int nb_path_open(int root_fd, const char *path, int flags);
 
+/* A memory file that can be sealed and not executed, also where vm.memfd_noexec requires that. A
+ * descriptor with O_CLOEXEC, or -errno. */
+int nb_memory_file_open(const char *name);
+
 /* Reads the file that the path leads to, following symbolic links. 0; -EBADF if it is not a regular
  * file; -EFBIG if it is larger than `max`; -errno. */
 int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret);

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -71,9 +71,11 @@ static int make_input(const void *input, size_t len, int *ret_fd) {
 
 /* A file that cannot grow. */
 static int make_error(int *ret_fd) {
-        _cleanup_(nb_closep) int fd = memfd_create("stderr", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        _cleanup_(nb_closep) int fd = nb_memory_file_open("stderr");
 
-        if (fd < 0 || ftruncate(fd, ERROR_SIZE) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
+        if (fd < 0)
+                return fd;
+        if (ftruncate(fd, ERROR_SIZE) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0)
                 return -errno;
         *ret_fd = TAKE_FD(fd);
         return 0;

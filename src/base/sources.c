@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -149,11 +148,11 @@ struct passed {
 };
 
 int nb_sources_pass(const struct nb_sources *sources, int *ret_fd) {
-        _cleanup_(nb_closep) int fd = memfd_create("sources", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        _cleanup_(nb_closep) int fd = nb_memory_file_open("sources");
         size_t total = 0;
 
         if (fd < 0)
-                return -errno;
+                return fd;
         for (struct nb_kept *kept = sources->kept; kept; kept = kept->next) {
                 struct passed head = { kept->kind, kept->mode, (uint32_t)strlen(kept->name) + 1,
                                        (uint32_t)kept->data.len, kept->r };

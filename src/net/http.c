@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -32,11 +31,10 @@ void nb_unverified_done(struct nb_unverified *unverified) {
  * connections. `more` is appended to it; NULL for none. */
 static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
                      int *ret_fd, char ret_path[static 32]) {
-        int fd, r;
+        int fd = nb_memory_file_open(name), r;
 
-        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
-                return -errno;
+                return fd;
         *ret_fd = fd;
         r = nb_fd_write(fd, data, len);
         if (r >= 0 && more)
