@@ -211,8 +211,9 @@ int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f) {
         for (size_t at = 0; r >= 0 && at < text.len; at += (size_t)r)
                 r = n_left-- > 0 ? receive_entry(sources, text.data + at, text.len - at) : -E2BIG;
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, (int)r,
-                                      "what install has passed on cannot be read: %m");
+                return nb_failure_set(
+                        f, NB_INTERNAL, (int)r,
+                        "cannot read the settings and credentials that install passes on: %m");
         return 0;
 }
 

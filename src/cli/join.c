@@ -44,9 +44,9 @@ static void given_done(struct given *given) {
 
 static void report_joined(const struct nb_inspection *inspection) {
         nb_log(LOG_INFO, NB_ALREADY_JOINED,
-               "node '%s' had joined before; its certificate is good until %s", inspection->node,
+               "node '%s' has already joined; its certificate is valid until %s", inspection->node,
                inspection->not_after);
-        nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
+        nb_log_status("Already joined; the certificate is valid until %s", inspection->not_after);
 }
 
 /* A handoff of an earlier run would vouch for a certificate that this run did not check. */
@@ -133,12 +133,12 @@ static int load(const char *config_directory, struct given *given, bool is_joine
         return r;
 }
 
-/* 1: it stays, and that is said; 0: it does not count any more. */
+/* 1: the certificate stays, with a warning; 0: it is not valid any more. */
 static int keep_unknown(const struct nb_inspection *inspection, const struct nb_failure *why) {
         nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN,
-               "whether the certificate of node '%s' still counts cannot be told; it stays: %s",
-               inspection->node, why->detail);
-        nb_log_status("Joined before; whether the certificate still counts cannot be told");
+               "cannot verify the certificate of node '%s'; keeping it: %s", inspection->node,
+               why->detail);
+        nb_log_status("Already joined; cannot verify the certificate");
         return 1;
 }
 
@@ -148,7 +148,7 @@ static int verify_access(struct given *given) {
         int r;
 
         nb_log_field(NB_FIELD_STAGE, "access");
-        nb_log_status("Asking the API server whether the certificate still counts");
+        nb_log_status("Asking the API server whether it accepts the certificate");
         r = nb_access_verify(&given->access, inspection->node, &why);
         nb_log_field(NB_FIELD_STAGE, NULL);
         if (r > 0) {
@@ -159,7 +159,7 @@ static int verify_access(struct given *given) {
                 return r;
         if (r < 0)
                 return keep_unknown(inspection, &why);
-        nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining anew", why.detail);
+        nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining again", why.detail);
         return 0;
 }
 
@@ -283,8 +283,8 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         }
         nb_log_failure(LOG_WARNING, f);
         nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
-               "joining anew failed; the certificate from before is good until %s and stays",
+               "joining again failed; keeping the existing certificate, which is valid until %s",
                inspection.not_after);
-        nb_log_status("Joined before; joining anew failed: %s", f->detail);
+        nb_log_status("Already joined; joining again failed: %s", f->detail);
         return 0;
 }

@@ -231,10 +231,11 @@ int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t
                 ret_pem->len = before;
                 ret_pem->data[before] = '\0';
                 nb_hex_encode(selection.left_out[0], NB_SHA256_SIZE, pin);
-                return nb_failure_set(f, mismatch, EKEYREJECTED,
-                                      "the CA bundle holds a certificate that is no CA, sha256:%s; "
-                                      "expected CAs alone",
-                                      pin);
+                return nb_failure_set(
+                        f, mismatch, EKEYREJECTED,
+                        "the CA bundle contains a certificate that is not a CA, sha256:%s; "
+                        "expected only CAs",
+                        pin);
         }
         if (ret_selection)
                 *ret_selection = selection;

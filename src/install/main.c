@@ -124,10 +124,11 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         nb_log_failure(LOG_WARNING, f);
         if (inspection.fallback) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
-                       "joining anew failed; the certificate from before is good until %s and "
-                       "stays",
+                       "joining again failed; keeping the existing certificate, which is valid "
+                       "until "
+                       "%s",
                        inspection.not_after);
-                nb_log_status("Joined before; joining anew failed: %s", f->detail);
+                nb_log_status("Already joined; joining again failed: %s", f->detail);
                 return true;
         }
         nb_log(LOG_WARNING, NB_JOINED_ANYWAY, "node '%s' has joined, so kubelet can start: %s",

@@ -121,8 +121,8 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
 
 /*
  * The node is up, whether or not the mark could be left. Where `join` was to ask the API server,
- * nobody here knows what that said: it may have refused the certificate, and joining anew may have
- * failed. The token stays then, as it does while the clock is wrong.
+ * install does not know the answer: the certificate may have been rejected, and joining again may
+ * have failed. The token stays then, as it does while the clock is wrong.
  */
 static int keep(const struct nb_context *context, const struct nb_state *state,
                 const struct nb_inspection *inspection) {
@@ -170,7 +170,7 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
                                       "' in the state directory, and %s",
                                       inspection->detail);
         nb_log(LOG_DEBUG, NB_PREVIOUS_KEPT,
-               "nothing to install; the certificate from before stays: %s", inspection->detail);
+               "nothing to install; keeping the existing certificate: %s", inspection->detail);
         return 0;
 }
 
@@ -187,7 +187,8 @@ static int finish(const struct nb_context *context, const struct nb_inspection *
         /* Writing what `join` gets would fail in the same way. */
         if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_INTERNAL)
                 return r;
-        nb_log(LOG_DEBUG, NB_NONE, "what is in the state directory is unusable: %s", f->detail);
+        nb_log(LOG_DEBUG, NB_NONE, "the contents of the state directory are unusable: %s",
+               f->detail);
         *f = (struct nb_failure){ 0 };
         return 0;
 }
@@ -216,15 +217,15 @@ static bool is_client_needed(const struct nb_context *context,
 static void report_joined(const struct nb_inspection *inspection) {
         if (inspection->state == NB_NODE_STATE_NOT_YET_VALID) {
                 nb_log(LOG_WARNING, NB_NOT_YET_VALID,
-                       "node '%s' had joined before, but this machine's clock is wrong: %s",
+                       "node '%s' has already joined, but this machine's clock is wrong: %s",
                        inspection->node, inspection->detail);
-                nb_log_status("Joined before; this machine's clock is wrong");
+                nb_log_status("Already joined; this machine's clock is wrong");
                 return;
         }
         nb_log(LOG_INFO, NB_ALREADY_JOINED,
-               "node '%s' had joined before; its certificate is good until %s", inspection->node,
+               "node '%s' has already joined; its certificate is valid until %s", inspection->node,
                inspection->not_after);
-        nb_log_status("Joined before; the certificate is good until %s", inspection->not_after);
+        nb_log_status("Already joined; the certificate is valid until %s", inspection->not_after);
 }
 
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
@@ -255,7 +256,7 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         }
         is_joined = nb_node_state_is_joined(inspection->state);
         if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
-                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining anew: %s", inspection->detail);
+                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining again: %s", inspection->detail);
         report_node_name(context);
         inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
                                     context->settings.verify_access;

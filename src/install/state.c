@@ -38,10 +38,11 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         if (r == -ELOOP || r == -EBADF || r == -EFBIG)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
-                                      "'%s' in the state directory is no regular file of at most "
-                                      "%zu bytes",
-                                      name, max);
+                return nb_failure_set(
+                        f, NB_HANDOFF_MALFORMED, r,
+                        "'%s' in the state directory is not a regular file of at most "
+                        "%zu bytes",
+                        name, max);
         if (r < 0)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
                                       "cannot read '%s' in the state directory: %m", name);

@@ -55,8 +55,8 @@ void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char 
         for (unsigned i = 0; i < selection->n_left_out; i++) {
                 nb_pin_format(selection->left_out[i], pin);
                 nb_log(LOG_WARNING, NB_CERTIFICATE_LEFT_OUT,
-                       "%s contains a certificate that may not be trusted as a CA, %s: left out",
-                       what, pin);
+                       "ignoring a certificate in %s that must not be trusted as a CA: %s", what,
+                       pin);
         }
         if (selection->n_taken > 0) {
                 nb_pin_format(selection->taken[0], pin);

@@ -88,8 +88,8 @@ static int take_certificate(struct nb_join *join, const char *pem, size_t len,
         /* Old servers do not sign CSRs, but answer with a key that all nodes share. */
         r = strstr(pem, "PRIVATE KEY-----")
                     ? nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
-                                     "the supervisor sent a private key; one that is too old to "
-                                     "sign a request does so")
+                                     "the supervisor sent a private key, as old versions do, which "
+                                     "cannot sign a request")
                     : nb_join_take_issued(join, pem, len, f);
         if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
                 (void)nb_pending_key_drop(join, &ignored);

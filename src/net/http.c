@@ -64,9 +64,9 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                               trust->client_certificate_len, trust->client_key,
                               &http->certificate_fd, http->certificate_path);
         if (r < 0)
-                return nb_failure_set(
-                        f, NB_INTERNAL, r,
-                        "what a connection trusts or shows cannot be put into a memory file");
+                return nb_failure_set(f, NB_INTERNAL, r,
+                                      "cannot create a memory file for CA certificates or a client "
+                                      "certificate: %m");
         return 0;
 }
 
@@ -76,7 +76,7 @@ static int http_new(bool is_verified, uint32_t connect_timeout_ms, struct nb_htt
 
         /* Initialized for the workers: this process uses libcurl for nothing else. */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "libcurl does not initialise");
+                return nb_failure_set(f, NB_INTERNAL, EIO, "cannot initialize libcurl");
         http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);

@@ -25,8 +25,9 @@ const struct nb_discard_places nb_discard_places = {
 
 static int not_removed(const char *folder, const char *name, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
-                              r == -EBADF ? "'%s/%s' is no regular file of its own; it was left"
-                                          : "'%s/%s' cannot be removed: %m",
+                              r == -EBADF
+                                      ? "'%s/%s' is not a regular file with one name; not removed"
+                                      : "'%s/%s' cannot be removed: %m",
                               folder, name);
 }
 

@@ -107,7 +107,7 @@ def main():
                 figures = start(machine, unit)
                 if number >= 0:
                     row.append(figures)
-        assert "had joined before" in machine.journal_text(f"--unit={UNIT}"), machine.journal_text()
+        assert "has already joined" in machine.journal_text(f"--unit={UNIT}"), machine.journal_text()
     finally:
         machine.close()
     ours, empty = ([statistics.median(column) for column in zip(*row)] for row in rows.values())

@@ -103,7 +103,7 @@ def test_what_cannot_be_removed_is_said(quiet):
     join(quiet)
     assert quiet.is_active(UNIT)
     entry = quiet.journal(f"_SYSTEMD_UNIT={DISCARD_UNIT}", "MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
-    assert entry["MESSAGE"] == f"'{TOKEN}' is no regular file of its own; it was left"
+    assert entry["MESSAGE"] == f"'{TOKEN}' is not a regular file with one name; not removed"
     assert entry["PRIORITY"] == "4"
     assert quiet.exists(MARK)
     quiet.path("/root/copy").unlink()

@@ -60,7 +60,7 @@ def logs_on_the_console(vm):
     text = (SOURCE / "packaging/examples/console.conf").read_text()
     vm.run(f"systemctl stop kubelet.service\nmkdir -p {folder}\ncat >{folder}/console.conf <<'END'\n{text}END\n"
            f"systemctl daemon-reload\nsystemctl restart {UNIT}", timeout=180)
-    assert "node-bootstrap-install: node 'hypervisor' had joined before" in vm.console()
+    assert "node-bootstrap-install: node 'hypervisor' has already joined" in vm.console()
 
 
 def test_credentials_of_the_hypervisor(new_vm, cluster):

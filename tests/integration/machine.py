@@ -387,7 +387,7 @@ class Machine:
                             "fallback": found["previous"] in ("other-cluster", "not-rotatable")}
                 if found["previous"] == "usable":
                     run.note["verifyAccess"] = True
-        elif run.exit == 0 and (told := re.search("node '(.*?)' had joined before(; its certificate is good until (.*))?", run.stderr)):
+        elif run.exit == 0 and (told := re.search("node '(.*?)' has already joined(; its certificate is valid until (.*))?", run.stderr)):
             run.note = {"verdict": "usable" if told[2] else "not-yet-valid", "node": told[1], "notAfter": told[3], "fallback": False}
         elif run.exit == 0 and (told := re.search("node '(.*?)' has joined, so kubelet can start", run.stderr)):
             run.note = {"verdict": "usable", "node": told[1], "fallback": False}

@@ -224,7 +224,7 @@ def test_joins_anew(world, row):
     assert len(world.csrs()) == 1 and world.machine.inspect().note["verdict"] == "usable"
     assert not existed or world.machine.read(Machine.KUBECONFIG + ".old") == old
     said = "\n".join(run.stderr for run in world.machine.runs)
-    assert ("joining anew: " in said) == existed and (f"the existing '/{Machine.KUBECONFIG}' was renamed" in said) == existed
+    assert ("joining again: " in said) == existed and (f"the existing '/{Machine.KUBECONFIG}' was renamed" in said) == existed
     assert world.server.url in world.machine.read(Machine.KUBECONFIG)
 
 
@@ -253,7 +253,7 @@ def test_previous_is_kept(world, spoil):
     world.machine.configure(world.server, timeout="2s")
     files = snapshot(world.machine.root)
     run = world.machine.unit().joined()
-    assert any("joining anew failed" in part.stderr for part in world.machine.runs) and run.exit == 0
+    assert any("joining again failed" in part.stderr for part in world.machine.runs) and run.exit == 0
     assert snapshot(world.machine.root) == files
 
 
@@ -266,7 +266,7 @@ def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
     files = {name: entry[3] for name, entry in snapshot(world.machine.root).items()}
     for _ in range(2):
         run = world.machine.unit().joined()
-        assert set(run.codes) == {"target-unwritable"} and "joining anew failed" in run.stderr
+        assert set(run.codes) == {"target-unwritable"} and "joining again failed" in run.stderr
         assert {name: entry[3] for name, entry in snapshot(world.machine.root).items()} == files
 
 

@@ -100,7 +100,7 @@ GOOD = [
     K3sCase("carriage returns", served(lambda cluster: cluster.ca.pem.replace(b"\n", b"\r\n")), None, 0, check=kept_whole),
     K3sCase("the same certificate twice", served(lambda cluster: cluster.ca.pem * 2, root=lambda cluster: cluster.ca.cert), None, 0),
     K3sCase("intermediate and root", with_intermediate, None, 0, check=kept_whole),
-    K3sCase("a CA beside that the token does not vouch for", intermediate_and_stranger, None, 0, "left out", check=left_out),
+    K3sCase("a CA beside that the token does not vouch for", intermediate_and_stranger, None, 0, "ignoring a certificate", check=left_out),
     K3sCase("a CA beside, and the whole bundle asked for", intermediate_and_stranger, None, 0, discovery={"trustWholeBundle": True}, check=kept_whole),
     K3sCase("pin besides", lambda world: {"pins": [world.cluster.ca.pin]}, None, 0),
     K3sCase("IPv6", ipv6, None, 0),

@@ -269,7 +269,7 @@ def test_neither_counts(world):
     world.cluster.tokens[TOKEN_ID].valid = False
     world.configure(timeout="8s")
     run = rejoin.join()
-    assert run.exit == 0 and "not authorized" in run.stderr and "joining anew failed" in run.stderr     # the old one still does
+    assert run.exit == 0 and "not authorized" in run.stderr and "joining again failed" in run.stderr     # the old one still does
 
 
 def test_certificate_with_an_old_kind_of_key(world):

@@ -200,7 +200,7 @@ LIES = [
     ("a socket", FILTERED + 'containerRuntimeEndpoint: "unix:///tmp/x"\n', "handoff-untrusted", "containerRuntimeEndpoint"),
     ("another document", FILTERED + "---\nstaticPodPath: /tmp\n", "handoff-untrusted", "kubelet-config.yaml"),
     ("not YAML", "{", "handoff-untrusted", "kubelet-config.yaml"),
-    ("too large", "#" * 300000, "handoff-malformed", "no regular file of at most"),
+    ("too large", "#" * 300000, "handoff-malformed", "not a regular file of at most"),
 ]
 
 
@@ -219,7 +219,7 @@ def test_missing_handoff(handed):
 def test_link_instead_of_a_file(handed):
     (handed.path / "secret").write_text(FILTERED)
     (handed.state / "kubelet-config.yaml").symlink_to(handed.path / "secret")
-    handed.install_left().failed("handoff-malformed", 65, "no regular file")
+    handed.install_left().failed("handoff-malformed", 65, "not a regular file")
 
 
 def test_ignored_by_default(world):

@@ -149,7 +149,7 @@ def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):  # noq
     run = machine.new_run([strace, "-f", "-o", str(trace), "-e", "trace=process,socket", find_program("install"),
                            *machine.install_words(f"--program={find_program('node-bootstrap')}")], {**machine.environment, **ENVIRONMENT})
     machine.runs.append(run)
-    assert "had joined before" in run.wait().joined().stderr
+    assert "has already joined" in run.wait().joined().stderr
     lines = trace.read_text().splitlines()
     assert len({line.split()[0] for line in lines}) == 1, "one process"
     assert sum("execve(" in line for line in lines) == 1

@@ -53,7 +53,7 @@ def test_counts(joined, answer):
     joined.cluster.nodes[NODE] = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}}
     if answer:
         joined.server.on("node", answer)
-    run = stays(joined, "had joined before")
+    run = stays(joined, "has already joined")
     assert asked(joined) == [USER] and "node-access" not in run.stderr
     assert joined.server.kinds == [] and len(joined.server.connections) == 1
 
@@ -105,7 +105,7 @@ def test_revoked(joined):
 def test_revoked_once(joined):
     """One server of several, or one that has just started: not believed."""
     joined.server.on("node", faults.unauthorized, times=2)
-    stays(joined, "had joined before")
+    stays(joined, "has already joined")
     assert asked(joined) == [USER] * 3
 
 
@@ -121,7 +121,7 @@ def test_revoked_and_nothing_to_join_with(joined):
 def test_broken_token_is_no_matter(joined):
     """While nothing needs it."""
     joined.machine.set_credential("token", "not a token")
-    stays(joined, "had joined before")
+    stays(joined, "has already joined")
     joined.server.on("node", not_taken)
     joined.machine.inspect().joined()
     joined.machine.join().failed("token-malformed", 65)
@@ -148,7 +148,7 @@ def always_busy(world):
 def test_cannot_be_told(joined, make):
     """A node must start without its API server."""
     make(joined)
-    stays(joined, "cannot be told")
+    stays(joined, "cannot verify the certificate")
 
 
 def test_kubeconfig_that_says_too_much(joined):
@@ -156,7 +156,7 @@ def test_kubeconfig_that_says_too_much(joined):
     identity = joined.cluster.ca.node(NODE)
     text = node_kubeconfig(joined.server.url, identity) + "    exec: {command: /bin/true}\n"
     joined.machine.put(Machine.KUBECONFIG, text)
-    stays(joined, "cannot be told", "exec")
+    stays(joined, "cannot verify the certificate", "exec")
     assert joined.server.connections == []
 
 

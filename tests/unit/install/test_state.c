@@ -58,7 +58,7 @@ static void no_file(void **state) {
 
 static void link_to_a_file(void **state) {
         folder_link(&folder, "/private/joined.json", "other");
-        expect_refused("no regular file");
+        expect_refused("not a regular file");
 }
 
 static void second_name_of_a_file(void **state) {
@@ -77,17 +77,17 @@ static void file_of_another_user(void **state) {
 
 static void fifo(void **state) {
         assert_int_equal(mkfifoat(folder.fd, "private/joined.json", 0600), 0);
-        expect_refused("no regular file");
+        expect_refused("not a regular file");
 }
 
 static void folder_of_that_name(void **state) {
         folder_put(&folder, "/private/joined.json/x", "");
-        expect_refused("no regular file");
+        expect_refused("not a regular file");
 }
 
 static void larger_than_allowed(void **state) {
         folder_put(&folder, "/private/joined.json", "123456789");
-        expect_refused("no regular file of at most 8 bytes");
+        expect_refused("not a regular file of at most 8 bytes");
 }
 
 static void emptied_by_known_names(void **state) {

@@ -126,7 +126,7 @@ static void leaves(void **state) {
         assert_true(nb_discard(&world.places, &f) < 0);
         assert_int_equal(f.code, NB_TOKEN_NOT_DISCARDED);
         assert_non_null(
-                strstr(f.detail, "/etc/node-bootstrap.token' is no regular file of its own"));
+                strstr(f.detail, "/etc/node-bootstrap.token' is not a regular file with one name"));
         assert_true(is_there(&world.machine, "etc/node-bootstrap.token"));
         assert_true(is_there(&world.machine, "kubelet/node-bootstrap.discard"));
         assert_false(is_there(&world.machine, "run/node-bootstrap.tls-bootstrap-token"));
