@@ -54,14 +54,6 @@ int nb_k3s_verify_version(struct nb_api *api, struct nb_failure *f) {
 
 /* --- client-kubelet.crt --- */
 
-static int make_header(const char *program, const char *what, const char *value,
-                       struct nb_secret *ret_line) {
-        char name[64];
-
-        snprintf(name, sizeof(name), "%s-Node-%s: ", program, what);
-        return nb_header_init(ret_line, name, value, strlen(value));
-}
-
 static int read_certificate(const struct nb_api *api, const struct nb_call *call,
                             const struct nb_http_answer *answer, struct nb_buffer *ret_certificate,
                             struct nb_failure *f) {
@@ -101,18 +93,20 @@ int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 .forbidden = NB_SUPERVISOR_REFUSED,
                 .invalid = NB_CSR_REJECTED,
         };
-        const char *program = request->endpoint->port == NB_RKE2_SUPERVISOR_PORT ? "rke2" : "k3s";
+        bool is_rke2 = request->endpoint->port == NB_RKE2_SUPERVISOR_PORT;
+        const struct nb_call call = { "requesting the certificate from the supervisor at",
+                                      is_rke2 ? "/v1-rke2/client-kubelet.crt"
+                                              : "/v1-k3s/client-kubelet.crt",
+                                      NB_K3S_CERTIFICATE_MAX, &codes };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_secret_done) struct nb_secret name = NB_SECRET_INIT, password = NB_SECRET_INIT;
-        char path[64];
-        const struct nb_call call = { "requesting the certificate from the supervisor at", path,
-                                      NB_K3S_CERTIFICATE_MAX, &codes };
         int r;
 
-        if (make_header(program, "Name", request->node_name, &name) < 0 ||
-            make_header(program, "Password", request->node_password, &password) < 0)
+        if (nb_header_init(&name, is_rke2 ? "rke2-Node-Name: " : "k3s-Node-Name: ",
+                           request->node_name, strlen(request->node_name)) < 0 ||
+            nb_header_init(&password, is_rke2 ? "rke2-Node-Password: " : "k3s-Node-Password: ",
+                           request->node_password, strlen(request->node_password)) < 0)
                 return nb_failure_set_memory(f);
-        snprintf(path, sizeof(path), "/v1-%s/client-kubelet.crt", program);
         r = nb_api_perform(api, &call,
                            &(struct nb_http_request){
                                    .headers = { &name, &password },

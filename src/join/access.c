@@ -30,26 +30,18 @@ void nb_access_done(struct nb_access *access) {
         nb_identity_done(&access->identity);
 }
 
-struct verification {
-        const struct nb_access *access;
-        const char *node_name;
-        uint64_t deadline_ms;
-        unsigned n_refused;
-};
-
 enum { REVOKED, ACCEPTED, UNKNOWN };
 
 /* A new connection each time: there may be several servers behind one address. */
 static int attempt_verification(void *userdata, struct nb_failure *f) {
-        struct verification *v = userdata;
-        const struct nb_access *access = v->access;
+        struct nb_access *access = userdata;
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         struct nb_node_object node;
         int r;
 
-        r = nb_api_init(&api, &access->cluster, &access->identity, v->deadline_ms, f);
+        r = nb_api_init(&api, &access->cluster, &access->identity, access->deadline_ms, f);
         if (r >= 0)
-                r = nb_node_read(&api, v->node_name, &node, f);
+                r = nb_node_read(&api, access->node_name, &node, f);
         if (r < 0)
                 return f->code == NB_NONE || nb_http_is_unanswered(f->code) ||
                                        f->code == NB_SERVER_ERROR
@@ -57,7 +49,7 @@ static int attempt_verification(void *userdata, struct nb_failure *f) {
                                : UNKNOWN;
         if (r != 401)
                 return ACCEPTED;
-        if (++v->n_refused < REFUSALS)
+        if (++access->n_refused < REFUSALS)
                 return nb_failure_set_http(f, NB_SERVER_ERROR, 401,
                                            "the API server at %s answered 401, but not each time",
                                            api.name);
@@ -67,14 +59,13 @@ static int attempt_verification(void *userdata, struct nb_failure *f) {
         return REVOKED;
 }
 
-int nb_access_verify(const struct nb_access *access, const char *node_name, struct nb_failure *f) {
-        uint64_t deadline_ms = nb_now_ms() + PATIENCE_MS;
-        struct verification verification = { access, node_name, deadline_ms, 0 };
-        struct nb_retry_loop loop = { .retry = { NB_RETRY_ACCESS, deadline_ms },
-                                      .attempt = attempt_verification,
-                                      .userdata = &verification };
+int nb_access_verify(struct nb_access *access, const char *node_name, struct nb_failure *f) {
+        struct nb_retry_loop loop = { .attempt = attempt_verification, .userdata = access };
         int r;
 
+        access->node_name = node_name;
+        access->deadline_ms = nb_now_ms() + PATIENCE_MS;
+        loop.retry = (struct nb_retry){ NB_RETRY_ACCESS, access->deadline_ms };
         r = nb_retry_run(&loop, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         return r == UNKNOWN ? -ENOTCONN : r;

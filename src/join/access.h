@@ -18,6 +18,9 @@
 struct nb_access {
         struct nb_cluster cluster;
         struct nb_identity identity;
+        unsigned n_refused; /* times that the server answered 401 */
+        uint64_t deadline_ms;
+        const char *node_name;
 };
 
 #define NB_ACCESS_INIT \
@@ -33,4 +36,4 @@ void nb_access_done(struct nb_access *access);
  * 1: accepted; 0: revoked (401, several times), and `f` says so. Negative: unknown, and `f` says
  * why; or -ECANCELED. Takes some seconds at the most.
  */
-int nb_access_verify(const struct nb_access *access, const char *node_name, struct nb_failure *f);
+int nb_access_verify(struct nb_access *access, const char *node_name, struct nb_failure *f);

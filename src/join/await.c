@@ -145,44 +145,30 @@ static int submit_again(struct await *a, const char *why) {
         return SUBMIT_AGAIN;
 }
 
-static int refused(struct nb_join *join, struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
-        int r = describe(join, f);
-
-        nb_log_field(NB_FIELD_REASON, "%s", join->csr.reason);
-        (void)nb_pending_key_drop(join, &ignored);
-        return r;
-}
-
-static int take_certificate(struct await *a, struct nb_failure *f) {
-        struct nb_join *join = a->join;
-        struct nb_failure ignored = { 0 };
-        int r;
-
-        r = nb_join_take_issued(join, join->csr.certificate, join->csr.certificate_len, f);
-        if (r < 0 && f->code == NB_CERTIFICATE_UNUSABLE) {
-                nb_failure_add(f, "; issued for the request '%s'", join->csr_name);
-                (void)nb_pending_key_drop(join, &ignored);
-                if (join->is_csr_found) {
-                        /* Issued before, and for instance expired since: this says nothing about
-                         * this cluster. */
-                        nb_log(LOG_WARNING, NB_KEY_DROPPED, "%s; creating a new key and CSR",
-                               f->detail);
-                        nb_failure_clear(f);
-                        return SUBMIT_AGAIN;
-                }
-        }
-        return r < 0 ? r : ISSUED;
-}
-
 static int classify(struct await *a, struct nb_failure *f) {
         struct nb_join *join = a->join;
+        int r;
 
-        if (join->csr.state == NB_CSR_STATE_DENIED || join->csr.state == NB_CSR_STATE_FAILED)
-                return refused(join, f);
-        if (join->csr.state == NB_CSR_STATE_APPROVED && join->csr.certificate)
-                return take_certificate(a, f);
-        return WAITING;
+        if (join->csr.state == NB_CSR_STATE_DENIED || join->csr.state == NB_CSR_STATE_FAILED) {
+                nb_log_field(NB_FIELD_REASON, "%s", join->csr.reason);
+                nb_pending_key_drop(join);
+                return describe(join, f);
+        }
+        if (join->csr.state != NB_CSR_STATE_APPROVED || !join->csr.certificate)
+                return WAITING;
+        r = nb_join_take_issued(join, join->csr.certificate, join->csr.certificate_len, f);
+        if (r >= 0)
+                return ISSUED;
+        if (f->code != NB_CERTIFICATE_UNUSABLE)
+                return r;
+        nb_failure_add(f, "; issued for the request '%s'", join->csr_name);
+        nb_pending_key_drop(join);
+        if (!join->is_csr_found)
+                return r;
+        /* Issued before, and for instance expired since: this says nothing about this cluster. */
+        nb_log(LOG_WARNING, NB_KEY_DROPPED, "%s; creating a new key and CSR", f->detail);
+        nb_failure_clear(f);
+        return SUBMIT_AGAIN;
 }
 
 /* An object with another UID is another object, even if it has the same name. */
@@ -204,22 +190,18 @@ static int take_object(struct await *a, struct nb_csr *csr) {
 }
 
 static int take_event(struct await *a, struct nb_csr_event *event) {
-        switch (event->type) {
-        case NB_CSR_EVENT_ADDED:
-        case NB_CSR_EVENT_MODIFIED:
-                return take_object(a, &event->csr);
-        case NB_CSR_EVENT_DELETED:
+        if (event->type == NB_CSR_EVENT_DELETED)
                 return submit_again(a, "was deleted");
-        case NB_CSR_EVENT_BOOKMARK:
+        if (event->type == NB_CSR_EVENT_BOOKMARK) {
                 memcpy(a->join->csr.resource_version, event->csr.resource_version,
                        sizeof(event->csr.resource_version));
                 return WAITING;
-        case NB_CSR_EVENT_ERROR:
-        default:
-                nb_log(LOG_DEBUG, NB_NONE, "the watch ended with %ld %s: %s",
-                       (long)event->status.code, event->status.reason, event->status.message);
-                return ENDED;
         }
+        if (event->type != NB_CSR_EVENT_ERROR)
+                return take_object(a, &event->csr);
+        nb_log(LOG_DEBUG, NB_NONE, "the watch ended with %ld %s: %s", (long)event->status.code,
+               event->status.reason, event->status.message);
+        return ENDED;
 }
 
 /* The GET that follows finds out what is wrong; this only decides whether to watch again. */
@@ -258,10 +240,6 @@ static int watch_on(struct await *a, struct nb_failure *f) {
                 return ENDED;
         if (r == NB_WATCH_OTHER)
                 take_review(a);
-        else if (nb_now_ms() >= a->join->deadline_ms)
-                return describe(a->join, f);
-        else if (nb_now_ms() >= a->report_ms)
-                report(a);
         return WAITING;
 }
 
@@ -273,17 +251,11 @@ static int poll_once(struct await *a, struct nb_failure *f) {
         uint64_t now = nb_now_ms();
         int r;
 
-        if (now >= join->deadline_ms)
-                return describe(join, f);
-        if (now >= a->report_ms)
-                report(a);
         if (now >= join->watch_refused_until_ms && now - a->watch_since_ms >= WATCH_GOOD_MS)
                 join->n_idle_rounds = 0;
         r = nb_retry_wait(NB_RETRY_POLL, join->n_idle_rounds++, join->deadline_ms);
-        if (r < 0)
-                return r;
-        if (r > 0)
-                return describe(join, f);
+        if (r != 0)
+                return r < 0 ? r : WAITING; /* the deadline has passed */
         r = nb_csr_read(&join->api, join->csr_name, &csr, f);
         if (r < 0) {
                 (void)describe(join, &waiting);
@@ -302,6 +274,10 @@ static int await(struct await *a, struct nb_failure *f) {
                 r = classify(a, f);
                 if (r != WAITING)
                         return r;
+                if (nb_now_ms() >= a->join->deadline_ms)
+                        return describe(a->join, f);
+                if (nb_now_ms() >= a->report_ms)
+                        report(a);
                 ask_when_due(a);
                 r = nb_now_ms() < a->join->watch_refused_until_ms ? ENDED : watch_on(a, f);
                 if (r == ENDED) {

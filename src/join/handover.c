@@ -43,7 +43,6 @@ static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
         r = nb_kubelet_config_fetch(&join->api, ret_text, ret_name, f);
         if (r >= 0 || f->code != NB_KUBELET_CONFIG_REFUSED)
                 return r;
-        nb_log(LOG_DEBUG, NB_NONE, "%s; asking with the node's new certificate", f->detail);
         nb_failure_clear(f);
         return fetch_as_node(join, ret_text, ret_name, f);
 }

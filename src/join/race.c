@@ -18,7 +18,6 @@ struct candidate {
         struct nb_http_transfer *transfer; /* while it is asked */
         struct nb_retry retry;
         struct nb_failure failure; /* of its last attempt */
-        struct nb_http_connection connection;
         bool is_out;
 };
 
@@ -78,7 +77,7 @@ static int give_up(const struct race *race, struct nb_failure *f) {
                         best = c;
         }
         nb_log_field(NB_FIELD_ENDPOINT, "%s", best->api.name);
-        nb_report_connection(&best->connection, best->api.name);
+        nb_report_new_connection(&best->api);
         if (best->failure.code == NB_NONE)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT,
                                       "%s %s: no answer until the deadline", race->kind->call->what,
@@ -106,7 +105,6 @@ static int classify_first(const struct race *race, struct candidate *c,
         int r;
 
         r = nb_http_finish_unverified(TAKE(c->transfer), &c->first, &c->failure);
-        (void)nb_http_take_connection(c->api.http, &c->connection);
         if (r < 0)
                 return r;
         if (c->first.answer.date > 0) {
@@ -140,7 +138,7 @@ static int adopt(const struct race *race, struct candidate *c, struct nb_cluster
         snprintf(what, sizeof(what), "%s %s", race->kind->call->what, c->api.name);
         nb_join_adopt(race->join, cluster, c->api.name, &selection, what);
         nb_report_new_connection(&c->again);
-        nb_report_connection(&c->connection, c->api.name);
+        nb_report_new_connection(&c->api);
         return 0;
 }
 

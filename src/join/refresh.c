@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/cluster_calls.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "join/refresh.h"
@@ -18,27 +17,16 @@ static int verify_present(const struct nb_cluster *present, struct nb_failure *f
                            NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
 }
 
-static int fetch(const struct nb_cluster *cluster, uint64_t deadline_ms,
-                 struct nb_cluster_info *ret_info, struct nb_failure *f) {
-        _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        int r;
-
-        r = nb_api_init(&api, cluster, NULL, deadline_ms, f);
-        if (r < 0)
-                return r;
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        return nb_cluster_info_fetch_verified(&api, ret_info, f);
-}
-
 /* TLS proves that the server has a certificate of the CA; equal cluster-info, that it is of this
  * cluster and not of another one with the same CA. */
 static int verify_newer(const struct nb_cluster *newer, const struct nb_cluster_info *expected,
                         uint64_t deadline_ms, struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster ignored = { 0 };
         char server[NB_URL_MAX];
         int r;
 
-        r = fetch(newer, deadline_ms, &info, f);
+        r = nb_cluster_fetch_info(newer, deadline_ms, &info, &ignored, f);
         if (r < 0 || nb_cluster_info_is_equal(&info, expected))
                 return r;
         nb_url_format(&newer->server, server);
@@ -66,17 +54,14 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
         int r;
 
-        r = fetch(present, refresh->deadline_ms, &info, f);
+        r = nb_cluster_fetch_info(present, refresh->deadline_ms, &info, &newer, f);
         if (r < 0 && nb_cluster_info_is_hidden(f))
                 f->code = NB_REFRESH_NOT_SHOWN;
-        if (r >= 0)
-                r = nb_cluster_info_parse_cluster(&info, &newer, f);
         if (r >= 0)
                 r = nb_ca_renew(present->ca, present->ca_len, newer.ca, newer.ca_len,
                                 NB_REFRESH_UNPROVEN, NB_REFRESH_UNPROVEN, &ca, NULL, f);
         if (r < 0)
                 return r;
-        nb_cluster_inherit_transport(present, &newer);
         if (r == 0 && has_same_transport(present, &newer))
                 return 0;
         nb_cluster_take_ca(&newer, &ca);

@@ -42,31 +42,27 @@ void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool i
                 nb_log_failure(LOG_WARNING, f);
 }
 
-void nb_report_connection(const struct nb_http_connection *connection, const char *endpoint) {
+void nb_report_new_connection(const struct nb_api *api) {
+        struct nb_http_connection connection;
+
+        if (!api->http || !nb_http_take_connection(api->http, &connection) ||
+            connection.tls_usec == 0)
+                return;
         const struct {
                 enum nb_field field;
                 uint64_t usec;
         } times[] = {
-                { NB_FIELD_RESOLVE_USEC, connection->resolve_usec },
-                { NB_FIELD_TCP_USEC, connection->tcp_usec },
-                { NB_FIELD_TLS_USEC, connection->tls_usec },
-                { NB_FIELD_AGE_USEC, nb_now_usec() - connection->begin_usec },
+                { NB_FIELD_RESOLVE_USEC, connection.resolve_usec },
+                { NB_FIELD_TCP_USEC, connection.tcp_usec },
+                { NB_FIELD_TLS_USEC, connection.tls_usec },
+                { NB_FIELD_AGE_USEC, nb_now_usec() - connection.begin_usec },
         };
 
-        if (connection->tls_usec == 0)
-                return;
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", endpoint);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api->name);
         for (size_t i = 0; i < N_ELEMENTS(times); i++)
                 if (times[i].usec > 0)
                         nb_log_field(times[i].field, "%" PRIu64, times[i].usec);
-        nb_log(LOG_DEBUG, NB_CONNECTED, "connected to %s", endpoint);
+        nb_log(LOG_DEBUG, NB_CONNECTED, "connected to %s", api->name);
         for (size_t i = 0; i < N_ELEMENTS(times); i++)
                 nb_log_field(times[i].field, NULL);
-}
-
-void nb_report_new_connection(const struct nb_api *api) {
-        struct nb_http_connection connection;
-
-        if (api->http && nb_http_take_connection(api->http, &connection))
-                nb_report_connection(&connection, api->name);
 }

@@ -4,7 +4,6 @@
 /* What a join reports while it runs: to STATUS= always, and to the journal when it is new. */
 
 #include "join/join.h"
-#include "net/http.h"
 
 /* *waiting_since is 0 at first. */
 void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new);
@@ -12,8 +11,6 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
 /* The wait for join->csr. */
 void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
 
-/* How long a connection took. For one that served its purpose, or that the join ends with. */
-void nb_report_connection(const struct nb_http_connection *connection, const char *endpoint);
-
-/* The same for the newest one since the last call, if any. */
+/* How long the newest connection since the last call took, if there is one. For one that served its
+ * purpose, or that the join ends with. */
 void nb_report_new_connection(const struct nb_api *api);

@@ -32,6 +32,7 @@
  */
 
 #include "join/join.h"
+#include "kube/cluster_info.h"
 
 #define NB_STAGE_REQUEST 1
 
@@ -60,20 +61,17 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret);
 
 /* --- Between stages --- */
 
-/* Takes over a kubeconfig, or newer cluster-info fetched over TLS that its CAs verify. `malformed`:
- * the failure if its CAs are. */
-int nb_join_adopt_document(struct nb_join *join, struct nb_cluster *document,
-                           enum nb_code malformed, struct nb_failure *f);
-
-/* Copies proxy and TLS server name to `newer` unless it has its own, so that a node that reaches
- * the cluster through them continues to. */
-void nb_cluster_inherit_transport(const struct nb_cluster *known, struct nb_cluster *newer);
+/* Fetches cluster-info over TLS that known->ca verifies, and parses its cluster, which keeps the
+ * proxy and TLS server name of `known` unless it has its own. */
+int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
+                          struct nb_cluster_info *ret_info, struct nb_cluster *ret_newer,
+                          struct nb_failure *f);
 
 /* Makes join->key the key in the state directory, created and durable if there is none. */
 int nb_pending_key_load(struct nb_join *join, struct nb_failure *f);
 
-/* Deletes the key, in memory and on disk; the next request is another one. */
-int nb_pending_key_drop(struct nb_join *join, struct nb_failure *f);
+/* Deletes the key, in memory and, if possible, on disk; the next request is another one. */
+void nb_pending_key_drop(struct nb_join *join);
 
 /* Verifies the issued certificate in PEM, and keeps it in `join`. NB_CERTIFICATE_UNUSABLE,
  * NB_CLOCK_WRONG. */

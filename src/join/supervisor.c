@@ -82,7 +82,6 @@ static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buff
 
 static int take_certificate(struct nb_join *join, const char *pem, size_t len,
                             struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
         int r;
 
         /* Old servers do not sign CSRs, but answer with a key that all nodes share. */
@@ -92,7 +91,7 @@ static int take_certificate(struct nb_join *join, const char *pem, size_t len,
                                      "cannot sign a request")
                     : nb_join_take_issued(join, pem, len, f);
         if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
-                (void)nb_pending_key_drop(join, &ignored);
+                nb_pending_key_drop(join);
         return r;
 }
 

@@ -53,6 +53,5 @@ bool nb_pins_are_equal(const uint8_t (*a)[NB_PIN_SIZE], unsigned n_a,
 bool nb_cluster_identity_is_recorded(const struct nb_cluster_identity *identity,
                                      const struct nb_record *record) {
         return identity->is_k3s_hash == nb_record_has_k3s_hash(record) &&
-               nb_pins_are_equal((const uint8_t(*)[NB_PIN_SIZE])identity->pins, identity->n_pins,
-                                 (const uint8_t(*)[NB_PIN_SIZE])record->pins, record->n_pins);
+               nb_pins_are_equal(identity->pins, identity->n_pins, record->pins, record->n_pins);
 }

@@ -81,23 +81,22 @@ static int verify_document(const struct nb_bootstrap *bootstrap, const struct nb
 /* Certificates that are not CAs, and those beyond the limit, are left out. */
 static int identify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                     struct nb_cluster_identity *ret_identity) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-        struct nb_cluster_identity *identity = ret_identity;
+        struct nb_failure ignored = { 0 };
+        struct nb_ca_selection own;
         int r;
 
         if (settings->n_pins > 0)
-                return nb_cluster_identity_by_pins(settings, identity);
-        snprintf(identity->name, sizeof(identity->name), "the CA in %s",
+                return nb_cluster_identity_by_pins(settings, ret_identity);
+        snprintf(ret_identity->name, sizeof(ret_identity->name), "the CA in %s",
                  bootstrap->discovery_source);
         if (!bootstrap->origin.ca)
                 return 0;
-        r = nb_certificates_parse(bootstrap->origin.ca, bootstrap->origin.ca_len, false, &ca);
+        r = select_own(bootstrap, settings, NB_CA_PIN_MISMATCH, &own, &ignored);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
-        for (size_t i = 0; i < nb_certificates_count(ca); i++)
-                if (identity->n_pins < NB_SETTINGS_PINS_MAX && nb_certificate_is_ca(ca, i) &&
-                    nb_certificate_pin(ca, i, identity->pins[identity->n_pins]) >= 0)
-                        identity->n_pins++;
+        ret_identity->n_pins = own.n_taken < NB_SETTINGS_PINS_MAX ? own.n_taken
+                                                                  : NB_SETTINGS_PINS_MAX;
+        memcpy(ret_identity->pins, own.taken, ret_identity->n_pins * sizeof(own.taken[0]));
         return 0;
 }
 

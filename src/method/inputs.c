@@ -95,10 +95,17 @@ static int read_token(const struct nb_settings_tokens *settings, struct nb_input
                 return r;
         memcpy(inputs->token_source, token.source, sizeof(token.source));
         inputs->has_k3s_token = nb_k3s_token_looks_like(token.text->data, token.text->len);
-        r = inputs->has_k3s_token
-                    ? nb_k3s_token_parse(token.text->data, token.text->len, token.source,
-                                         &inputs->k3s)
-                    : nb_token_parse(token.text->data, token.text->len, &inputs->token);
+        if (inputs->has_k3s_token) {
+                r = nb_k3s_token_parse(token.text->data, token.text->len, token.source,
+                                       &inputs->k3s);
+                if (r >= 0)
+                        inputs->identity = TAKE(inputs->k3s.identity);
+        } else {
+                r = nb_token_parse(token.text->data, token.text->len, &inputs->token);
+                if (r >= 0)
+                        r = nb_identity_set_token(&inputs->identity, inputs->token.value.data,
+                                                  inputs->token.value.len, token.source);
+        }
         return r < 0 ? refuse_token(&token, r, f) : 0;
 }
 
@@ -113,11 +120,12 @@ static int read_tls_bootstrap(const struct nb_settings_tokens *settings, struct 
         if (r <= 0)
                 return r;
         r = nb_token_parse(text.text->data, text.text->len, &token);
-        if (r < 0)
-                return refuse_token(&text, r, f);
-        r = nb_identity_set_token(&inputs->tls_bootstrap, token.value.data, token.value.len,
-                                  text.source);
-        return r < 0 ? nb_failure_set_memory(f) : 0;
+        if (r >= 0) {
+                nb_identity_done(&inputs->identity);
+                r = nb_identity_set_token(&inputs->identity, token.value.data, token.value.len,
+                                          text.source);
+        }
+        return r < 0 ? refuse_token(&text, r, f) : 0;
 }
 
 /* --- Kubeconfigs --- */
@@ -192,6 +200,7 @@ int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *setting
         const struct nb_kubeconfig_source kubeconfig = { NB_CREDENTIAL_KUBECONFIG,
                                                          settings->bootstrap_kubeconfig,
                                                          &nb_kubeconfig_bootstrap };
+        _cleanup_(nb_identity_done) struct nb_identity user = NB_IDENTITY_INIT;
         int r;
 
         inputs->sources = sources;
@@ -202,33 +211,21 @@ int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *setting
         r = read_tls_bootstrap(tokens, inputs, f);
         if (r < 0)
                 return r;
-        r = nb_kubeconfig_load(sources, &kubeconfig, &inputs->kubeconfig, &inputs->kubeconfig_user,
+        r = nb_kubeconfig_load(sources, &kubeconfig, &inputs->kubeconfig, &user,
                                inputs->kubeconfig_source, f);
-        inputs->has_kubeconfig = r > 0;
-        return r < 0 ? r : 0;
+        if (r <= 0)
+                return r;
+        inputs->has_kubeconfig = true;
+        nb_identity_done(&inputs->identity);
+        inputs->identity = TAKE(user);
+        return 0;
 }
 
 void nb_inputs_done(struct nb_inputs *inputs) {
         nb_token_done(&inputs->token);
         nb_k3s_token_done(&inputs->k3s);
-        nb_identity_done(&inputs->tls_bootstrap);
         nb_cluster_done(&inputs->kubeconfig);
-        nb_identity_done(&inputs->kubeconfig_user);
-}
-
-int nb_inputs_take_identity(struct nb_inputs *inputs, struct nb_identity *ret_identity) {
-        struct nb_identity *const identities[] = { &inputs->kubeconfig_user, &inputs->tls_bootstrap,
-                                                   &inputs->k3s.identity };
-
-        for (size_t i = 0; i < N_ELEMENTS(identities); i++)
-                if (identities[i]->kind != NB_IDENTITY_NONE) {
-                        *ret_identity = TAKE(*identities[i]);
-                        return 0;
-                }
-        if (!inputs->token.value.data)
-                return 0;
-        return nb_identity_set_token(ret_identity, inputs->token.value.data,
-                                     inputs->token.value.len, inputs->token_source);
+        nb_identity_done(&inputs->identity);
 }
 
 /* The hash in a k3s token identifies the cluster, and a supervisor issues at the endpoints that

@@ -19,24 +19,21 @@ struct nb_inputs {
         /* The credential node-bootstrap.token, or the token in a settings document. */
         struct nb_token token; /* a bootstrap token */
         struct nb_k3s_token k3s;
-        bool has_k3s_token; /* also once its identity is taken */
+        bool has_k3s_token;
         char token_source[NB_IDENTITY_SOURCE_MAX + 1];
-        struct nb_identity tls_bootstrap; /* NB_IDENTITY_TOKEN */
         /* The bootstrap kubeconfig. */
         bool has_kubeconfig;
         struct nb_cluster kubeconfig;
-        struct nb_identity kubeconfig_user;
         char kubeconfig_source[NB_IDENTITY_SOURCE_MAX + 1];
+        /* The bootstrap identity: of the kubeconfig, the TLS bootstrap token, or the token, in this
+         * order. NB_IDENTITY_NONE if there is none. */
+        struct nb_identity identity;
 };
 
 /* A credential is used before what the settings contain. */
 int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *settings,
                    struct nb_inputs *inputs, struct nb_failure *f);
 void nb_inputs_done(struct nb_inputs *inputs);
-
-/* Moves the bootstrap identity: kubeconfig, TLS bootstrap token, k3s token, bootstrap token, in
- * this order. NB_IDENTITY_NONE if there is none. 0, -ENOMEM. */
-int nb_inputs_take_identity(struct nb_inputs *inputs, struct nb_identity *ret_identity);
 
 /* That nothing else identifies the cluster beside the discovery file or URL `source`:
  * NB_SETTINGS_INVALID names both places. */

@@ -20,23 +20,16 @@
 /* k3s removes white space at the end, too. Whoever sends the password verifies the rest. */
 static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootstrap,
                          struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        size_t len;
+        struct nb_secret *password = &bootstrap->node_password;
         int r;
 
-        r = nb_sources_read(sources, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text, NULL);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
+        r = nb_sources_read(sources, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, password, NULL);
         if (r < 0)
-                return 0;
-        len = strlen(text.data);
-        while (len > 0 && strchr(" \t\r\n", text.data[len - 1]))
-                len--;
-        if (len == 0 || len > PASSWORD_MAX)
-                return 0;
-        if (nb_secret_init(&bootstrap->node_password, len) < 0 ||
-            nb_secret_append(&bootstrap->node_password, text.data, len) < 0)
-                return nb_failure_set_memory(f);
+                return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
+        while (password->len > 0 && strchr(" \t\r\n", password->data[password->len - 1]))
+                password->data[--password->len] = '\0';
+        if (password->len > PASSWORD_MAX)
+                nb_secret_done(password);
         return 0;
 }
 

@@ -38,32 +38,21 @@ const struct nb_method *nb_method(enum nb_method_id id) {
         return methods[id];
 }
 
-static int choose_method(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
-                         struct nb_failure *f) {
-        for (enum nb_method_id id = NB_METHOD_NONE + 1; id < _NB_METHOD_N; id++) {
-                int r = nb_method(id)->load(inputs, bootstrap, f);
-
-                if (r < 0)
-                        return r;
-                if (r > 0) {
-                        bootstrap->method = id;
-                        return 0;
-                }
-        }
-        return 0;
-}
-
 static int load(struct nb_sources *sources, const struct nb_settings *settings,
                 struct nb_bootstrap *bootstrap, struct nb_failure *f) {
         _cleanup_(nb_inputs_done) struct nb_inputs inputs = { 0 };
         int r;
 
         r = nb_inputs_read(sources, settings, &inputs, f);
-        if (r < 0)
-                return r;
-        if (nb_inputs_take_identity(&inputs, &bootstrap->identity) < 0)
-                return nb_failure_set_memory(f);
-        return choose_method(&inputs, bootstrap, f);
+        bootstrap->identity = TAKE(inputs.identity);
+        for (enum nb_method_id id = NB_METHOD_NONE + 1; r >= 0 && id < _NB_METHOD_N; id++) {
+                r = nb_method(id)->load(&inputs, bootstrap, f);
+                if (r > 0) {
+                        bootstrap->method = id;
+                        return 0;
+                }
+        }
+        return r;
 }
 
 int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
@@ -98,34 +87,29 @@ bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
 int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                         struct nb_failure *f) {
         const struct nb_method *method = nb_method(bootstrap->method);
+        enum nb_identity_kind kind = bootstrap->identity.kind;
         int r;
 
         r = method->verify ? method->verify(bootstrap, settings, f) : 0;
         if (r < 0)
                 return r;
-        switch (bootstrap->identity.kind) {
-        case NB_IDENTITY_NONE:
-                /* A k3s node's present certificate is not enough: the token's hash identifies the
-                 * cluster. */
+        /* A k3s node's present certificate is not enough: the token's hash identifies the cluster.
+         */
+        if (kind == NB_IDENTITY_NONE)
                 return nb_failure_set(f, NB_TOKEN_MISSING, ENOENT,
                                       "there is no credential '" NB_CREDENTIAL_TOKEN
                                       "', '" NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN
                                       "' or '" NB_CREDENTIAL_KUBECONFIG
                                       "', and no bootstrap.kubeconfig");
-        case NB_IDENTITY_CERTIFICATE:
-                return nb_client_certificate_verify(&bootstrap->identity, f);
-        case NB_IDENTITY_PASSWORD:
-                if (bootstrap->issuer == NB_ISSUER_SUPERVISOR)
-                        return 0;
+        if (kind == NB_IDENTITY_PASSWORD && bootstrap->issuer != NB_ISSUER_SUPERVISOR)
                 return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
                                       "cluster.type: expected k3s with a token of user and "
                                       "password, found kubernetes (%s): the API server accepts no "
                                       "passwords",
                                       settings->origin[NB_SETTING_CLUSTER_TYPE]);
-        case NB_IDENTITY_TOKEN:
-        default:
-                return 0;
-        }
+        return kind == NB_IDENTITY_CERTIFICATE
+                       ? nb_client_certificate_verify(&bootstrap->identity, f)
+                       : 0;
 }
 
 const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap) {
@@ -175,7 +159,7 @@ int nb_ca_choose_configured(const struct nb_ca_request *c, struct nb_failure *f)
                                       "there is no hash of the CA, and "
                                       "discovery.unsafeSkipCAVerification is not set: no CA can be "
                                       "trusted");
-        return nb_ca_choose(c, (const uint8_t(*)[NB_PIN_SIZE])s->pins, s->n_pins, f);
+        return nb_ca_choose(c, s->pins, s->n_pins, f);
 }
 
 int nb_ca_choose_system(const struct nb_ca_request *c, struct nb_failure *f) {

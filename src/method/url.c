@@ -2,7 +2,6 @@
 
 /* A kubeconfig from an https URL. */
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
