@@ -47,15 +47,18 @@ static int give_target(struct giving *giving, const char *path, struct nb_failur
         return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
 }
 
-/* What node-bootstrap-platform.service has found on this machine. */
-static int give_platform(struct nb_sources *sources, struct nb_failure *f) {
-        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
-                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN };
+/* What node-bootstrap-platform.service has found on this machine, and the CA file for a discovery
+ * file from a URL: metadata may name the URL, but not the CA file. */
+static int give_for_metadata(const struct nb_context *context, struct nb_failure *f) {
+        const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                      NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
+                                      context->settings.url_ca_file };
 
         for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
                 _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
 
-                if (nb_sources_read(sources, paths[i], NAMED_FILE_MAX, &ignored, NULL) == -ENOMEM)
+                if (paths[i][0] && nb_sources_read(context->sources, paths[i], NAMED_FILE_MAX,
+                                                   &ignored, NULL) == -ENOMEM)
                         return nb_failure_set_memory(f);
         }
         return 0;
@@ -164,7 +167,7 @@ int nb_give(const struct nb_context *context, bool is_joined, bool is_client_nee
         int r = 0;
 
         if (context->is_metadata_wanted)
-                r = give_platform(context->sources, f);
+                r = give_for_metadata(context, f);
         if (r >= 0 && context->bootstrap.issuer == NB_ISSUER_SUPERVISOR) {
                 r = is_joined ? 0 : make_password(context, f);
                 if (r >= 0)

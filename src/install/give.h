@@ -7,7 +7,7 @@
  * that is. nb_context_load() has read the configuration files, the credentials, and the files that
  * they name; to these, nb_give() adds:
  *
- *      what is in NB_PLATFORM_DIRECTORY, where metadata is wanted
+ *      what is in NB_PLATFORM_DIRECTORY, and discovery.urlCAFile, where metadata is wanted
  *      the node password of k3s, which is created if there is none, unless `is_joined`: this
  *      machine is in use already
  *      kubelet's client certificate with its key, the CA file, and kubelet's kubeconfig with the

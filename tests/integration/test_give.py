@@ -50,6 +50,15 @@ def test_settings_and_all_that_they_name(machine, discovery, named):
     assert {path: text for path, text in machine.passed.files.items() if path.startswith(str(machine.etc))} == expected
 
 
+def test_ca_file_for_a_url_from_metadata(machine):
+    """Metadata may name the URL of the discovery file. The CA file that verifies it is this machine's."""
+    (machine.credentials / "node-bootstrap.token").unlink(missing_ok=True)
+    path = give(machine, "url.crt", "a bundle")
+    settings(machine, discovery={"urlCAFile": str(path)}, metadata={"provider": "aws"})
+    machine.inspect().joined()
+    assert machine.passed.files[str(path)] == "a bundle"
+
+
 def test_nothing_for_a_machine_that_has_joined(machine, cluster):
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
     assert machine.inspect().joined().note["verdict"] == "usable" and machine.passed is None
