@@ -44,7 +44,7 @@ int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
         if (len > 0 && text[len - 1] == '=')
                 len -= text[len - 2] == '=' ? 2 : 1;
         for (size_t i = 0; i < len && r >= 0; i++) {
-                const char *digit = memchr(standard, text[i], 64);
+                const char *digit = text[i] ? strchr(standard, text[i]) : NULL;
                 uint8_t byte;
 
                 bits = bits << 6 | (uint32_t)(digit ? digit - standard : 0);
@@ -85,7 +85,8 @@ int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len) {
         if (text_len != 2 * len)
                 return -EINVAL;
         for (size_t i = 0; i < text_len; i++) {
-                const char *digit = memchr(digits, tolower((unsigned char)text[i]), 16);
+                const char *digit = text[i] ? strchr(digits, tolower((unsigned char)text[i]))
+                                            : NULL;
 
                 if (!digit)
                         return -EINVAL;

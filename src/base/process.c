@@ -18,8 +18,8 @@
 #define ERROR_SIZE ((off_t)64 * 1024)
 
 /* `streams` are its standard input, output and error. It has default signal handlers and no blocked
- * signals, since this process may have blocked some. */
-static int spawn(const char *const argv[], const int streams[static 3], pid_t *ret_pid) {
+ * signals, since this process may have blocked some. The process ID, or -errno. */
+static pid_t spawn(const char *const argv[], const int streams[static 3]) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
         char *environment[] = { path, language, colors, pager, NULL };
@@ -27,6 +27,7 @@ static int spawn(const char *const argv[], const int streams[static 3], pid_t *r
         posix_spawnattr_t attributes;
         sigset_t none, all;
         char **words;
+        pid_t pid = -1;
         int r = 0;
 
         /* posix_spawn(3) does not write to them, and its type is older than const. */
@@ -42,10 +43,10 @@ static int spawn(const char *const argv[], const int streams[static 3], pid_t *r
         for (int i = 0; i < 3 && r == 0; i++)
                 r = posix_spawn_file_actions_adddup2(&actions, streams[i], i);
         if (r == 0)
-                r = posix_spawnp(ret_pid, words[0], &actions, &attributes, words, environment);
+                r = posix_spawnp(&pid, words[0], &actions, &attributes, words, environment);
         (void)posix_spawn_file_actions_destroy(&actions);
         (void)posix_spawnattr_destroy(&attributes);
-        return -r;
+        return r != 0 ? -r : pid;
 }
 
 /* A pipe that holds the whole input, so that writing it cannot block. Not a file, since the input
@@ -142,10 +143,10 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
         reader = pair[0];
-        r = spawn(argv, (const int[]){ in, pair[1], error }, &pid);
+        pid = spawn(argv, (const int[]){ in, pair[1], error });
         (void)close(pair[1]);
-        if (r < 0)
-                return r;
+        if (pid < 0)
+                return pid;
         r = read_output(reader, output);
         /* A program that cannot write its output may never exit. */
         if (r < 0)

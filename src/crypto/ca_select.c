@@ -211,7 +211,7 @@ int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t
                 enum nb_code malformed, enum nb_code mismatch, struct nb_buffer *ret_pem,
                 struct nb_ca_selection *ret_selection, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer present_pem = NB_BUFFER_INIT(PRESENT_MAX);
-        struct nb_ca_selection trusted, selection;
+        struct nb_ca_selection trusted = { 0 }, selection = { 0 };
         struct nb_ca_criteria criteria = { .pins = trusted.taken,
                                            .choice = NB_CA_ALL,
                                            .malformed = malformed,

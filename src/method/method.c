@@ -135,41 +135,42 @@ int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failur
         return nb_method(request->bootstrap->method)->select_ca(request, f);
 }
 
-int nb_ca_choose(const struct nb_ca_request *c, const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
-                 struct nb_failure *f) {
+int nb_ca_choose(const struct nb_ca_request *request, const uint8_t (*pins)[NB_PIN_SIZE],
+                 unsigned n_pins, struct nb_failure *f) {
         const struct nb_ca_criteria criteria = {
                 .pins = pins,
                 .n_pins = n_pins,
-                .choice = n_pins == 0                       ? NB_CA_ALL_UNPINNED
-                          : c->settings->trust_whole_bundle ? NB_CA_ALL
-                                                            : NB_CA_PINNED,
-                .malformed = c->malformed,
-                .mismatch = c->mismatch,
+                .choice = n_pins == 0                             ? NB_CA_ALL_UNPINNED
+                          : request->settings->trust_whole_bundle ? NB_CA_ALL
+                                                                  : NB_CA_PINNED,
+                .malformed = request->malformed,
+                .mismatch = request->mismatch,
         };
 
-        return nb_ca_select(c->pem, c->len, &criteria, c->ret_pem, c->ret_selection, f);
+        return nb_ca_select(request->pem, request->len, &criteria, request->ret_pem,
+                            request->ret_selection, f);
 }
 
-int nb_ca_choose_configured(const struct nb_ca_request *c, struct nb_failure *f) {
-        const struct nb_settings *s = c->settings;
+int nb_ca_choose_configured(const struct nb_ca_request *request, struct nb_failure *f) {
+        const struct nb_settings *s = request->settings;
 
         if (s->n_pins == 0 && !s->unsafe_skip_ca_verification &&
-            !nb_method(c->bootstrap->method)->has_origin)
-                return nb_failure_set(f, c->mismatch, EPERM,
+            !nb_method(request->bootstrap->method)->has_origin)
+                return nb_failure_set(f, request->mismatch, EPERM,
                                       "there is no hash of the CA, and "
                                       "discovery.unsafeSkipCAVerification is not set: no CA can be "
                                       "trusted");
-        return nb_ca_choose(c, s->pins, s->n_pins, f);
+        return nb_ca_choose(request, s->pins, s->n_pins, f);
 }
 
-int nb_ca_choose_system(const struct nb_ca_request *c, struct nb_failure *f) {
-        if (c->settings->n_pins > 0 || c->len > 0)
+int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f) {
+        if (request->settings->n_pins > 0 || request->len > 0)
                 return nb_failure_set(
-                        f, c->mismatch, EKEYREJECTED, "%s contains no CA: expected %s",
-                        c->bootstrap->discovery_source,
-                        c->settings->n_pins > 0 ? "one that discovery.caCertHashes names"
-                                                : "the system's CAs, found another CA");
-        if (c->ret_selection)
-                *c->ret_selection = (struct nb_ca_selection){ 0 };
+                        f, request->mismatch, EKEYREJECTED, "%s contains no CA: expected %s",
+                        request->bootstrap->discovery_source,
+                        request->settings->n_pins > 0 ? "one that discovery.caCertHashes names"
+                                                      : "the system's CAs, found another CA");
+        if (request->ret_selection)
+                *request->ret_selection = (struct nb_ca_selection){ 0 };
         return 0;
 }

@@ -93,7 +93,9 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         int r;
 
         r = http_new(trust, NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
-        if (r >= 0 && trust)
+        if (r < 0 || !http)
+                return r;
+        if (trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
                 return r;
