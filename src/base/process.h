@@ -13,7 +13,8 @@
 
 struct nb_process_result {
         int status;                        /* exit status, or 128 + signal */
-        char error[NB_PROCESS_ERROR_SIZE]; /* the last line on its standard error, or "" */
+        char error[NB_PROCESS_ERROR_SIZE]; /* the last line in the first 64 KiB of its standard
+                                              error, or "" */
 };
 
 /* Appends its output to `output`, which the caller has initialized (NULL: discarded). 0 and

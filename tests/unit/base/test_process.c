@@ -44,6 +44,17 @@ static void keeps_the_last_line_of_many(void **state) {
         assert_string_equal(result.error, "line 1999");
 }
 
+/* The memory for error output is limited, and a program that writes more goes on. */
+static void keeps_no_more_error_output_than_there_is_room_for(void **state) {
+        struct nb_process_result result;
+
+        assert_int_equal(run("head -c 100000 /dev/zero | tr '\\0' '\\n' >&2; echo last >&2; exit 3",
+                             NULL, 0, NULL, &result),
+                         0);
+        assert_int_equal(result.status, 3);
+        assert_string_equal(result.error, "");
+}
+
 static void passes_more_than_a_pipe_holds(void **state) {
         struct nb_secret input = NB_SECRET_INIT, output = NB_SECRET_INIT;
         struct nb_process_result result;
@@ -110,6 +121,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tells_status_and_last_line),
                 cmocka_unit_test(keeps_the_last_line_of_many),
+                cmocka_unit_test(keeps_no_more_error_output_than_there_is_room_for),
                 cmocka_unit_test(passes_more_than_a_pipe_holds),
                 cmocka_unit_test(refuses_more_than_there_is_room_for),
                 cmocka_unit_test(survives_one_that_does_not_read),
