@@ -32,8 +32,7 @@ static const struct nb_command {
           "Runs the steps of a join except the request, and checks this machine. Changes nothing.\n"
           "Exit status 1: something prevents a join.",
           nb_command_check },
-        { "refresh", "",
-          "update the cluster's CA and server; run by node-bootstrap-refresh.service",
+        { "refresh", "", "look for a new CA or server; run by node-bootstrap-refresh.service",
           "Checks whether the cluster's CA or server has changed, and leaves the result in "
           "$STATE_DIRECTORY.\n"
           "Run by node-bootstrap-refresh.service: systemctl start "
