@@ -87,7 +87,9 @@ static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct
         if (r >= 0)
                 return r;
         code = cause.code;
-        if (call->address6 && nb_http_is_unanswered(code) && !nb_http_has_connected(call->http)) {
+        /* A reset shows that there is a server at the first address. */
+        if (call->address6 && nb_http_is_unanswered(code) && code != NB_ENDPOINT_RESET &&
+            !nb_http_has_connected(call->http)) {
                 exchange->body->len = 0;
                 r6 = perform_at(call, call->address6, exchange, &other);
                 if (r6 == -ECANCELED && other.code == NB_NONE)
