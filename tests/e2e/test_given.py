@@ -29,6 +29,6 @@ def test_one_reader(node):
     node.boot()
     node.begin()
     until(lambda: node.exists(f"{STATE}/waits"), "the network side has read what it was passed", 20)
-    assert node.read(CONFIG).encode() in node.path(f"{STATE}/waits").read_bytes()
+    assert node.read(CONFIG) in node.path(f"{STATE}/waits").read_bytes()
     node.path(f"{STATE}/waits").unlink()
     assert node.await_end() == ("failed", 66)

@@ -151,13 +151,13 @@ def test_status_tells_what_the_join_took(joined, cluster):
     assert ends == sorted(ends) and ends[-1] == took["durationUsec"]
     text = joined.run("node-bootstrap", "status").stdout
     for stage in took["stages"]:
-        assert re.search(rf"^  {stage['stage']} .*[█▏▎▍▌▋▊▉]", text, re.M), stage
+        assert re.search(rf"^  {stage['stage']} .*#", text, re.M), stage
     # The unverified connection and the verified one, both to an address.
     assert [len(s["connections"]) for s in took["stages"]] == [1, 1, 0, 0, 0, 0]
     for connection in took["stages"][0]["connections"] + took["stages"][1]["connections"]:
         assert connection["endpoint"] == cluster.front.endpoint and connection["resolveUsec"] is None, connection
         assert 0 < connection["tcpUsec"] + connection["tlsUsec"] < took["durationUsec"], connection
-    assert len(re.findall(r"^    tls .*[█▏▎▍▌▋▊▉]", text, re.M)) == 2
+    assert len(re.findall(r"^    tls .*#", text, re.M)) == 2
 
 
 def test_node_stays_in_touch(joined, cluster):
