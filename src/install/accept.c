@@ -21,7 +21,7 @@ static int read_handoff(const struct nb_state *state, struct nb_handoff *ret_han
         return nb_state_file_parse(&nb_handoff_file, text.data, text.len, ret_handoff, f);
 }
 
-/* Reads what has to be there beside the handoff. */
+/* Reads a file that a handoff requires. */
 static int read_beside(const struct nb_state *state, const char *name, size_t max,
                        struct nb_secret *ret, struct nb_failure *f) {
         int r = nb_state_read(state, name, max, ret, f);
@@ -52,7 +52,7 @@ static int read_key(const struct nb_state *state, struct nb_key **ret_key, struc
         return 0;
 }
 
-/* Without pins, only the endpoint tells clusters apart; and the settings may have changed since the
+/* Without pins, clusters differ only in the endpoint. The settings may have changed since the
  * handoff was written. */
 static int verify_endpoint(const struct nb_context *context, const struct nb_handoff *handoff,
                            struct nb_failure *f) {
@@ -70,8 +70,8 @@ static int verify_endpoint(const struct nb_context *context, const struct nb_han
 }
 
 /*
- * A CA of the cluster's own proves the server, whichever one `join` names. The system's CAs do not:
- * with them, only the document's server is accepted.
+ * If the handoff contains the cluster CA, TLS authenticates any server that `join` names. The
+ * system's CAs trust other servers too, so with them only the document's server is accepted.
  */
 static int verify_server(const struct nb_context *context, const struct nb_handoff *handoff,
                          struct nb_failure *f) {
@@ -93,8 +93,8 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
                               server, context->bootstrap.discovery_source);
 }
 
-/* If the token's hash is that of the exact bytes, it vouches for each of the certificates, although
- * only CAs are selected. */
+/* If the token's hash matches the exact bytes of the bundle, every certificate in the bundle is
+ * trusted, although only CAs are selected. */
 static bool is_vouched_for(const struct nb_bootstrap *bootstrap, const char *pem) {
         uint8_t digest[NB_SHA256_SIZE];
 
@@ -102,8 +102,8 @@ static bool is_vouched_for(const struct nb_bootstrap *bootstrap, const char *pem
                nb_digest_is_equal(digest, bootstrap->hash);
 }
 
-/* A hash from metadata is reported by `join`: it may narrow down what root's pins name, not add to
- * it. */
+/* `join` reports the hash from metadata and may be hostile: the hash may exclude CAs that root's
+ * pins name, but must not add any. */
 static int keep_pinned(const struct nb_context *context, struct nb_accepted *accepted,
                        struct nb_failure *f) {
         const struct nb_settings *settings = &context->settings;
@@ -155,7 +155,7 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
                               pin);
 }
 
-/* As kubelet's certificate store writes it: certificates in order, then the key. */
+/* Formats certificates in order, then the key, like kubelet's certificate store. */
 static int make_pem(const struct nb_certificates *chain, const struct nb_key *key,
                     struct nb_secret *ret_pem) {
         _cleanup_(nb_buffer_done) struct nb_buffer certificates = NB_BUFFER_INIT(NB_HANDOFF_MAX);
@@ -207,7 +207,7 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
         return 0;
 }
 
-/* Filtered and formatted again: what `join` filtered is not trusted for it. */
+/* Filters and formats the configuration again, because the filter in `join` is not trusted. */
 static int take_kubelet_config(const struct nb_context *context, const struct nb_state *state,
                                struct nb_accepted *accepted, struct nb_failure *f) {
         const char *ca_file = accepted->ca.len > 0 ? context->settings.ca_file : NULL;
@@ -233,7 +233,7 @@ static int take_kubelet_config(const struct nb_context *context, const struct nb
                               dropped);
 }
 
-/* From a token in metadata, which only `join` has seen. */
+/* Uses the hash of a k3s token in metadata. Only `join` has read that token. */
 static int take_hash(struct nb_context *context, const struct nb_handoff *handoff,
                      struct nb_failure *f) {
         struct nb_bootstrap *bootstrap = &context->bootstrap;

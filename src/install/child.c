@@ -22,7 +22,7 @@
 #include "install/confine.h"
 
 #define STATUS_MAX 1024
-#define STATUSES_MAX 64 /* that are passed on after the child has ended */
+#define STATUSES_MAX 64 /* passed on after the child has ended */
 
 static int fail(int r, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, r, "cannot run the network side: %s: %m", what);
@@ -30,7 +30,8 @@ static int fail(int r, const char *what, struct nb_failure *f) {
 
 /* --- The child --- */
 
-/* systemd has set the groups to that of the service, and allows no setgroups(2). */
+/* systemd has already set the supplementary groups of the service; the unit forbids setgroups(2).
+ */
 static int change_user(const struct nb_child *child) {
         int r;
 
@@ -65,7 +66,7 @@ static int execute(const struct nb_child *child, int channel, const sigset_t *si
         char go, **words;
         int r;
 
-        /* Nothing comes if the parent could not confine itself. */
+        /* If the parent could not confine itself, it closes the channel without sending. */
         if (recv(channel, &go, 1, 0) != 1)
                 return fail(ECANCELED, "the parent has ended", f);
         r = change_user(child);
@@ -83,7 +84,7 @@ static int execute(const struct nb_child *child, int channel, const sigset_t *si
 
 /* --- The parent --- */
 
-/* False where there is none, or no process has the other end any more. */
+/* Returns false if no status is pending, or if no process has the other end open. */
 static bool pass_status(int channel) {
         char status[STATUS_MAX], line[STATUS_MAX];
         ssize_t n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
@@ -95,7 +96,7 @@ static bool pass_status(int channel) {
         return true;
 }
 
-/* 0: none is pending. */
+/* Returns 0 if no signal is pending. */
 static int read_signal(int signal_fd) {
         struct signalfd_siginfo info;
 
@@ -113,8 +114,8 @@ static int watch(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
                         return -errno;
                 number = polls[0].revents ? read_signal(signal_fd) : 0;
                 *is_stopped |= number == SIGINT;
-                /* systemd sends both to every process of the service; whoever sends one to this
-                 * process alone stops the child only where the kernel lets us pass it on. */
+                /* systemd sends both signals to every process of the service. If only this process
+                 * gets one, the child stops only if the kernel permits kill(2). */
                 if (number == SIGINT || number == SIGTERM)
                         (void)kill(pid, number);
                 if (polls[1].revents && !pass_status(channel))
@@ -130,7 +131,7 @@ static int watch(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
         return status;
 }
 
-/* So that systemd sees how the child ended: Restart=on-abnormal. */
+/* Ends this process by the same signal, so that Restart=on-abnormal applies. */
 static void end_like(int signal) {
         sigset_t set;
 
@@ -190,8 +191,8 @@ int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_sto
         sigaddset(&watched, SIGINT);
         sigaddset(&watched, SIGTERM);
         sigaddset(&watched, SIGCHLD);
-        /* If SIGCHLD is ignored, the exit status of a child is lost. The child inherits the others.
-         */
+        /* If SIGCHLD is ignored, the exit status of a child is lost. The child inherits ignored
+         * signals, so reset SIGINT and SIGTERM too. */
         if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||
             sigaction(SIGTERM, &by_default, NULL) < 0 ||
             sigprocmask(SIG_BLOCK, &watched, &before) < 0)

@@ -3,12 +3,12 @@
 
 /*
  * Runs the network half of the service as a child: as the user of the service, without any
- * capability, with no_new_privs. The child executes the program only after this process has given
- * up what nb_confine() names.
+ * capability, with no_new_privs. The child executes the program only after nb_confine() has
+ * restricted this process.
  *
- * The child cannot reach systemd's notification socket (NotifyAccess=main): each datagram that it
- * sends on descriptor NB_STATUS_FD is one status text, which this process makes one line of and
- * passes on.
+ * The child cannot use systemd's notification socket (NotifyAccess=main). Each datagram that it
+ * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
+ * passes it to systemd.
  */
 
 #include <stdbool.h>

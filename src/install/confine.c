@@ -65,10 +65,10 @@ static const unsigned denied[] = {
         SYS_capset,
         SYS_execve,
         SYS_execveat,
-        /* The requests of a ring pass no filter. */
+        /* seccomp does not filter requests in an io_uring. */
         SYS_io_uring_setup,
-/* On s390x the C library may still open every socket by it, so that RestrictAddressFamilies= of the
- * unit cannot tell the families apart there either. */
+/* On s390x, the C library may open every socket by socketcall(2). A filter cannot see the address
+ * family there; neither can RestrictAddressFamilies= of the unit. */
 #if defined(SYS_socketcall) && !defined(__s390x__)
         SYS_socketcall,
 #endif

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What install gives up as soon as its child exists. Both are for good: no_new_privs is set.
+ * Restricts install after it has started its child. The process cannot undo this, because
+ * no_new_privs is set.
  *
- *      CAP_SETUID, CAP_SETGID  were needed to start the child as the user of the service
+ *      CAP_SETUID, CAP_SETGID  dropped; needed to start the child as the user of the service
  *      a seccomp filter        no socket but AF_UNIX (journal and systemd), no other user or
  *                              group, no new process, no other program
  *
@@ -13,5 +14,5 @@
 
 #include "base/failure.h"
 
-/* NB_INTERNAL: then the process must end. */
+/* Fails with NB_INTERNAL; the process must then end. */
 int nb_confine(struct nb_failure *f);

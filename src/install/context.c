@@ -152,7 +152,8 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
                 nb_kubelet_env_find_paths(text.data, text.len, &context->settings);
 }
 
-/* Parsed on its own first, so that its errors are not reported as errors in root's own files. */
+/* Parses metadata separately first, so that its errors are not reported as errors in root's files.
+ */
 static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
         const struct nb_settings_source source = { .origin = METADATA_ORIGIN, .is_metadata = true };
         struct nb_failure why = { 0 };

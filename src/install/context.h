@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What install works with. All of it comes from settings, credentials and the machine, none from
- * `join`, which may be hostile; the one exception is metadata, see nb_context_load_joined().
+ * The input of install. All of it comes from settings, credentials and the machine. `join` may be
+ * hostile and supplies nothing except metadata, see nb_context_load_joined().
  */
 
 #include <limits.h>
@@ -63,10 +63,10 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
 int nb_context_recall(struct nb_context *context, struct nb_failure *f);
 
 /*
- * What the handoff in the state directory is verified and written with: `context` without the node
- * name of the record. If `context` wants metadata, NB_METADATA_FILE is read as well, below all
- * settings of this machine and limited to what metadata may set. NB_HANDOFF_MALFORMED and
- * NB_HANDOFF_UNTRUSTED for that file, and as nb_context_load().
+ * Loads into `joined` the context for verifying and installing the handoff in the state directory:
+ * like `context`, but without the node name from the record. If `context` wants metadata,
+ * NB_METADATA_FILE is read as well, below all settings of this machine and limited to what metadata
+ * may set. NB_HANDOFF_MALFORMED and NB_HANDOFF_UNTRUSTED for that file, and as nb_context_load().
  */
 int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
                            struct nb_context *joined, struct nb_failure *f);

@@ -35,8 +35,8 @@ int nb_discard_forget(const struct nb_context *context, struct nb_failure *f) {
                               "' of an earlier start cannot be removed: %m");
 }
 
-/* What metadata said once holds as long as metadata would be asked, and nothing on this machine
- * says otherwise. */
+/* The recorded token.discard of metadata applies only while this machine wants metadata and its own
+ * settings do not set token.discard. */
 static bool is_wanted(const struct nb_context *context, const struct nb_record *record) {
         const struct nb_settings *settings = &context->settings;
 

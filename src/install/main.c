@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * install: the root side of the join, and the only command of node-bootstrap.service. It looks at
- * what is on this machine, and finishes what a crash of its own left unfinished. If this machine
- * has not joined, it runs `node-bootstrap join` as the user of the service (install/child.h),
- * checks what that left, and writes kubelet's files. With --refresh it does the same for
+ * install: the root side of the join, and the only command of node-bootstrap.service. It inspects
+ * this machine and finishes an installation that a crash interrupted. If this machine has not
+ * joined, it runs `node-bootstrap join` as the user of the service (install/child.h), verifies the
+ * handoff, and writes kubelet's files. With --refresh it does the same for
  * `node-bootstrap refresh`.
  */
 #include <errno.h>
@@ -76,13 +76,13 @@ static const char *name_stage(const struct arguments *arguments, enum step step)
         return step == BEGIN ? "inspect" : "install";
 }
 
-/* 1: the child is to be run, and this step to be followed by the other; 0: done. */
+/* Returns 1 if the caller must run the child and then the next step; 0 if nothing is left to do. */
 static int run_step(const struct arguments *arguments, enum step step,
                     struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context context = { 0 };
         int r;
 
-        /* A person resets, outside of the service, which has been stopped. */
+        /* Reset runs in a shell, not in the service, which has been stopped. */
         if (!arguments->root && !arguments->is_reset) {
                 r = nb_alone_verify(f);
                 if (r < 0)
@@ -112,7 +112,7 @@ static bool is_process_left(const struct arguments *arguments, enum step step) {
                (f.errnum == EEXIST || f.errnum == ENOTEMPTY);
 }
 
-/* If kubelet has all that it needs, the failure is only a warning. */
+/* If kubelet can start with the existing files, the failure is only a warning. */
 static bool is_joined_anyway(const struct arguments *arguments, enum step step,
                              const struct nb_failure *f) {
         struct nb_inspection inspection;
@@ -137,8 +137,8 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         return true;
 }
 
-/* The lock is not held while the child runs, which may take days: what was found before is looked
- * at again after it. */
+/* The lock is not held while the child runs, which may take days, so the second step inspects the
+ * machine again. */
 static int run_locked(const struct arguments *arguments, enum step step,
                       struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
@@ -166,7 +166,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
-        /* With --root it is a test that runs a child. */
+        /* Only tests run a child with --root. */
         if (state.owner == 0 && !arguments->root)
                 return nb_failure_set(f, NB_INTERNAL, EPERM,
                                       "$STATE_DIRECTORY belongs to root; expected the user of the "
@@ -180,7 +180,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r,
                                       "cannot pass settings to the network side: %m");
-        /* After the child, which may run for days, they are read again. */
+        /* The child may run for days, so the second step reads the sources again. */
         nb_sources_done(arguments->sources);
         child.user = state.owner;
         child.group = state.group;
@@ -193,7 +193,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         return nb_child_run(&child, ret_status, ret_is_stopped, f);
 }
 
-/* The exit status of the service, where there is no failure to report. */
+/* Without a failure, *ret_status is the exit status of the service. */
 static int run(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
         struct nb_inspection inspection = { 0 };
         bool is_stopped = false;
@@ -207,11 +207,11 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
                 if (r < 0)
                         return is_joined_anyway(arguments, END, f) ? 0 : r;
         }
-        /* A SIGINT before the child could block it. */
+        /* SIGINT arrived before the child could block it. */
         if (is_stopped && status == 128 + SIGINT)
                 status = NB_EXIT_STOPPED;
-        /* The unit counts NB_EXIT_STOPPED as success. A child that somebody else has sent SIGTERM
-         * has joined nothing: the next step says so. */
+        /* The unit treats NB_EXIT_STOPPED as success. If only the child was stopped (by SIGTERM),
+         * the next step inspects the machine. */
         if (status != 0 && (status != NB_EXIT_STOPPED || is_stopped)) {
                 *ret_status = status;
                 return 0;

@@ -32,7 +32,7 @@ static void log_names(const struct nb_accepted *accepted) {
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", handoff->token_source);
 }
 
-/* The join is done by then: what cannot be removed is worth a word, not a failure. */
+/* The node has joined, so a file that cannot be removed causes a warning, not a failure. */
 static void clear(const struct nb_state *state) {
         int r = nb_state_clear(state);
 
@@ -43,9 +43,9 @@ static void clear(const struct nb_state *state) {
 }
 
 /*
- * Beside a certificate that still does, metadata counts only as far as it means the same node of
- * the same cluster: it is by the word of `join`, and with no more than that another cluster would
- * take this machine over.
+ * While this machine has a valid certificate, metadata is accepted only for the same node of the
+ * same cluster. `join` supplies the metadata and may be hostile; without this check, it could move
+ * this machine to another cluster.
  */
 static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection,
                        const struct nb_context *joined, const struct nb_handoff *handoff,
@@ -74,7 +74,7 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                               joined->node_name, inspection->node);
 }
 
-/* 1; 0: there is nothing to install. */
+/* Returns 1 after installing, or 0 if there is no handoff. */
 static int accept_and_write(const struct nb_context *context,
                             const struct nb_inspection *inspection, const struct nb_state *state,
                             struct nb_failure *f) {
@@ -120,9 +120,9 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
 }
 
 /*
- * The node is up, whether or not the mark could be left. Where `join` was to ask the API server,
- * install does not know the answer: the certificate may have been rejected, and joining again may
- * have failed. The token stays then, as it does while the clock is wrong.
+ * kubelet can start even if the mark could not be written. With node.verifyAccess, `join` asks the
+ * API server and install does not know the answer: the certificate may have been rejected, and
+ * joining again may have failed. The token is then kept, as it is while the clock is wrong.
  */
 static int keep(const struct nb_context *context, const struct nb_state *state,
                 const struct nb_inspection *inspection) {
@@ -136,10 +136,10 @@ static int keep(const struct nb_context *context, const struct nb_state *state,
 }
 
 /*
- * A certificate that does here may be one that the API server refuses: with node.verifyAccess
- * `join` has asked, and its word alone is what there is. What it then hands over has to pass every
- * check that any join has to, so that a hostile one can put another good certificate of this node,
- * for the same cluster, in the place of a good one, and nothing else.
+ * The API server may reject a certificate that looks valid here. With node.verifyAccess, `join`
+ * asks the API server, and install cannot verify the answer. The handoff must still pass every
+ * check, so a hostile `join` can only replace a valid certificate by another valid one of this
+ * node for the same cluster.
  */
 int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
                 struct nb_failure *f) {
@@ -157,7 +157,7 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         is_expected = !is_usable || (inspection->state == NB_NODE_STATE_USABLE &&
                                      context->settings.verify_access);
         r = is_expected ? accept_and_write(context, inspection, &state, f) : 0;
-        /* Another try with the same key would be answered with the same certificate. */
+        /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
                 clear(&state);
         if (r != 0)
@@ -175,8 +175,8 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
 }
 
 /*
- * What the installer left unfinished, by a crash or a failure, is finished without asking the
- * network again: the token may be gone by now, and the kubeconfig may be set aside already.
+ * Finishes an installation that a crash or a failure interrupted, without using the network: the
+ * token may no longer exist, and the kubeconfig may already be renamed.
  */
 static int finish(const struct nb_context *context, const struct nb_inspection *inspection,
                   const struct nb_state *state, struct nb_failure *f) {
@@ -184,7 +184,7 @@ static int finish(const struct nb_context *context, const struct nb_inspection *
 
         nb_state_sweep(state);
         r = accept_and_write(context, inspection, state, f);
-        /* Writing what `join` gets would fail in the same way. */
+        /* Installing a new handoff would fail in the same way. */
         if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_INTERNAL)
                 return r;
         nb_log(LOG_DEBUG, NB_NONE, "the contents of the state directory are unusable: %s",
@@ -193,7 +193,6 @@ static int finish(const struct nb_context *context, const struct nb_inspection *
         return 0;
 }
 
-/* Once for each start. */
 static void report_node_name(const struct nb_context *context) {
         if (context->is_name_lowered)
                 nb_log(LOG_NOTICE, NB_NODE_NAME_LOWERED,
@@ -203,8 +202,8 @@ static void report_node_name(const struct nb_context *context) {
                        context->node_name);
 }
 
-/* A k3s supervisor takes the certificate that a node has in the place of a token; one that is
- * expired, or of another node or cluster, it would not. */
+/* A k3s supervisor accepts a node's client certificate instead of a token, but not if it has
+ * expired or belongs to another node or cluster. */
 static bool is_client_needed(const struct nb_context *context,
                              const struct nb_inspection *inspection) {
         if (nb_node_state_is_joined(inspection->state))

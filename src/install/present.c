@@ -15,7 +15,7 @@
 #define PATH_SIZE 4096
 #define COMMON_NAME "CN=system:node:"
 
-/* Notes why the machine is in this state, which is no failure of install. */
+/* Records why the machine is in this state; install has not failed. */
 #define CONCLUDE(why, state, ...) \
         ({ \
                 (void)nb_failure_set((why), NB_JOIN_ANEW, __VA_ARGS__); \

@@ -32,8 +32,8 @@ struct nb_present {
         struct nb_record record; /* of our last join */
 };
 
-/* Fails with NB_TARGET_NOT_KUBECONFIG if something else than a kubeconfig is in its place, which
- * must not be overwritten. */
+/* Fails with NB_TARGET_NOT_KUBECONFIG if the file at that path is not a kubeconfig; it must not be
+ * overwritten. */
 int nb_present_read(const struct nb_context *context, struct nb_present *ret_present,
                     struct nb_failure *f);
 void nb_present_done(struct nb_present *present);

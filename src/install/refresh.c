@@ -139,7 +139,8 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
         r = verify_ca(&refresh->ca, f);
         if (r < 0)
                 return r;
-        /* Removes what a crash of the refresh before this one left; this one may write nothing. */
+        /* Removes files that a crash of an earlier refresh left; this refresh may have nothing to
+         * write. */
         for (unsigned i = 0; i < _TARGET_N; i++)
                 (void)nb_swap_open(&refresh->files[i], context->root_fd, &ignored);
         return nb_give_for_refresh(context, f);
@@ -187,7 +188,7 @@ static int format_kubeconfig(struct refresh *refresh) {
         return 0;
 }
 
-/* 1: there is something to write. */
+/* Returns 1 if any file must be written. */
 static int prepare(struct refresh *refresh, struct nb_failure *f) {
         struct nb_swap *files = refresh->files;
         int r;

@@ -3,20 +3,25 @@
 
 /*
  * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
- * refreshed: a kubeconfig that is to the byte what nb_kubeconfig_format() makes, and the CA file
+ * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
  * that it names. References to certificate and key stay.
  *
- * What `refresh` leaves is taken for hostile. Checked here: the form; that the bundle is of CAs
- * alone, of which one has a public key that the node trusts now. Trusted from `refresh`, since
- * nothing here can tell: that the cluster itself has said so.
+ * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
+ * CAs, and that the node already trusts the public key of one of them. Not verified, because only
+ * `refresh` uses the network: that the data comes from the cluster.
  *
- * Written in this order, each step durable before the next, all undone when one fails:
+ * Files are written in this order. Each step is durable before the next; all are undone if one
+ * fails:
  *
- *      node-bootstrap.restart     where kubelet is to be told: the mark that
- * node-bootstrap-restart-kubelet.service goes by, in kubelet's folder, which the network side
- * cannot write node-bootstrap.json server, caFileHashes, refreshedAt CA file kubeconfig
+ *      node-bootstrap.restart  if kubelet must restart: a mark for
+ *                              node-bootstrap-restart-kubelet.service, in kubelet's
+ *                              directory, where the network side cannot write
+ *      node-bootstrap.json     server, caFileHashes, refreshedAt
+ *      CA file
+ *      kubeconfig
  *
- * Where power goes in between, the next refresh finds the difference again, and does the rest.
+ * After a power cut between two steps, the next refresh finds the remaining differences and writes
+ * them.
  */
 
 #include "base/failure.h"
@@ -29,6 +34,6 @@
  * nothing to refresh. */
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
 
-/* Takes over what `refresh` left, if anything. NB_REFRESH_INAPPLICABLE, NB_HANDOFF_MALFORMED,
- * NB_HANDOFF_UNTRUSTED, NB_TARGET_UNWRITABLE. */
+/* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
+ * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_TARGET_UNWRITABLE. */
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f);

@@ -31,7 +31,7 @@ struct reset {
         bool is_taken_over; /* another program has joined this machine since, in the same paths */
 };
 
-/* A file that is removed. */
+/* A file that reset removes. */
 struct row {
         const char *path;
         bool is_shared; /* stays if the machine is taken over: the other kubeconfig may need it */
@@ -141,7 +141,8 @@ static int judge_kubeconfig(struct reset *reset, const struct nb_secret *text,
         return 0;
 }
 
-/* Whether the link still names the file of the record: when kubelet renews, it names another. */
+/* When kubelet renews its certificate, it points the link at a file that the record does not name.
+ */
 static bool is_renewed(const struct reset *reset) {
         _cleanup_(nb_closep) int fd = open_file(reset, reset->link);
         char target[NB_SWAP_PATH_SIZE];
@@ -153,7 +154,8 @@ static bool is_renewed(const struct reset *reset) {
         return strcmp(target, reset->record.certificate) != 0;
 }
 
-/* Nothing outside of the store is removed because a record names it, though root wrote that. */
+/* A path in the record is not removed if it is outside the certificate directory, although only
+ * root can write the record. */
 static int judge_certificate(struct reset *reset, _unused_ const struct nb_secret *text,
                              const char **ret_why) {
         const char *folder = reset->context->settings.certificate_directory,
@@ -249,7 +251,7 @@ static void print_folder(const struct reset *reset, const char *folder) {
                 }
 }
 
-/* Of each folder of the join, once. */
+/* Prints each folder of the join once. */
 static void print_rest(const struct reset *reset) {
         const char *paths[] = { reset->link, reset->context->settings.kubeconfig,
                                 reset->context->settings.ca_file };
@@ -317,7 +319,7 @@ int nb_reset(const struct nb_context *context, struct nb_failure *f) {
         r = clear_state(f);
         if (r < 0)
                 return r;
-        /* Last: without it a second reset would remove nothing. */
+        /* Remove the record last: without it, a repeated reset would remove nothing. */
         r = remove_row(&reset, &record, f);
         if (r < 0)
                 return r;

@@ -102,7 +102,7 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
         return 0;
 }
 
-/* A CA file that cannot be read counts as another one. With the CAs of the system there is none. */
+/* Replaces a CA file that differs or cannot be read. With the system's CAs there is no CA file. */
 static int prepare_ca(struct plan *plan) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         const struct nb_buffer *ca = &plan->accepted->ca;
@@ -126,8 +126,8 @@ static int prepare_config(struct plan *plan) {
         return file->is_wanted ? nb_buffer_append(&file->text, config->data, config->len) : 0;
 }
 
-/* The cloud that had a part in the join is reported by `join`, so it is recorded only if this
- * machine's settings want metadata. */
+/* `join` reports which cloud's metadata it used, so the name is recorded only if this machine's
+ * settings want metadata. */
 static const char *name_metadata(const struct plan *plan) {
         return plan->context->is_metadata_wanted ? plan->accepted->handoff.metadata : "";
 }
@@ -291,23 +291,24 @@ static int publish_all(struct plan *plan, struct nb_failure *f) {
         int r;
 
         r = set_aside(plan, f);
-        /* kubeadm-flags.env is ours if the record describes it, or if it is as wanted. After a
-         * crash between the two the latter holds, whichever record is there. */
+        /* kubeadm-flags.env is ours if it matches the record, or what this join would write.
+         * Publish it before a new record: after a crash in between, the second condition still
+         * holds. */
         if (r >= 0 && plan->has_previous)
                 r = nb_swap_publish(&plan->files[TARGET_FLAGS], f);
         for (unsigned i = 0; i < TARGET_KUBECONFIG && r >= 0; i++)
                 r = nb_swap_publish(&plan->files[i], f);
         if (r < 0)
                 return r;
-        /* Remove the previous files before the kubeconfig is there: after a crash behind it nobody
-         * would. */
+        /* Remove the previous files before the kubeconfig is published: after a crash later,
+         * nothing would remove them. */
         for (unsigned i = 0; i < TARGET_KUBECONFIG; i++)
                 nb_swap_keep(&plan->files[i]);
         plan->is_committed = true;
         return nb_swap_publish(&plan->files[TARGET_KUBECONFIG], f);
 }
 
-/* The old kubeconfig comes back only if everything that it refers to did. */
+/* Restores the old kubeconfig only if all files that it refers to were restored. */
 static void undo(struct plan *plan) {
         bool is_undone = true;
 
@@ -318,7 +319,7 @@ static void undo(struct plan *plan) {
                         is_undone = false;
         if (!is_undone)
                 return;
-        /* No link names it any more. */
+        /* The link no longer names this file. */
         if (plan->pem_name[0])
                 (void)nb_file_remove(plan->files[TARGET_LINK].folder_fd, plan->pem_name);
         for (size_t i = N_ELEMENTS(aside_targets); i-- > 0;)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Writes what nb_accept() verified where kubelet expects it. In this order, each step durable
- * before the next:
+ * Writes the verified handoff to kubelet's files in this order. Each step is durable before the
+ * next:
  *
  *      everything is prepared in memory                      nothing has changed
  *      kubelet-client-<time>.pem; everything else under a    nothing refers to it
@@ -18,7 +18,7 @@
  *      the previous files are removed
  *      kubeconfig                                            joined
  *
- * So after a power cut there is the old kubeconfig with everything that it refers to, or none, or
+ * After a power cut, kubelet has the old kubeconfig with all files that it refers to, or none, or
  * the new one. In the first two cases the state directory is still complete, and the next start
  * does this again.
  *
