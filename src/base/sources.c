@@ -317,7 +317,7 @@ static int compare_names(const void *a, const void *b) {
 
 /* --- Credentials --- */
 
-/* The mode is that with which others can reach it: none where they cannot look into the folder. */
+/* *ret_stat has no access for others if they cannot search the folder. */
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
                            struct stat *ret_stat) {
         _cleanup_(nb_closep) int folder_fd = -1;
@@ -346,7 +346,7 @@ static int read_stored(const struct nb_sources *sources, const char *name, size_
         return r;
 }
 
-/* systemd delivers with mode 0400 what others can read in the store that it comes from. */
+/* systemd delivers a credential with mode 0400 even if others can read it in its store. */
 static mode_t find_mode(const char *name, const struct nb_secret *delivered) {
         static const char *const folders[] = { "/etc/credstore", "/run/credstore",
                                                "/usr/local/lib/credstore", "/usr/lib/credstore" };

@@ -103,8 +103,8 @@ int nb_sources_put_folder(struct nb_sources *sources, const char *path);
  */
 int nb_sources_pass(const struct nb_sources *sources, int *ret_fd);
 
-/* Takes it over, and closes NB_SOURCES_FD. Does nothing if this process has no parent that passes
- * anything. NB_INTERNAL. */
+/* Receives the data of nb_sources_pass() and closes NB_SOURCES_FD. Does nothing if the parent
+ * passes no data. NB_INTERNAL. */
 int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f);
 
 /* Opens the folder in an environment variable that systemd sets, such as $STATE_DIRECTORY. NB_USAGE

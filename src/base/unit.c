@@ -93,7 +93,7 @@ bool nb_unit_has_word(const char *text, const char *property, const char *expect
         return false;
 }
 
-/* "" for a property that is not there. */
+/* Copies "" if the property is missing. */
 static void copy_property(const char *text, const char *name, char *ret, size_t size) {
         size_t len = 0;
         const char *value = nb_unit_find_property(text, name, &len);

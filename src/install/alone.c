@@ -18,8 +18,8 @@
 #define CGROUP_TEXT_MAX (64 * 1024)
 
 static bool is_plain_path(const char *path) {
-        /* Outside of our namespace, so it cannot be opened. With Delegate=, the commands run in a
-         * group ".control" beside the one of the main process. */
+        /* A path outside our cgroup namespace cannot be opened. With Delegate=, systemd runs the
+         * service's other commands in a separate group ".control". */
         static const char *const refused[] = { "[!/]*", "", "*/../*", "*/..", "*/.control" };
 
         for (size_t i = 0; i < N_ELEMENTS(refused); i++)
@@ -120,7 +120,7 @@ static int find_others(pid_t *ret_other) {
         r = find_group(&text, &group_fd);
         if (r < 0)
                 return r;
-        /* The processes of a group below are not in our list. The kernel counts these groups. */
+        /* cgroup.procs omits the processes of child groups; the link count reveals such groups. */
         if (fstat(group_fd, &st) < 0)
                 return -errno;
         if (st.st_nlink != 2)

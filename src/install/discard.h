@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * token.discard: the mark by which node-bootstrap.service knows, once it has started, that the
- * plaintext of the token is to be removed from this machine (platform/discard.h). It lies in
- * kubelet's folder, which the network side cannot write, and holds one line: the cloud whose
- * metadata gave the token, or "none".
+ * token.discard: a mark which requests that the plaintext of the token is removed from this machine
+ * after node-bootstrap.service has started (platform/discard.h). It is a file in kubelet's folder,
+ * which the network side cannot write. Its one line names the cloud whose metadata contained the
+ * token, or is "none".
  *
  * It is of one start: each begins without, and leaves one where it has installed a join
  * (install/write.h), or where what an earlier one had installed is found usable. One that was left
@@ -17,12 +17,13 @@
 #include "install/context.h"
 #include "state/handoff.h"
 
-/* What stands in it; `metadata` as in the record of a join, "" for none. 0, -E2BIG, -ENOMEM. */
+/* Formats the contents of the mark; `metadata` is as in the record of a join, "" for none. 0,
+ * -E2BIG, -ENOMEM. */
 int nb_discard_format(const char *metadata, struct nb_buffer *ret);
 
-/* 0, also where there is none. NB_TARGET_UNWRITABLE. */
+/* Removes the mark. 0, also if it does not exist. NB_TARGET_UNWRITABLE. */
 int nb_discard_forget(const struct nb_context *context, struct nb_failure *f);
 
-/* Of a machine that had joined before, where the settings ask for it, or metadata did when it
- * joined: whether there is any plaintext, the installer cannot see. NB_TARGET_UNWRITABLE. */
+/* Writes the mark on a machine that has already joined, if its settings request it or metadata did
+ * at the join. install cannot see whether any plaintext is left. NB_TARGET_UNWRITABLE. */
 int nb_discard_mark(const struct nb_context *context, struct nb_failure *f);

@@ -27,8 +27,8 @@ static int append_argument(struct nb_buffer *ret, const char *name, const char *
                         : 0;
 }
 
-/* The settings refuse extra arguments that set the same as one of the others. A provider ID from
- * metadata can still meet one among them, which wins, as with kubeadm. */
+/* The settings refuse extra arguments that duplicate another setting. Only a provider ID from
+ * metadata can conflict with an extra argument, which then takes precedence, as in kubeadm. */
 int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret) {
         const struct nb_settings *settings = &context->settings;
         const char *const own[][2] = {

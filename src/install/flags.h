@@ -26,7 +26,7 @@ int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret);
 /* Appends the contents of the file with these arguments. 0, -E2BIG, -ENOMEM. */
 int nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
 
-/* Whether the file is what nb_flags_file_format() makes of these arguments. */
+/* Whether the file is equal to the output of nb_flags_file_format() for these arguments. */
 bool nb_flags_file_is(const char *file, size_t len, const char *arguments);
 
 /*

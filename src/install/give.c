@@ -14,10 +14,10 @@
 #include "state/handoff.h"
 #include "state/platform.h"
 
-#define NAMED_FILE_MAX (1024 * 1024) /* a bundle of CAs is the largest of them */
-#define PASSWORD_MAX 64              /* as many as `join` shows */
+#define NAMED_FILE_MAX (1024 * 1024) /* the largest such file is a CA bundle */
+#define PASSWORD_MAX 64              /* limit of `join` */
 #define PASSWORD_FILE_MAX 4096
-#define PASSWORD_BYTES 16 /* k3s takes as many, and writes them in hex */
+#define PASSWORD_BYTES 16 /* as in k3s, which writes them in hex */
 
 struct giving {
         int root_fd;
@@ -47,7 +47,7 @@ static int give_target(struct giving *giving, const char *path, struct nb_failur
         return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
 }
 
-/* What node-bootstrap-platform.service has found on this machine, and the CA file for a discovery
+/* Reads the files that node-bootstrap-platform.service has written, and the CA file for a discovery
  * file from a URL: metadata may name the URL, but not the CA file. */
 static int give_for_metadata(const struct nb_context *context, struct nb_failure *f) {
         const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
@@ -64,8 +64,8 @@ static int give_for_metadata(const struct nb_context *context, struct nb_failure
         return 0;
 }
 
-/* What is in its place, as `join` and k3s read it; `join` only learns that there is none that is
- * usable. */
+/* Parses the password like `join` and k3s. `join` could report only that it is unusable, not why.
+ */
 static int verify_password(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         size_t len, n = 0;
@@ -89,7 +89,7 @@ static int verify_password(const struct nb_context *context, struct nb_failure *
                               len, n, PASSWORD_MAX);
 }
 
-/* As k3s makes it. */
+/* Creates the password in the format of k3s. */
 static int write_password(int folder_fd, const char *name) {
         uint8_t bytes[PASSWORD_BYTES];
         char text[2 * PASSWORD_BYTES + 2];
@@ -105,7 +105,7 @@ static int write_password(int folder_fd, const char *name) {
         return r;
 }
 
-/* The server keeps what it is shown first, so it has to be on disk before. */
+/* The server stores the first password that the node sends, so write it to disk before. */
 static int make_password(const struct nb_context *context, struct nb_failure *f) {
         static const char name[] = "password"; /* of NB_NODE_PASSWORD_FILE */
         _cleanup_(nb_closep) int folder_fd = -1;
@@ -123,7 +123,7 @@ static int make_password(const struct nb_context *context, struct nb_failure *f)
                               "--parents " NB_NODE_PASSWORD_FOLDER);
 }
 
-/* With the files that it names, which may be others than of our own layout. */
+/* Reads the kubeconfig and the files that it names, whose paths we may not have chosen. */
 static int give_kubeconfig(struct giving *giving, const char *path, struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
@@ -194,7 +194,7 @@ int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) 
         struct giving giving = { context->root_fd, context->sources };
         int r;
 
-        /* It presents nothing to the cluster. */
+        /* `refresh` does not authenticate to the cluster, so it needs no credentials. */
         nb_sources_done(context->sources);
         context->sources->is_keeping = true;
         r = nb_sources_config(context->sources, ignore_document, NULL, f);

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What the network side needs and only root may read: it is kept in the memory of
- * `context->sources`, which nb_sources_pass() passes on. Root decides by its settings alone what
- * that is. nb_context_load() has read the configuration files, the credentials, and the files that
- * they name; to these, nb_give() adds:
+ * Reads the files that the network side needs and only root may read, and keeps their contents in
+ * the memory of `context->sources`, which nb_sources_pass() passes on. Only root's settings choose
+ * these files. nb_context_load() has read the configuration files, the credentials, and the files
+ * that they name; nb_give() adds:
  *
- *      what is in NB_PLATFORM_DIRECTORY, and discovery.urlCAFile, where metadata is wanted
- *      the node password of k3s, which is created if there is none, unless `is_joined`: this
- *      machine is in use already
+ *      the files in NB_PLATFORM_DIRECTORY, and discovery.urlCAFile, if metadata is wanted
+ *      the node password of k3s, which is created if it does not exist, unless `is_joined`: this
+ *      machine is then already in use
  *      kubelet's client certificate with its key, the CA file, and kubelet's kubeconfig with the
  *      files in it, if `is_client_needed`
  */
@@ -20,9 +20,9 @@
 #include "install/context.h"
 
 /*
- * NB_TARGET_UNWRITABLE if the node password cannot be created; NB_NODE_PASSWORD_MISSING if what is
- * in its place is none. Skips what does not exist or has an unexpected form: `join` explains it
- * better.
+ * NB_TARGET_UNWRITABLE if the node password cannot be created; NB_NODE_PASSWORD_MISSING if the
+ * existing file contains none. Skips files that do not exist or have an unexpected form, because
+ * `join` reports them better.
  */
 int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed,
             struct nb_failure *f);

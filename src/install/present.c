@@ -188,7 +188,7 @@ bool nb_node_state_is_joined(enum nb_node_state state) {
         return state == NB_NODE_STATE_USABLE || state == NB_NODE_STATE_NOT_YET_VALID;
 }
 
-/* Of the certificate that expires first. */
+/* The expiry of the certificate that expires first. */
 static time_t find_chain_end(const struct nb_certificates *chain) {
         time_t end = nb_certificate_not_after(chain, 0);
 
@@ -287,7 +287,7 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
         *ret_inspection = inspection;
 }
 
-/* --- Whatever else is wrong --- */
+/* --- Salvaging --- */
 
 /* "" if it is not a node's certificate. nb_present_classify() checks whether the certificate is
  * usable. */

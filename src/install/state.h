@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * $STATE_DIRECTORY, which belongs to the network side and is taken for hostile: what is in it is
- * opened once, without following links, and has to be a regular file of the folder's own owner with
- * no other name, since a capability makes the installer able to read any file that a link could
- * name.
+ * $STATE_DIRECTORY, which belongs to the network side and is untrusted. A file in it is opened
+ * once, without following links, and must be a regular file of the folder's owner with a link count
+ * of 1: with CAP_DAC_OVERRIDE, install could otherwise be made to read any file through a link.
  */
 
 #include <stdbool.h>
@@ -27,15 +26,15 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
 int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
                   struct nb_failure *f);
 
-/* Whether there is anything of that name. */
+/* Whether a file of any type has that name. */
 bool nb_state_has(const struct nb_state *state, const char *name);
 
-/* Removes key, note, kubelet's configuration, what came from metadata, and their temporary names,
- * and nothing else. 0, -errno of what could not be removed. */
+/* Removes only the files that `join` writes, and their temporary names. 0, or -errno if a file
+ * could not be removed. */
 int nb_state_clear(const struct nb_state *state);
 
-/* Removes anything with one of these names that join cannot have written, such as a folder: it
- * would block every join. */
+/* Removes everything with one of these names that is not a file of `join`, such as a folder,
+ * because it would make every join fail. */
 void nb_state_sweep(const struct nb_state *state);
 
 void nb_state_done(struct nb_state *state);

@@ -13,8 +13,8 @@
 
 #define TRIES_MAX 60
 
-/* What a crash left of a file that was being made: it would stay for ever, since the next one has
- * another name, and it has a key in it. */
+/* Removes temporary files that a crash left. Each contains a private key, and later files have
+ * other names, so nothing else would remove them. */
 static int sweep(int folder_fd) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
         struct dirent *entry;

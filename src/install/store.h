@@ -3,7 +3,8 @@
 
 /*
  * kubelet's certificate store (client-go util/certificate NewFileStore("kubelet-client", ...)), so
- * that kubelet's rotation simply goes on: a dated file with certificates and key, and a link to it.
+ * that kubelet can rotate the certificate: a dated file with certificates and key, and a link to
+ * it.
  */
 
 #include <stdbool.h>
@@ -17,16 +18,17 @@
 #define NB_STORE_UPDATED "kubelet-client-updated.pem"
 #define NB_STORE_NAME_SIZE 64
 
-/* Makes kubelet-client-<local time>.pem, of a later second where that is taken; nothing refers to
- * it yet. 0, -errno. */
+/* Creates kubelet-client-<local time>.pem, with a later second if that name exists. Nothing refers
+ * to the file yet. 0, -errno. */
 int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
                     char ret_name[static NB_STORE_NAME_SIZE]);
 
 /*
- * Stages kubelet-client-current.pem as a link to `target`. A regular file in its place is for the
- * caller to set aside before it is published: kubelet would refuse to rotate it ("expected ... to
- * be a symlink but it is a file"). One under the temporary name, kubelet-client-updated.pem, was
- * put there by hand and is set aside here. NB_TARGET_UNWRITABLE.
+ * Stages kubelet-client-current.pem as a link to `target`. If a regular file has that name, the
+ * caller must set it aside before publishing: kubelet would refuse to rotate it ("expected ... to
+ * be a symlink but it is a file"). A regular file with the temporary name,
+ * kubelet-client-updated.pem, was created by hand; this function sets it aside.
+ * NB_TARGET_UNWRITABLE.
  */
 int nb_store_link(struct nb_swap *swap, const char *target, struct nb_failure *f);
 

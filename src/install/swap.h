@@ -48,7 +48,7 @@ struct nb_swap {
         char old_name[NAME_MAX + 1]; /* of the file that was set aside; "" for none */
 };
 
-/* The path is `folder` and `name` in one. */
+/* The path is `folder` followed by `name`. */
 void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode);
 
 /* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
@@ -63,15 +63,16 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
 int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
                        struct nb_failure *f);
 
-/* Durable on 0; nothing to publish is fine. */
+/* Durable on 0. Does nothing if nothing is staged. */
 int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f);
 
-/* Restores what was published over. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
+/* Restores the previous file. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
 int nb_swap_undo(struct nb_swap *swap);
 void nb_swap_keep(struct nb_swap *swap);
 
-/* Does not follow a link; durable on 0; nothing of that name is fine. Can have to be undone even
- * after a failure. */
+/* Renames an existing file without following a link; durable on 0. 0 if the file does not exist.
+ * May need to
+ * be undone even after a failure. */
 int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
 
 /* Renames the file that was set aside back, unless the name is taken. 0, -errno. */

@@ -204,9 +204,8 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         struct nb_http_transfer *transfer;
         int r;
 
-        /* The one rule that must hold whatever else goes wrong: who has proven nothing gets no
-         * credential. Of a metadata service only what it gave out itself, a session's token, goes
-         * back to it. */
+        /* Never send a credential to a server that is not verified. A metadata service gets only
+         * the session token that it issued. */
         assert(!request->authorization || (http->is_verified && !http->is_metadata));
         assert(!request->headers[0] || http->is_verified || http->is_metadata);
         transfer = calloc(1, sizeof(*transfer));

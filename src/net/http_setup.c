@@ -90,8 +90,8 @@ static size_t on_header(_unused_ char *line, size_t size, size_t count, void *us
 }
 
 /*
- * Any client certificate of the cluster that carries the right name or address would do otherwise.
- * A connection that is used again was looked at when it was made.
+ * Without this check, any client certificate of the cluster with the right name or address would be
+ * accepted. A reused connection was verified when it was opened.
  */
 static bool is_server(const struct nb_http_exchange *exchange) {
         const char *leaf;
@@ -272,7 +272,7 @@ static int set_behaviour(struct nb_http_exchange *exchange) {
         SET(CURLOPT_NOSIGNAL, 1L);
         /* Do not wait for a resolver whose name servers do not answer. */
         SET(CURLOPT_QUICK_EXIT, 1L);
-        /* What a proxy says of itself is not the server's Date or Retry-After. */
+        /* Date and Retry-After of a proxy are not those of the server. */
         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
@@ -298,8 +298,8 @@ static int set_behaviour(struct nb_http_exchange *exchange) {
         }
         if (exchange->http->proxy_url[0]) {
                 SET(CURLOPT_PROXY, exchange->http->proxy_url);
-                /* As in client-go: NO_PROXY makes exceptions of HTTPS_PROXY alone, not of what a
-                 * kubeconfig says. */
+                /* As in client-go: NO_PROXY applies only to HTTPS_PROXY, not to the proxy-url of a
+                 * kubeconfig. */
                 SET(CURLOPT_NOPROXY, "");
         }
         return 0;

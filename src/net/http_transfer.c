@@ -13,7 +13,7 @@
 #include "base/macro.h"
 #include "net/http_internal.h"
 
-/* Wait before asking a server again that cost a worker. */
+/* Wait before retrying a server that made a worker exceed its CPU time limit. */
 #define COSTLY_RETRY_MS 10000
 
 int nb_http_worker_end(struct nb_http *http, struct nb_http_worker *worker) {
@@ -53,7 +53,7 @@ static int send_call(const struct nb_http_transfer *transfer, int fd) {
         };
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
 
-        /* A worker that was taken over may read nothing. */
+        /* A compromised worker may stop reading. */
         return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
