@@ -71,8 +71,7 @@ int nb_swap_undo(struct nb_swap *swap);
 void nb_swap_keep(struct nb_swap *swap);
 
 /* Renames an existing file without following a link; durable on 0. 0 if the file does not exist.
- * May need to
- * be undone even after a failure. */
+ * May need to be undone even after a failure. */
 int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
 
 /* Renames the file that was set aside back, unless the name is taken. 0, -errno. */

@@ -114,7 +114,7 @@ struct nb_http_connection {
         uint64_t tls_usec; /* through a proxy, with what that took to answer */
 };
 
-/* An answer of a server that has proven nothing. */
+/* An answer of an unverified server. */
 struct nb_unverified {
         struct nb_http_answer answer;
 };
@@ -164,18 +164,18 @@ int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret
 int nb_http_finish_unverified(struct nb_http_transfer *transfer,
                               struct nb_unverified *ret_unverified, struct nb_failure *f);
 
-/* Whether any transfer that is gone had a connection, whatever became of it. */
+/* Whether any finished transfer had a connection, even if the transfer failed. */
 bool nb_http_has_connected(const struct nb_http *http);
 
 /* The newest connection of transfers that are gone, once: false when none was made since the last
  * call. */
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection);
 
-/* There was no answer at all: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE,
+/* The server did not answer: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE,
  * NB_PROXY_REFUSED, _UNUSABLE. */
 bool nb_http_is_unanswered(enum nb_code code);
 
-/* The server's certificate was no good: NB_TLS_UNTRUSTED, _NAME_MISMATCH, _EXPIRED. */
+/* The server's certificate was rejected: NB_TLS_UNTRUSTED, _NAME_MISMATCH, _EXPIRED. */
 bool nb_http_is_untrusted(enum nb_code code);
 
 /* Ends a transfer that is under way. NULL is fine. */

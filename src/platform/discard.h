@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * token.discard: takes the plaintext of the token from this machine once it has joined. What says
- * so is a mark that the installer leaves in kubelet's own folder when the kubeconfig is on disk for
- * good; without it nothing is done. It goes last, so that what could not be removed is tried again
- * at the next start.
+ * token.discard: removes the plaintext of the token from this machine after it has joined. install
+ * writes a mark in kubelet's folder; without the mark, nothing is removed. The
+ * mark is removed last, so that the next start retries files that could not be removed.
  *
  * A file is unlinked, not overwritten. What is elsewhere stays: encrypted credentials, those that
  * the machine's manager passed in (SMBIOS, fw_cfg), volumes, user data of other clouds.
