@@ -70,7 +70,7 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                               "'" NB_HANDOFF_FILE
                               "' is for node '%s' of a cluster that metadata names; expected node "
                               "'%s' of the cluster of the last join, "
-                              "while the certificate from there is still good",
+                              "while its certificate is still valid",
                               joined->node_name, inspection->node);
 }
 
