@@ -239,16 +239,16 @@ static enum nb_code code_of_status(long status, const struct nb_answer_codes *co
         return code == NB_NONE ? NB_ANSWER_MALFORMED : code;
 }
 
-/* Whether an answer without a Status did not come from an API server. Load balancers answer 5xx
- * too, but those pass. */
+/* Whether an answer without a Status did not come from an API server. Load balancers answer 5xx,
+ * too, but these failures are temporary. */
 static bool is_foreign(long status, const struct nb_answer_codes *codes) {
         if (status == 401 || status == 403)
                 return !codes || !codes->has_plain_refusals;
         return status >= 300 && status < 500 && status != 429;
 }
 
-/* A credential was sent, and the API server still sees an anonymous user: the credential was lost
- * on the way, or the server does not support its kind. */
+/* A credential was sent, but the API server treats the user as anonymous: something on the path
+ * removed the credential, or the server does not support its kind. */
 static bool is_anonymous(const struct nb_http_answer *answer, const struct nb_status *status) {
         char user[sizeof(status->message)];
 

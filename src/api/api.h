@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Requests to one server over one set of connections, with the credential of one identity; and what
- * an answer that is a refusal means. */
+/* Sends requests to one server over one set of connections, with the credential of one identity,
+ * and sets the failure for an answer that refuses a request. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,45 +17,47 @@
 struct nb_api {
         struct nb_http *http;
         const struct nb_identity *identity; /* borrowed; NULL for none */
-        uint64_t deadline_ms;           /* nb_now_ms(): where each call ends; NB_TIME_INFINITE */
-        char base[NB_URL_MAX];          /* "https://host:port/prefix" */
-        char name[NB_URL_MAX];          /* "host:port", for people */
+        uint64_t deadline_ms;  /* nb_now_ms() at which each call ends, or NB_TIME_INFINITE */
+        char base[NB_URL_MAX]; /* "https://host:port/prefix" */
+        char name[NB_URL_MAX]; /* "host:port", for people */
         struct nb_secret authorization; /* header line with the credential; empty for none */
 };
 
-/* What a status means depends on the call, since RBAC for different objects has different remedies.
- * NB_NONE is NB_ANSWER_MALFORMED. */
+/* The failure for each status. It depends on the call, since RBAC for different objects has
+ * different remedies. NB_NONE means NB_ANSWER_MALFORMED. */
 struct nb_answer_codes {
         enum nb_code unauthorized; /* 401 */
         enum nb_code forbidden;    /* 403 */
         enum nb_code invalid;      /* 400, 409, 422 */
         enum nb_code anonymous;    /* 403 for system:anonymous although a credential was sent;
                                       NB_NONE: as `forbidden` */
-        bool has_plain_refusals;   /* 401 and 403 come without a Status: from a supervisor of k3s */
+        bool has_plain_refusals;   /* 401 and 403 come without a Status, as from a k3s supervisor */
 };
 
 /* What the requests of one kind have in common. */
 struct nb_call {
         const char *what; /* for messages, before the server: "cluster-info from" */
         const char *path; /* "/api/v1/..." */
-        size_t max;       /* bytes of the answer */
+        size_t max;       /* limit for the answer in bytes */
         const struct nb_answer_codes *codes; /* NULL: all are NB_ANSWER_MALFORMED */
 };
 
-/* cluster->ca are the proven CAs only; NULL: the CAs of the system. `identity` may be NULL. */
+/* cluster->ca contains only verified CAs; NULL: the system's CAs. `identity` may be NULL, and must
+ * outlive *ret_api. */
 int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 const struct nb_identity *identity, uint64_t deadline_ms, struct nb_failure *f);
 
-/* An endpoint that is not verified. It gets no credential, and its answers are a struct
- * nb_unverified: nb_http_finish_unverified(). */
+/* For an endpoint that is not verified. No credential is sent, and answers are read as struct
+ * nb_unverified with nb_http_finish_unverified(). */
 int nb_api_init_unverified(struct nb_api *ret_api, const struct nb_url *endpoint,
                            struct nb_failure *f);
 
 void nb_api_done(struct nb_api *api);
 
 /*
- * These send the credential, and set a time limit unless it is a stream. The path ends with `name`
- * or `more->url`; what else `more` has is added to the request. Failures as of nb_http_perform().
+ * Send a request with the credential, and with a time limit unless it is a stream. `name` or
+ * `more->url` is appended to call->path; the other fields of `more` are added to the request.
+ * Failures as for nb_http_perform().
  */
 int nb_api_get(struct nb_api *api, const struct nb_call *call, const char *name,
                struct nb_http_answer *ret_answer, struct nb_failure *f);
@@ -71,14 +73,14 @@ int nb_header_init(struct nb_secret *ret_line, const char *name, const char *val
 /* The body, or "". */
 const char *nb_answer_text(const struct nb_http_answer *answer);
 
-/* A 404 of an API server, as opposed to one of anything on the path to it. */
+/* Whether the API server itself answered 404, not a proxy or load balancer on the path to it. */
 bool nb_answer_is_not_found(const struct nb_http_answer *answer);
 
 /* Sets the failure for an unexpected status: NB_SERVER_ERROR for 429 and 5xx, NB_ANSWER_FOREIGN for
- * a redirect and a refusal that no API server sent, otherwise call->codes. Quotes the Status, and
- * names a rejected identity. */
+ * a redirect or refusal that did not come from an API server, otherwise from call->codes. Quotes
+ * the Status, and names a rejected identity. */
 int nb_answer_failure(const struct nb_api *api, const struct nb_call *call,
                       const struct nb_http_answer *answer, struct nb_failure *f);
 
-/* Adds the ID and the source of the identity to an NB_TOKEN_REJECTED. Returns r. */
+/* If `f` is NB_TOKEN_REJECTED, adds the ID and the source of the identity to it. Returns r. */
 int nb_api_name_identity(const struct nb_api *api, int r, struct nb_failure *f);

@@ -10,7 +10,8 @@
 
 #define VERSION_ANSWER_MAX (64 * 1024)   /* a real one has some hundred bytes */
 #define CONFIG_MAP_MAX (2 * 1024 * 1024) /* etcd's limit for an object is 1.5 MiB */
-/* How many minor versions kubelet could be behind the API server when ConfigMaps had versions. */
+/* When the name of the ConfigMap contained a version, kubelet could be this many minor versions
+ * older than the API server. */
 #define OLDER_MAX 2
 
 /* --- cluster-info --- */
@@ -28,7 +29,7 @@ int nb_cluster_info_read(const struct nb_api *api, const struct nb_http_answer *
                          struct nb_failure *f) {
         const char *text = nb_answer_text(answer);
 
-        /* A captive portal or a proxy answers with a page. */
+        /* A captive portal or a proxy answers with an HTML page. */
         if (answer->status == 200 && text[strspn(text, " \t\r\n")] == '<')
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "cluster-info from %s: expected JSON, found HTML (status "
@@ -151,7 +152,7 @@ int nb_kubelet_config_fetch(struct nb_api *api, struct nb_buffer *ret_text,
                         r = nb_version_read(api, "minor", version, f);
                         if (r < 0)
                                 return r;
-                        (void)sscanf(version, "%4u", &minor); /* some say "20+" */
+                        (void)sscanf(version, "%4u", &minor); /* some servers report "20+" */
                 }
                 if (minor < i)
                         break;
@@ -165,7 +166,8 @@ int nb_kubelet_config_fetch(struct nb_api *api, struct nb_buffer *ret_text,
                         *f = why;
                         return r;
                 }
-                /* That one is missing says more than that another is forbidden. */
+                /* Prefer to report that a ConfigMap is missing, rather than that another one is
+                 * forbidden. */
                 if (i == 0 || (why.code == NB_KUBELET_CONFIG_MISSING &&
                                refusal.code != NB_KUBELET_CONFIG_MISSING))
                         refusal = why;

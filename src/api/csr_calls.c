@@ -101,7 +101,7 @@ static int take_event(struct nb_buffer *received, struct nb_csr_event *ret_event
         return r < 0 ? r : 1;
 }
 
-/* An answer other than 200 has no events: it is a refusal. */
+/* An answer with another status than 200 is a refusal, and contains no events. */
 static int finish_watch(struct nb_csr_watch *watch, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         int r;
@@ -173,8 +173,8 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
         }
         (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         nb_status_user(&status, user, sizeof(user));
-        /* Every authenticated user may ask by default. For an anonymous one the credential is
-         * invalid. */
+        /* By default, every authenticated user may submit this review. If the server names an
+         * anonymous user, the credential is invalid. */
         if ((answer->status == 403 || answer->status == 404) && status.code == answer->status &&
             strcmp(user, "system:anonymous") != 0)
                 return NB_RIGHT_UNTOLD;

@@ -19,8 +19,8 @@
 #define NB_WATCH_LINE_MAX (512 * 1024)
 
 /*
- * Creates a CSR. 0: created; 1: one of this name exists already (409) and is in *ret_csr; the
- * caller must check that it is its own. NB_TOKEN_REJECTED, NB_CSR_FORBIDDEN, NB_CSR_REJECTED,
+ * Creates a CSR. 0: created; 1: a CSR of this name already exists (409) and is in *ret_csr; the
+ * caller must verify that it is its own. NB_TOKEN_REJECTED, NB_CSR_FORBIDDEN, NB_CSR_REJECTED,
  * NB_SERVER_ERROR, ...
  */
 int nb_csr_submit(struct nb_api *api, const char *name, const struct nb_csr_request *request,
@@ -41,8 +41,8 @@ int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const cha
 
 enum nb_watch_result {
         NB_WATCH_EVENT, /* *ret_event is set */
-        NB_WATCH_TIME,  /* until_ms has passed; the watch goes on */
-        NB_WATCH_OTHER, /* another transfer of this connection is over; the watch goes on */
+        NB_WATCH_TIME,  /* until_ms has passed; the watch continues */
+        NB_WATCH_OTHER, /* another transfer of this connection has ended; the watch continues */
         NB_WATCH_ENDED, /* the server ended it, as it does after its timeout */
 };
 
@@ -57,14 +57,14 @@ void nb_csr_watch_done(struct nb_csr_watch *watch);
 enum nb_right_answer {
         NB_RIGHT_DENIED,
         NB_RIGHT_GRANTED,
-        NB_RIGHT_UNTOLD, /* the identity may not ask (403), or the server does not know the question
-                            (404) */
+        NB_RIGHT_UNTOLD, /* the identity may not submit the review (403), or the server does not
+                            support it (404) */
 };
 
 /*
- * Asks the API server whether the identity has a right; in two parts, so that a watch goes on
- * meanwhile. One of the above; or NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, and as of
- * nb_http_perform().
+ * Asks the API server whether the identity has a right. nb_right_start() and nb_right_finish() do
+ * this while a watch continues. Returns one of the above; or NB_TOKEN_REJECTED, NB_SERVER_ERROR,
+ * NB_ANSWER_*, and the failures of nb_http_perform().
  */
 int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f);
 int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,

@@ -10,7 +10,7 @@
 
 const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
-/* kube-apiserver has no /cacerts, and refuses it in one of three ways. */
+/* kube-apiserver does not serve /cacerts, and answers 401, 403 or 404. */
 int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *answer,
                       struct nb_failure *f) {
         if (answer->status == 200)
@@ -28,7 +28,7 @@ int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *ans
 /*
  * The first patch release of each minor release that may sign requests. k3s-io/k3s#11471, of
  * January 2025, is in v1.32.1. The patch releases of December 2024 were v1.31.4 and v1.30.8. v1.29
- * had releases until March 2025, so v1.29.13 and newer are judged by their answer.
+ * had releases until March 2025, so for v1.29.13 and newer the answer to the request decides.
  */
 static bool is_too_old(const char *version) {
         static const unsigned first_patch[] = { [29] = 13, [30] = 9, [31] = 5, [32] = 1 };
@@ -71,7 +71,7 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                                         status.message[0] ? ": " : "", status.message);
                 return nb_api_name_identity(api, r, f);
         }
-        /* 403 has two reasons; only the message tells them apart. */
+        /* 403 has two causes, which only the message distinguishes. */
         if (answer->status == 403 &&
             (status.code == 403 ? strcmp(status.message, "forbidden") != 0
                                 : strcasestr(text, "node password") != NULL))

@@ -15,8 +15,8 @@
 #define NB_K3S_CERTIFICATE_MAX (64 * 1024) /* leaf and client CA: some kilobytes */
 #define NB_RKE2_SUPERVISOR_PORT 9345
 
-/* All endpoints are asked at once. An unverified answer proves nothing until its hash has been
- * compared, which is not done here. */
+/* All endpoints are asked at once. An unverified answer proves nothing until the caller has
+ * compared its hash. */
 extern const struct nb_call nb_cacerts_call;
 
 /* 0 if a supervisor answered, otherwise a failure for the status. */
@@ -26,7 +26,8 @@ int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *ans
 struct nb_k3s_request {
         const struct nb_url *endpoint;
         const char *node_name;
-        const char *node_password;   /* the supervisor stores a hash of the first one for a name */
+        const char *node_password;   /* the supervisor stores a hash of the first password for each
+                                        node name */
         const struct nb_buffer *csr; /* PKCS #10 in DER */
 };
 

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * node.verifyAccess: whether the API server still accepts this machine's certificate. Asks the
- * server in kubelet's kubeconfig, verified by the CA there, with the certificate there. Only a 401
- * of the API server revokes it: a node must start without its API server, so any other outcome
- * keeps the certificate.
+ * node.verifyAccess: asks whether the API server still accepts this machine's certificate. The
+ * request goes to the server in kubelet's kubeconfig, is verified with the CA in that file, and
+ * presents the certificate in that file. Only a 401 from the API server means that the certificate
+ * is revoked: a node must start without its API server, so any other outcome keeps the certificate.
  */
 
 #include "base/failure.h"
@@ -26,14 +26,14 @@ struct nb_access {
 #define NB_ACCESS_INIT \
         { .identity = NB_IDENTITY_INIT }
 
-/* Reads it, and the files that it names, through nb_sources_read(). Failures as of
- * nb_kubeconfig_parse(). */
+/* Reads kubelet's kubeconfig, and the files that it names, through nb_sources_read(). Failures as
+ * for nb_kubeconfig_parse(). */
 int nb_access_load(struct nb_sources *sources, const struct nb_settings *settings,
                    struct nb_access *ret_access, struct nb_failure *f);
 void nb_access_done(struct nb_access *access);
 
 /*
- * 1: accepted; 0: revoked (401, several times), and `f` says so. Negative: unknown, and `f` says
- * why; or -ECANCELED. Takes some seconds at the most.
+ * 1: accepted; 0: revoked (several answers with 401), and `f` is set. Negative: unknown, and `f`
+ * contains the reason; or -ECANCELED. Takes about 10 s at most.
  */
 int nb_access_verify(struct nb_access *access, const char *node_name, struct nb_failure *f);

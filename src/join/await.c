@@ -19,7 +19,7 @@ enum outcome {
         ISSUED,
         WAITING,
         SUBMIT_AGAIN,
-        ENDED, /* the watch is over: read the state by GET */
+        ENDED, /* the watch ended; read the state with GET */
 };
 
 struct await {
@@ -27,8 +27,8 @@ struct await {
         struct nb_csr_watch watch;
         uint64_t watch_since_ms;
         char version[sizeof(
-                ((struct nb_csr *)NULL)->resource_version)]; /* of the object as last
-                                                              * seen, not of bookmarks */
+                ((struct nb_csr *)NULL)->resource_version)]; /* of the last object; bookmarks do not
+                                                                change it */
         uint64_t report_ms;              /* when to report the next reason to wait */
         struct nb_http_transfer *review; /* asks why the CSR is not approved, during the watch */
 };
@@ -38,7 +38,8 @@ static int describe(const struct nb_join *join, struct nb_failure *f) {
                                    nb_now_ms() - join->pending.since_ms, f);
 }
 
-/* A new state or a new object starts a new wait; a stage that is repeated continues its wait. */
+/* A new state or a new object starts a new wait; a retry of the stage continues the previous
+ * one. */
 static void begin_wait(struct await *a) {
         struct nb_join *join = a->join;
         struct nb_pending *p = &join->pending;
@@ -83,7 +84,7 @@ static void take_reason(struct await *a, enum nb_pending_reason reason) {
         a->report_ms = nb_now_ms();
 }
 
-/* An unknown reason is no failure of the join; a server that was down is asked again later. */
+/* A failed review does not fail the join; it is repeated with the next reminder. */
 static void take_review(struct await *a) {
         struct nb_pending *p = &a->join->pending;
         struct nb_failure ignored = { 0 };
@@ -165,7 +166,8 @@ static int classify(struct await *a, struct nb_failure *f) {
         nb_pending_key_drop(join);
         if (!join->is_csr_found)
                 return r;
-        /* Issued before, and for instance expired since: this says nothing about this cluster. */
+        /* The CSR existed before this join submitted it, so its certificate may have expired since.
+         * A new CSR may succeed. */
         nb_log(LOG_WARNING, NB_KEY_DROPPED, "%s; creating a new key and CSR", f->detail);
         nb_failure_clear(f);
         return SUBMIT_AGAIN;
@@ -204,7 +206,7 @@ static int take_event(struct await *a, struct nb_csr_event *event) {
         return ENDED;
 }
 
-/* The GET that follows finds out what is wrong; this only decides whether to watch again. */
+/* The next GET reports what is wrong; this function only decides whether to watch again. */
 static int watch_failed(struct await *a, struct nb_failure *f) {
         nb_log(LOG_DEBUG, NB_NONE, "the watch ended: %s", f->detail);
         if (f->http_status >= 400 && f->http_status < 500 && f->http_status != 401 &&
@@ -243,7 +245,7 @@ static int watch_on(struct await *a, struct nb_failure *f) {
         return WAITING;
 }
 
-/* Reads the state by GET, after a delay that grows while there is no news. */
+/* Reads the CSR with GET, after a delay that grows while the CSR does not change. */
 static int poll_once(struct await *a, struct nb_failure *f) {
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         struct nb_failure waiting = { 0 };

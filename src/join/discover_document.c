@@ -8,14 +8,15 @@
 #include "join/report.h"
 #include "join/stages.h"
 
-/* Failures to reach the server end the join: it has to be reached anyway. cluster-info that is
- * hidden, missing or malformed says nothing against the document. */
+/* If the server cannot be reached, discovery fails, because the join needs this server anyway. If
+ * cluster-info is hidden, missing or malformed, discovery uses the document alone. */
 static bool is_of_transport(const struct nb_failure *f) {
         return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
                f->code == NB_SERVER_ERROR || f->code == NB_INTERNAL;
 }
 
-/* A node that reaches the cluster through a proxy or by another name continues to. */
+/* Unless cluster-info contains its own, keeps the proxy through which the node reaches the cluster
+ * and, if the server is the same, the TLS server name. */
 static void inherit_transport(const struct nb_cluster *known, struct nb_cluster *newer) {
         if (!newer->proxy_url[0])
                 memcpy(newer->proxy_url, known->proxy_url, sizeof(newer->proxy_url));
@@ -44,7 +45,7 @@ int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
         return r;
 }
 
-/* Replaces the cluster by that of cluster-info, if the document's CAs verify it. */
+/* Replaces the document's cluster with the one in cluster-info, if the document's CAs verify it. */
 static int renew(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
                  struct nb_ca_selection *selection, struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
@@ -97,7 +98,7 @@ int nb_discover_document(struct nb_join *join, struct nb_failure *f) {
 
 /* --- From a URL --- */
 
-/* A web server is not a Kubernetes API server: its statuses have their own meaning. */
+/* The URL names a web server, not an API server, so nb_answer_failure() does not apply. */
 static int verify_status(const struct nb_http_answer *answer, const char *url,
                          struct nb_failure *f) {
         bool is_later = answer->status == 429 || answer->status >= 500;
@@ -106,7 +107,8 @@ static int verify_status(const struct nb_http_answer *answer, const char *url,
                 return 0;
         if (f->code == NB_NONE)
                 f->retry_after_ms = answer->retry_after_ms;
-        /* The query may contain a signature that gives access to the document. */
+        /* Omit the query of a redirect: it may contain a signature that gives access to the
+         * document. */
         return nb_failure_set_http(
                 f, is_later ? NB_SERVER_ERROR : NB_DISCOVERY_URL_REFUSED, answer->status,
                 "discovery from %s: expected the document with status 200, found status %ld%s%.*s",

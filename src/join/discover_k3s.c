@@ -12,8 +12,8 @@
 #include "join/race.h"
 #include "join/stages.h"
 
-/* It is handed to the installer as a JSON string. Verified before anything is sent that a
- * supervisor remembers. */
+/* The installer receives this text as a JSON string, so it must be valid UTF-8. Verify this before
+ * sending anything that the supervisor stores. */
 static int verify_text(const struct nb_api *api, const struct nb_http_answer *answer,
                        struct nb_failure *f) {
         const char *text = answer->body.data;
@@ -46,7 +46,8 @@ static int verify_hash(const struct nb_join *join, const struct nb_api *api,
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, r,
                                       "/cacerts of %s: expected CA certificates in PEM, found %s",
                                       api->name, nb_certificates_reason(r));
-        /* Without a hash, unsafeSkipCAVerification is set: nb_bootstrap_verify(). */
+        /* nb_bootstrap_verify() accepts a token without a hash only with
+         * unsafeSkipCAVerification. */
         if (!join->bootstrap->has_hash || nb_digest_is_equal(hash, join->bootstrap->hash))
                 return 0;
         nb_hex_encode(hash, sizeof(hash), found);
@@ -56,8 +57,8 @@ static int verify_hash(const struct nb_join *join, const struct nb_api *api,
                               api->name, found, expected);
 }
 
-/* Only CAs that match the hash verify the connection for the second copy, and then those that carry
- * credentials. */
+/* Selects the CAs that match the hash. Only these verify the connection for the second copy, and
+ * later the connections that carry credentials. */
 static int select_vouched_for(const struct nb_join *join, const struct nb_http_answer *first,
                               struct nb_buffer *ret_ca, struct nb_failure *f) {
         bool has_hash = join->bootstrap->has_hash;

@@ -11,7 +11,8 @@
 #include "kube/cluster_info.h"
 #include "kube/jws.h"
 
-/* Nothing is signed: repair the cluster. Signed for other tokens: create a new token. */
+/* Without any signature, the cluster must be repaired. With signatures by other tokens only, a new
+ * token is needed. */
 static int signature_missing(const struct nb_join *join, const struct nb_cluster_info *info,
                              const char *name, struct nb_failure *f) {
         if (info->n_signatures == 0)
@@ -62,9 +63,11 @@ static int verify_signature(const struct nb_join *join, const struct nb_cluster_
 }
 
 /*
- * Pins verify the CA, and an endpoint is configured. Whatever else is in the kubeconfig, any holder
- * of the token could have signed: another server, a CA that no pin names but trustWholeBundle would
- * trust, and a tls-server-name or proxy that leads TLS to another certificate of the same CA.
+ * Whether the pins and the settings confirm everything in the kubeconfig: the pins verify the CA,
+ * and the settings name the server. Any holder of the token could have signed other contents:
+ * another server, a CA that no pin matches but trustWholeBundle would trust, or a tls-server-name
+ * or proxy that redirects TLS to another certificate of the same CA. In these cases a second copy
+ * must confirm cluster-info.
  */
 static bool is_covered(const struct nb_join *join, const struct nb_cluster *cluster,
                        const struct nb_ca_selection *pinned) {
@@ -78,7 +81,8 @@ static bool is_covered(const struct nb_join *join, const struct nb_cluster *clus
         return false;
 }
 
-/* Only the signed part must be equal: signatures for other tokens come and go. */
+/* Compares only the signed part, because signatures by other tokens may change between two
+ * requests. */
 static int compare(const struct nb_join *join, const struct nb_api *api,
                    const struct nb_cluster_info *info, const struct nb_http_answer *second,
                    struct nb_failure *f) {
@@ -93,7 +97,8 @@ static int compare(const struct nb_join *join, const struct nb_api *api,
                               api->name);
 }
 
-/* Only pinned CAs are trusted until cluster-info was fetched over TLS that they verify. */
+/* If a second copy must confirm cluster-info, trusts only the pinned CAs until TLS that they verify
+ * has delivered this copy. */
 static int verify_pins(const struct nb_join *join, struct nb_cluster *cluster,
                        struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer pinned = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the installer finds in the state directory: kubelet's configuration, and the handoff. */
+/* Writes the files for the installer into the state directory: kubelet's configuration, and the
+ * handoff. */
 
 #include <stdio.h>
 
@@ -15,7 +16,7 @@
 
 /* --- kubelet's configuration --- */
 
-/* kubeadm's Role grants this to nodes, too. */
+/* Presents the node's new certificate: kubeadm's Role lets nodes read the ConfigMap, too. */
 static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
                          char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret key = NB_SECRET_INIT;
@@ -35,7 +36,8 @@ static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
         return r < 0 ? r : nb_kubelet_config_fetch(&api, ret_text, ret_name, f);
 }
 
-/* The token may have expired before the CSR was approved, or may not be in kubeadm's group. */
+/* If the bootstrap identity is refused, asks as the node: the token may have expired before the CSR
+ * was approved, or may not belong to kubeadm's group. */
 static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
                         char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
         int r;
@@ -47,8 +49,8 @@ static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
         return fetch_as_node(join, ret_text, ret_name, f);
 }
 
-/* Filtered here to log what is dropped; the installer filters again, since it does not trust this
- * program. */
+/* Filters the configuration to log what is dropped. The installer filters it again, since it does
+ * not trust this program. */
 int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX),
                                                    filtered = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
@@ -97,7 +99,8 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
                  identity->token_id[0] ? identity->token_id : bootstrap->token.id);
         snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
-        /* The installer does not see metadata. */
+        /* The installer cannot read cloud metadata, so the handoff contains what it needs from
+         * there. */
         if (join->metadata != NB_PROVIDER_NONE) {
                 snprintf(handoff.metadata, sizeof(handoff.metadata), "%s",
                          nb_provider_name(join->metadata));

@@ -17,8 +17,9 @@ void nb_join_done(struct nb_join *join) {
         nb_buffer_done(&join->certificate);
 }
 
-/* Whether the token's hash is that of the exact bytes. The installer verifies it again, so these
- * are kept; otherwise the selection contains the certificate that the hash is of. */
+/* Whether the token's hash is that of the bundle's exact bytes. If so, all bytes are kept, because
+ * the installer verifies the hash again. Otherwise the hash is that of a single certificate, which
+ * the selection contains. */
 static bool is_hashed_whole(const struct nb_bootstrap *bootstrap,
                             const struct nb_cluster *cluster) {
         uint8_t digest[NB_SHA256_SIZE];
@@ -96,9 +97,9 @@ int64_t nb_join_clock_behind_sec(const struct nb_join *join) {
 
 int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure *f) {
         char why[NB_CLOCK_TEXT_SIZE], detail[NB_FAILURE_DETAIL_MAX];
-        /* A wrong name, CA or key is not caused by the clock. The Date comes from whoever
-         * terminates TLS: by lying about the time, an attacker must not turn a trust failure into
-         * an endless wait. */
+        /* A wrong clock does not cause a mismatch of name, CA or key. The Date header is
+         * unverified: an attacker must not be able to turn a trust failure into an endless wait by
+         * sending a false time. */
         bool is_of_time = f->code == NB_TLS_EXPIRED ||
                           (f->code == NB_CERTIFICATE_UNUSABLE && f->errnum == EKEYEXPIRED);
 

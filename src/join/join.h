@@ -26,10 +26,10 @@ struct nb_join {
         const struct nb_settings *settings;
         const struct nb_bootstrap *bootstrap;
         const char *node_name;
-        bool is_name_own; /* a valid certificate for this name is on this machine: an existing Node
-                           * of this name is this machine */
-        enum nb_provider metadata; /* whose metadata supplied token or settings; or
-                                    * NB_PROVIDER_NONE */
+        bool is_name_own; /* this machine has a valid certificate for this name, so an existing Node
+                             of this name is this machine */
+        enum nb_provider metadata; /* the cloud whose metadata supplied token or settings, or
+                                      NB_PROVIDER_NONE */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */
@@ -46,14 +46,14 @@ struct nb_join {
         struct nb_key *key;
         char csr_name[NB_REQUEST_NAME_SIZE];
         struct nb_csr csr;
-        bool is_csr_found;        /* it existed before */
+        bool is_csr_found;        /* the CSR existed before this join submitted it (409) */
         bool is_previous_refused; /* the supervisor answered 401 to this node's certificate */
 
         /* await */
-        uint64_t watch_refused_until_ms; /* nb_now_ms(); polled until then */
+        uint64_t watch_refused_until_ms; /* nb_now_ms(); until then, polls instead of watching */
         enum nb_code reported;           /* the last reason to wait that was logged */
         struct nb_pending pending;
-        unsigned n_idle_rounds;       /* watches and polls in a row without news */
+        unsigned n_idle_rounds;       /* successive watches and polls without a change */
         struct nb_buffer certificate; /* PEM chain, verified */
 
         time_t waiting_since; /* 0: not waiting */
@@ -66,8 +66,8 @@ void nb_join_done(struct nb_join *join);
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
                   struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
-/* Takes over a verified cluster that was found through `endpoint`. Logs which CAs of `what` were
- * left out. */
+/* Moves `cluster`, which was verified through `endpoint`, into `join`. Logs the certificates in
+ * `what` that are not trusted. */
 void nb_join_adopt(struct nb_join *join, struct nb_cluster *cluster, const char *endpoint,
                    const struct nb_ca_selection *selection, const char *what);
 
@@ -82,11 +82,12 @@ int nb_join_map_clock_skew(const struct nb_join *join, int r, struct nb_failure 
 #define NB_CLOCK_SKEW_MAX_SEC 60
 #define NB_CLOCK_TEXT_SIZE (2 * NB_RFC3339_SIZE + 80)
 
-/* Whether this machine's clock differs from the server's, or is before the build of this program
- * (0: unknown); sets half a sentence about it. Pure. */
+/* Whether this machine's clock is wrong: at least NB_CLOCK_SKEW_MAX_SEC behind or ahead of the
+ * server's, or before the build of this program (0: unknown). If so, sets `ret` to a clause for
+ * messages. Pure. */
 bool nb_clock_is_wrong(time_t now, time_t built, int64_t behind_sec,
                        char ret[static NB_CLOCK_TEXT_SIZE]);
 
-/* How far this machine's clock is behind the server's; negative: ahead; 0 also if no server has
- * sent a Date. */
+/* Seconds by which this machine's clock is behind the server's; negative: ahead; 0 also if no
+ * server has sent a Date. */
 int64_t nb_join_clock_behind_sec(const struct nb_join *join);

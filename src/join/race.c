@@ -15,7 +15,7 @@ struct candidate {
         struct nb_api api;   /* unverified; one for each, so that no endpoint waits for another */
         struct nb_api again; /* verified, for the second copy; empty if none is needed */
         struct nb_unverified first;        /* the copy that the second is compared with */
-        struct nb_http_transfer *transfer; /* while it is asked */
+        struct nb_http_transfer *transfer; /* the request in progress, or NULL */
         struct nb_retry retry;
         struct nb_failure failure; /* of its last attempt */
         bool is_out;
@@ -28,7 +28,7 @@ struct race {
         unsigned n;
 };
 
-/* Drops the connection for the second copy. */
+/* Closes the connection for the second copy, and frees the first copy. */
 static void forget_first(struct candidate *c) {
         nb_api_done(&c->again);
         nb_unverified_done(&c->first);
@@ -41,8 +41,8 @@ static void race_done(struct race *race) {
         }
 }
 
-/* Asks the endpoints that are due; *ret_next_ms is when the next one is. 1: started; 0: all are
- * out. */
+/* Starts a request to each endpoint that is due; *ret_next_ms is when the next one becomes due. 1:
+ * some endpoints are still in the race; 0: all are out. */
 static int start_due(struct race *race, uint64_t *ret_next_ms, struct nb_failure *f) {
         uint64_t now = nb_now_ms();
         bool is_any = false;
@@ -65,7 +65,8 @@ static int start_due(struct race *race, uint64_t *ret_next_ms, struct nb_failure
         return is_any;
 }
 
-/* The failure of an endpoint that answered, before that of one that did not. */
+/* Reports the failure of an endpoint that answered, if there is one, rather than that of one that
+ * did not. */
 static int give_up(const struct race *race, struct nb_failure *f) {
         const struct candidate *best = &race->candidates[0];
 
@@ -150,7 +151,7 @@ static int classify(const struct race *race, struct candidate *c) {
 
         nb_failure_clear(&c->failure);
         r = is_second ? classify_second(race, c, &cluster) : classify_first(race, c, &cluster);
-        /* Waiting for the second copy. */
+        /* The request for the second copy has started. */
         if (r >= 0 && c->transfer) {
                 c->failure = before;
                 return NB_RACE_AGAIN;
@@ -176,7 +177,7 @@ static void plan(struct nb_join *join, struct candidate *c) {
                 nb_report_wait(&join->waiting_since, &c->failure, c->retry.is_new);
 }
 
-/* NULL in *ret_done if none is over until `until_ms`. */
+/* Sets *ret_done to NULL if no request ends before `until_ms`. */
 static int wait_for_any(struct race *race, uint64_t until_ms, struct candidate **ret_done,
                         struct nb_failure *f) {
         struct nb_http *https[NB_SETTINGS_ENDPOINTS_MAX];

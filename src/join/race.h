@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Asks all endpoints concurrently, unverified, each with its own retries, until one is verified. A
- * slow one delays no other. */
+/* Asks all endpoints concurrently, over unverified TLS and each with its own retries, until one of
+ * them is verified. A slow endpoint does not delay the others. */
 
 #include "join/join.h"
 #include "net/http.h"
@@ -12,15 +12,15 @@
 struct nb_race {
         const struct nb_call *call;
         /*
-         * Verifies an endpoint's answer, and sets *ret_cluster, whose CAs nb_join_trust() chooses
-         * from. On the first call `second` is NULL; if it then returns NB_RACE_AGAIN, it is called
-         * again with a second copy of the answer, received over TLS verified by ret_cluster->ca.
-         * May take the body of the second copy.
+         * Verifies an endpoint's answer, and sets *ret_cluster, from whose CAs nb_join_trust()
+         * selects. On the first call, `second` is NULL. If the first call returns NB_RACE_AGAIN,
+         * the second call has a second copy of the answer, received over TLS verified by
+         * ret_cluster->ca. The function may take the body of `second`.
          */
         int (*verify)(const struct nb_join *join, const struct nb_api *api,
                       const struct nb_unverified *first, struct nb_http_answer *second,
                       struct nb_cluster *ret_cluster, struct nb_failure *f);
-        enum nb_code malformed; /* the failure of its CAs */
+        enum nb_code malformed; /* the failure if the cluster's CAs are malformed */
         bool is_unproven; /* the CAs are unverified, so a copy that they verify proves nothing */
 };
 

@@ -9,7 +9,7 @@
 #include "join/retry.h"
 #include "join/stages.h"
 
-/* An empty CA file would mean the system's CAs. */
+/* Refuses an empty CA file: without a CA, the system's CAs would verify the server. */
 static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_CA_BUNDLE_MAX);
 
@@ -17,8 +17,8 @@ static int verify_present(const struct nb_cluster *present, struct nb_failure *f
                            NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
 }
 
-/* TLS proves that the server has a certificate of the CA; equal cluster-info, that it is of this
- * cluster and not of another one with the same CA. */
+/* TLS proves that the server has a certificate of the CA. Equal cluster-info proves that the server
+ * belongs to this cluster, and not to another one with the same CA. */
 static int verify_newer(const struct nb_cluster *newer, const struct nb_cluster_info *expected,
                         uint64_t deadline_ms, struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
@@ -72,8 +72,8 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
         return 1;
 }
 
-/* The texts of codes of class "wait" are about a join, so use one for the refresh. TLS failures
- * keep their own remedy. */
+/* The catalog texts of codes of class "wait" describe a join, so replaces them with a code for a
+ * refresh. TLS failures keep their codes, which have their own remedies. */
 static int attempt_refresh(void *userdata, struct nb_failure *f) {
         int r = refresh_once(userdata, f);
 

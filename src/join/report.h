@@ -5,12 +5,13 @@
 
 #include "join/join.h"
 
-/* *waiting_since is 0 at first. */
+/* Reports the failure that a retry waits for; logs it only if `is_new`. *waiting_since must be 0
+ * before the first call, which sets it. */
 void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new);
 
-/* The wait for join->csr. */
+/* As nb_report_wait(), for the approval of join->csr. */
 void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
 
-/* How long the newest connection since the last call took, if there is one. For one that served its
- * purpose, or that the join ends with. */
+/* Logs how long the newest connection since the last call took, if there is one. Call this after a
+ * successful request, and for the connection whose failure ends the join. */
 void nb_report_new_connection(const struct nb_api *api);

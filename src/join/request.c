@@ -100,8 +100,8 @@ static int verify_issued(const struct nb_join *join, const char *pem, size_t len
                         f, NB_CERTIFICATE_UNUSABLE, r,
                         "expected a chain of certificates in PEM for node '%s', found %s",
                         join->node_name, nb_certificates_reason(r));
-        /* A NotBefore in the future means that this machine's clock is wrong, and kubelet ignores
-         * it: accept any. */
+        /* A NotBefore in the future means that this machine's clock is wrong. kubelet ignores
+         * NotBefore, so accept any. */
         r = nb_certificate_verify_node(chain, join->key, join->node_name, time(NULL), UINT_MAX, f);
         for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
                 if (nb_certificate_export(chain, i, ret_chain) < 0)
@@ -126,9 +126,9 @@ int nb_join_take_issued(struct nb_join *join, const char *pem, size_t len, struc
 /* --- The stages --- */
 
 /*
- * Two machines with one name would overwrite each other's Node with certificates that are equally
- * valid. A bootstrap token may read nodes (ClusterRole kubeadm:get-nodes); an identity that may not
- * joins without this check.
+ * Two machines with the same name would overwrite each other's Node, and both would have valid
+ * certificates. A bootstrap token may read Nodes (ClusterRole kubeadm:get-nodes). An identity that
+ * may not read them joins without this check.
  */
 int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
         struct nb_node_object node = { 0 };
@@ -145,8 +145,8 @@ int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
                               node.address[0] ? ", at the address " : "", node.address);
 }
 
-/* A 409: either an earlier attempt succeeded and its answer was lost, or somebody else used the
- * name. */
+/* After a 409, the CSR is either from an earlier attempt whose answer was lost, or another client
+ * used the name. */
 static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
                         struct nb_failure *f) {
         int r;

@@ -10,7 +10,7 @@
 #include "net/http.h"
 
 static const struct policy {
-        uint32_t first_ms, cap_ms; /* the delay doubles from one to the other */
+        uint32_t first_ms, cap_ms; /* the first delay, which doubles up to the limit */
         bool is_early;             /* ends at once if the next attempt would miss the deadline */
 } policies[_NB_RETRY_N] = {
         [NB_RETRY_STAGE] = { 200, 5000, false }, /* notices within seconds that a server is up */
@@ -22,7 +22,7 @@ static uint64_t delay_ms(enum nb_retry_policy policy, unsigned attempt, uint32_t
         return nb_backoff_ms(attempt, policies[policy].first_ms, policies[policy].cap_ms, random);
 }
 
-/* Until when a failure of this class may be repeated. */
+/* Returns the time until which failures of this class are retried. */
 static uint64_t end_of_patience(struct nb_retry *retry, enum nb_class class, uint64_t now_ms) {
         if (class != NB_CLASS_CONFIRM) {
                 retry->confirm_until_ms = 0;
@@ -69,7 +69,7 @@ int nb_retry_wait(enum nb_retry_policy policy, unsigned n, uint64_t deadline_ms)
         return r < 0 ? r : delay >= left;
 }
 
-/* 0: try again now; otherwise what the loop ends with. */
+/* 0: try again now; otherwise the result of the loop. */
 static int wait_for_next(struct nb_retry_loop *loop, int r, struct nb_failure *f) {
         struct nb_retry *retry = &loop->retry;
         uint64_t now = nb_now_ms();
@@ -87,7 +87,7 @@ static int wait_for_next(struct nb_retry_loop *loop, int r, struct nb_failure *f
                 nb_failure_clear(f);
                 return -ECANCELED;
         }
-        /* An attempt without time would only replace this failure by a timeout. */
+        /* An attempt without any time left would only replace this failure with a timeout. */
         if (is_last)
                 return r;
         nb_failure_clear(f);

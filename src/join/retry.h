@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * When a failed attempt is repeated, by the class of its failure, and the loop that repeats it.
- * Every retry in `join`, `refresh` and `check` goes by the policies in retry.c.
+ * Decides by the class of its failure when to repeat a failed attempt, and runs the loop that
+ * repeats it. All retries in `join`, `refresh` and `check` follow the policies in retry.c.
  */
 
 #include <stdbool.h>
@@ -12,13 +12,13 @@
 
 #include "base/failure.h"
 
-#define NB_RETRY_CONFIRM_MS 30000 /* how long a race may look like a refusal */
-#define NB_RETRY_QUIET_MS 30000   /* after an attempt that took this long, start over */
+#define NB_RETRY_CONFIRM_MS 30000 /* failures of class confirm are retried this long */
+#define NB_RETRY_QUIET_MS 30000   /* after a longer attempt, earlier failures are forgotten */
 
 enum nb_retry_policy {
         NB_RETRY_STAGE,    /* a stage of the join, one endpoint, cloud metadata */
-        NB_RETRY_RESUBMIT, /* a CSR that somebody deleted */
-        NB_RETRY_POLL,     /* a CSR that cannot be watched */
+        NB_RETRY_RESUBMIT, /* submitting a deleted CSR again */
+        NB_RETRY_POLL,     /* reading a CSR that cannot be watched */
         NB_RETRY_ACCESS,   /* node.verifyAccess: kubelet waits for it */
         NB_RETRY_REFRESH,
         _NB_RETRY_N,
@@ -34,31 +34,31 @@ struct nb_retry {
         uint64_t due_ms;           /* when the next attempt begins */
 };
 
-/* Whether to try again, at retry->due_ms: the deadline at the latest, and not before the server's
- * Retry-After. Pure. */
+/* Whether to try again. If so, sets retry->due_ms: not before the server's Retry-After ends, but at
+ * the deadline at the latest. Pure. */
 bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t now_ms,
                    uint32_t random);
 
 /* If the deadline cut the last attempt short, restores the failure of the one before it. */
 void nb_retry_last_word(const struct nb_failure *before, struct nb_failure *f);
 
-/* Waits before the n-th repetition; n = 0: not at all. 1: the deadline has passed; -ECANCELED. */
+/* Waits before the n-th retry; does not wait if n is 0. 1: the deadline has passed; -ECANCELED. */
 int nb_retry_wait(enum nb_retry_policy policy, unsigned n, uint64_t deadline_ms);
 
 struct nb_retry_loop {
         struct nb_retry retry;
         int (*attempt)(void *userdata, struct nb_failure *f);
         void *userdata;
-        time_t *waiting_since;    /* nb_report_wait() before each wait; NULL: silent */
+        time_t *waiting_since;    /* for nb_report_wait() before each wait; NULL: reports nothing */
         bool is_rehearsal;        /* repeats only after failures of class wait */
-        struct nb_failure before; /* of the attempt before; may be set at first */
+        struct nb_failure before; /* of the previous attempt; the caller may set an initial one */
 };
 
 /* Repeats `attempt` until it returns 0 or more, which is returned, or its failure is final.
- * -ECANCELED without a failure when stopping was asked for. */
+ * -ECANCELED without a failure if stopping was requested. */
 int nb_retry_run(struct nb_retry_loop *loop, struct nb_failure *f);
 
-/* Adds to the last failure after how long, and by which limit, the join gave up: otherwise it would
- * read like the first attempt. `timeout_ms`: from the start to the deadline. */
+/* Adds to the last failure after how long, and at which limit, the join gave up; otherwise the
+ * message would read like that of a first attempt. `timeout_ms`: from the start to the deadline. */
 void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *limit,
                        struct nb_failure *f);

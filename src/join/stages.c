@@ -30,7 +30,7 @@ static int connect_api(struct nb_join *join, struct nb_failure *f) {
         return 0;
 }
 
-/* What a stage needs of a join. */
+/* What a stage requires from the join. */
 enum {
         CSR = 1 << 0,
         SUPERVISOR = 1 << 1,
@@ -39,8 +39,8 @@ enum {
 
 static const struct stage {
         const char *name;
-        const char *begun; /* for STATUS=; NULL: it takes no time */
-        const char *done;  /* for the entry when it is done; NULL: none */
+        const char *begun; /* STATUS= while the stage runs; NULL: it takes no time */
+        const char *done;  /* journal entry at the end of the stage; NULL: none */
         int (*run)(struct nb_join *join, struct nb_failure *f);
         unsigned needs;
 } stages[] = {
@@ -58,7 +58,8 @@ static const struct stage {
         { "hand-over", NULL, "handoff written for the installer", nb_stage_hand_over, 0 },
 };
 
-/* With several endpoints, discovery repeats each separately, and its failure is final. */
+/* Discovery through discovery.endpoints retries each endpoint separately, so its failure is
+ * final. */
 static bool is_repeated(const struct nb_join *join, const struct stage *stage) {
         return stage->run != nb_stage_discover || nb_bootstrap_origin(join->bootstrap);
 }

@@ -2,33 +2,36 @@
 #pragma once
 
 /*
- * The stages of a join. Each is idempotent: after a failure or a crash it goes on with what is on
- * disk. A machine uses one join method (method/method.h) and one issuer. Cloud metadata is read
- * before the stages (metadata.h).
+ * The stages of a join. Each is idempotent: after a failure or a crash it continues with the files
+ * in the state directory. A machine uses one join method (method/method.h) and one issuer. Cloud
+ * metadata is read before the stages (metadata.h).
  *
  * discover
- *      token: cluster-info from all endpoints at once; signature, pins; verified by a second fetch
- *      over verified TLS if the server is not a configured endpoint.
- *      document, URL: a kubeconfig; then newer cluster-info over TLS verified by it, if available.
- *      k3s: the unverified CAs of a server; the hash in the token; a second, verified fetch.
+ *      token: fetches cluster-info from all endpoints at once; verifies signature and pins; if the
+ *      server is not a configured endpoint, fetches a second copy over verified TLS.
+ *      document, URL: reads a kubeconfig; then newer cluster-info over TLS that its CAs verify, if
+ *      available.
+ *      k3s: fetches the CAs from a server without verification; verifies them by the hash in the
+ *      token; fetches a second copy over verified TLS.
  * connect
- *      one connection for all that follows; only it carries the identity.
+ *      prepares the connection on which the next stages present the bootstrap identity. discover
+ *      never sends it.
  * node (CSR only)
- *      no other node of this name may be Ready.
+ *      fails if another node of this name is Ready.
  * request
- *      CSR: key and CSR. Leaves pending.key, durable before the CSR leaves the machine.
- *      supervisor: signs at once, so there is no await. Leaves pending.key.
+ *      CSR: creates key and CSR. Writes pending.key durably before the CSR leaves the machine.
+ *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
  * configure (if requested)
- *      reads kubelet's configuration from the cluster. Leaves kubelet-config.yaml.
+ *      reads kubelet's configuration from the cluster. Writes kubelet-config.yaml.
  * hand-over
- *      leaves joined.json for the installer.
+ *      writes joined.json for the installer.
  *
  * A stage returns 0 (done), NB_STAGE_REQUEST (go back to the request: its object is gone or
- * unusable), -ECANCELED (stopping was requested), or a failure, whose class says whether the stage
- * is repeated (retry.h). discover repeats each endpoint separately, so that a dead one costs
- * nothing.
+ * unusable), -ECANCELED (stopping was requested), or a failure, whose class decides whether the
+ * stage is repeated (retry.h). discover retries each endpoint separately, so that an unreachable
+ * one does not delay the others.
  */
 
 #include "join/join.h"
@@ -39,7 +42,8 @@
 /* Runs all stages; 0, -ECANCELED, or the failure that ended it. */
 int nb_join_run(struct nb_join *join, struct nb_failure *f);
 
-/* Discovery by any method sets cluster, ca and endpoint. */
+/* Discovery by any method sets join->cluster, which includes the trusted CAs, and
+ * join->endpoint. */
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f);
 #define NB_METHOD(ID, method, discover) \
         int nb_discover_##discover(struct nb_join *join, struct nb_failure *f);
@@ -61,16 +65,18 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret);
 
 /* --- Between stages --- */
 
-/* Fetches cluster-info over TLS that known->ca verifies, and parses its cluster, which keeps the
- * proxy and TLS server name of `known` unless it has its own. */
+/* Fetches cluster-info over TLS that known->ca verifies, and parses its cluster. Unless
+ * cluster-info contains its own, *ret_newer has the proxy of `known` and, if the server is the
+ * same, its TLS server name. */
 int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
                           struct nb_cluster_info *ret_info, struct nb_cluster *ret_newer,
                           struct nb_failure *f);
 
-/* Makes join->key the key in the state directory, created and durable if there is none. */
+/* Loads join->key from the state directory. If there is no usable key, creates one and writes it
+ * durably. */
 int nb_pending_key_load(struct nb_join *join, struct nb_failure *f);
 
-/* Deletes the key, in memory and, if possible, on disk; the next request is another one. */
+/* Deletes the key in memory and, if possible, on disk, so that the next request uses a new one. */
 void nb_pending_key_drop(struct nb_join *join);
 
 /* Verifies the issued certificate in PEM, and keeps it in `join`. NB_CERTIFICATE_UNUSABLE,

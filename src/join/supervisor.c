@@ -11,7 +11,7 @@
 #include "join/report.h"
 #include "join/stages.h"
 
-/* It is sent in a header: a newline in it would start another header. */
+/* The password is sent in an HTTP header, in which a newline would start another header. */
 static int verify_password(const struct nb_secret *password, struct nb_failure *f) {
         if (password->len == 0)
                 return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
@@ -36,8 +36,8 @@ static bool can_present_previous(const struct nb_join *join) {
                nb_certificate_verify_identity(chain, join->node_name) >= 0;
 }
 
-/* A connection for each identity: a client certificate belongs to its connection, and would be
- * presented with the token, too. */
+/* Uses a separate connection for each identity: on a shared one, the client certificate would also
+ * be presented with the token. */
 static int ask_as(const struct nb_join *join, const struct nb_identity *identity,
                   const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };

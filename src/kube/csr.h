@@ -27,11 +27,11 @@ struct nb_csr {
         char uid[64];
         char resource_version[64];
         char signer_name[NB_CSR_NAME_MAX + 1];
-        char username[128]; /* who submitted it, as the API server knows them; printable, one line;
-                               "" when absent */
-        char groups[192];   /* theirs, but for system:authenticated: "a, b", those that fit */
+        char username[128]; /* the user who submitted it, according to the API server; printable,
+                               one line; "" when absent */
+        char groups[192];   /* the user's groups that fit, without system:authenticated: "a, b" */
         enum nb_csr_state state;
-        char reason[128]; /* of the condition that decided; printable, one line */
+        char reason[128]; /* of the condition that set the state; printable, one line */
         char message[256];
         char *request; /* spec.request decoded: PEM, NUL-terminated; NULL when absent */
         size_t request_len;
@@ -44,7 +44,7 @@ enum nb_csr_event_type {
         NB_CSR_EVENT_ADDED,
         NB_CSR_EVENT_MODIFIED,
         NB_CSR_EVENT_DELETED,
-        NB_CSR_EVENT_BOOKMARK, /* csr.resource_version alone is set */
+        NB_CSR_EVENT_BOOKMARK, /* only csr.resource_version is set */
         NB_CSR_EVENT_ERROR,    /* status is set */
 };
 
@@ -57,14 +57,14 @@ struct nb_csr_event {
 struct nb_csr_request {
         const char *pem;
         size_t len;
-        uint32_t expiration_seconds; /* 0: as the signer likes */
+        uint32_t expiration_seconds; /* 0: the signer's default */
 };
 
 /* The object to create, with the usages digital signature, key encipherment and client auth, which
  * every version of the signer accepts. */
 int nb_csr_format(const char *name, const struct nb_csr_request *request, struct nb_buffer *ret);
 
-/* NB_ANSWER_MALFORMED names the path that is not as expected. */
+/* NB_ANSWER_MALFORMED names the path of the unexpected value. */
 int nb_csr_parse(const char *text, size_t len, struct nb_csr *ret_csr, struct nb_failure *f);
 int nb_csr_event_parse(const char *text, size_t len, struct nb_csr_event *ret_event,
                        struct nb_failure *f);

@@ -14,7 +14,7 @@
 enum nb_identity_kind {
         NB_IDENTITY_NONE,
         NB_IDENTITY_TOKEN, /* a bearer token: a bootstrap token, a service account's, any other */
-        NB_IDENTITY_PASSWORD,    /* user and password, for a k3s supervisor alone */
+        NB_IDENTITY_PASSWORD,    /* user and password, only for a k3s supervisor */
         NB_IDENTITY_CERTIFICATE, /* a client certificate */
 };
 

@@ -4,9 +4,8 @@
 /*
  * The detached signature of cluster-info (kubernetes cluster-bootstrap/token/jws):
  * base64url(header) ".." base64url(mac), header exactly {"alg":"HS256","kid":"<token id>"}, signed
- * input base64url(header) "." base64url(content). The MAC is HMAC-SHA256 with the token's secret
- * as key. There is one signature for each token and content, so none has to be parsed: it is
- * computed and compared.
+ * input base64url(header) "." base64url(content). The MAC is HMAC-SHA256 with the token's secret as
+ * key. Token and content determine the signature, so it is not parsed but computed and compared.
  */
 
 #include <stddef.h>

@@ -48,7 +48,8 @@ static int set_password(const char *text, size_t len, const char *source,
         return 0;
 }
 
-/* Finds the hash, in hex and possibly empty, and what follows "::". NULL, or why it cannot. */
+/* Splits a token into the hash, which may be missing, and the credentials after "::". Returns NULL,
+ * or why the token is malformed. */
 static const char *split_token(const char *data, size_t len, struct nb_k3s_token *token,
                                const char **ret_credentials, size_t *ret_len) {
         const char *hash = data + strlen(PREFIX), *separator;

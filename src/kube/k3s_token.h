@@ -24,15 +24,15 @@ struct nb_k3s_token {
                                            "node", as in k3s' agent */
 };
 
-/* Tells the two kinds of token in the credential node-bootstrap.token apart. */
+/* Whether the credential node-bootstrap.token is a k3s token rather than a bootstrap token. */
 bool nb_k3s_token_looks_like(const char *data, size_t len);
 
-/* 0; -EINVAL when it is not of the form; -ENOMEM. */
+/* 0; -EINVAL if the token is malformed; -ENOMEM. */
 int nb_k3s_token_parse(const char *data, size_t len, const char *source,
                        struct nb_k3s_token *ret_token);
 
-/* As nb_token_find_flaw(), for whichever kind of token it looks like; only for one that was
- * refused. */
+/* As nb_token_find_flaw(), for the kind of token that the text looks like. Call it only for a token
+ * that was refused. */
 void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
 
 void nb_k3s_token_done(struct nb_k3s_token *token);

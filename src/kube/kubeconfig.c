@@ -103,8 +103,8 @@ static int open_document(struct reading *reading, struct nb_yaml_node **ret_docu
                               version && !nb_text_contains_token(version) ? version : "");
 }
 
-/* Finds the entry of this name, or the only one if `name` is NULL. `list` is the plural of the
- * field in its entries: "users" has entries with a name and a "user". */
+/* Finds the entry with this name, or the only entry if `name` is NULL. `list` is the plural of the
+ * field in its entries: each entry of "users" has a name and a "user". */
 static int find_entry(const struct reading *reading, const char *list, const char *name,
                       struct entry *ret) {
         const struct nb_yaml_node *entries = nb_yaml_get(reading->root, list), *found = NULL;
@@ -225,7 +225,7 @@ static int take_pem(const struct reading *reading, const struct entry *entry, co
         return refuse(reading, entry, key, "a text file", "an empty or binary one");
 }
 
-/* As take_pem(), for what is not secret. */
+/* As take_pem(), for data that is not secret. */
 static int take_public_pem(const struct reading *reading, const struct entry *entry,
                            const char *key, char **ret, size_t *ret_len) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
@@ -322,7 +322,7 @@ void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca) {
 
 /* --- Users --- */
 
-/* What an entry of `users` holds besides its name; NULL for nothing. */
+/* Describes what an entry of `users` contains besides its name; NULL for nothing. */
 static const char *find_credential(const struct nb_yaml_node *mapping, bool is_entry) {
         if (mapping->type != NB_YAML_MAPPING)
                 return nb_yaml_type_name(mapping);

@@ -33,7 +33,7 @@ void nb_cluster_done(struct nb_cluster *cluster);
 void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca);
 
 enum nb_kubeconfig_users {
-        NB_KUBECONFIG_USERS_EMPTY,   /* entries may be there, credentials may not */
+        NB_KUBECONFIG_USERS_EMPTY,   /* entries are allowed, credentials are not */
         NB_KUBECONFIG_USERS_NONE,    /* no entries at all */
         NB_KUBECONFIG_USERS_CURRENT, /* exactly one credential, of the current context */
         NB_KUBECONFIG_USERS_IGNORED,
@@ -72,13 +72,13 @@ struct nb_kubeconfig_input {
 
 /*
  * Reads the only cluster, or with NB_KUBECONFIG_USERS_CURRENT the cluster and the user of the
- * current context, if one is set. Refuses insecure-skip-tls-verify. `ret_cluster->ca` stays NULL if
- * the document has no CA: then the CAs of the system count. Unknown cluster fields are ignored.
+ * current context, if one is set. Refuses insecure-skip-tls-verify. If the document has no CA,
+ * `ret_cluster->ca` stays NULL, which means the system's CAs. Unknown cluster fields are ignored.
  *
- * Of a user: token, tokenFile (wins over token, as in clientcmd), or client-certificate and
- * client-key, as files or data (data wins). All else is refused by name: exec, auth-provider,
- * username, password, as. `ret_identity` is set for NB_KUBECONFIG_USERS_CURRENT only, and may be
- * NULL otherwise.
+ * From a user it reads token, tokenFile (wins over token, as in clientcmd), or client-certificate
+ * and client-key, as files or data (data wins). Any other field is refused by name: exec,
+ * auth-provider, username, password, as. `ret_identity` is set for NB_KUBECONFIG_USERS_CURRENT
+ * only, and may be NULL otherwise.
  *
  * Messages name the field ("users[1].user.exec"), never a value that may be secret.
  */

@@ -9,7 +9,7 @@ int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
                          const char *client_certificate, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
         const struct {
-                const char *before, *value; /* left out without a value */
+                const char *before, *value; /* omitted if the value is missing or empty */
         } fields[] = {
                 { "    certificate-authority: ", ca_file },
                 { "    server: ", server },

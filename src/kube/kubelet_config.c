@@ -34,32 +34,33 @@ enum type {
         ABSOLUTE, /* a path */
         _TYPE_N,
 
-        SECTION = _TYPE_N, /* of keys below it */
+        SECTION = _TYPE_N, /* contains other keys */
         UNKNOWN,
 };
 
 /*
- * The keys that a cluster may set. Dropped, as is whatever kubelet learns later:
+ * The keys that a cluster may set. All others are dropped, including keys of later kubelet
+ * versions. The reasons to drop a key:
  *
  *      staticPodPath, staticPodURL, staticPodURLHeader
- *              pods that run as root, from whoever controls that folder or URL
+ *              anyone who controls that folder or URL could run pods as root
  *      volumePluginDir
- *              executed as root
+ *              programs in it run as root
  *      containerRuntimeEndpoint, imageServiceEndpoint
- *              get every secret of every pod; kubelet.criSocket is the operator's
+ *              the endpoint receives every secret of every pod; the operator sets kubelet.criSocket
  *      tlsCertFile, tlsPrivateKeyFile
- *              read as root
+ *              kubelet reads these files as root
  *      podLogsDir, systemCgroups, kubeletCgroups, cgroupRoot, systemReservedCgroup,
  *      kubeReservedCgroup
- *              reach what is not kubelet's on this machine
+ *              they affect files and cgroups of this machine that are not kubelet's
  *      allowedUnsafeSysctls, featureGates, userNamespaces, reservedMemory,
  *      shutdownGracePeriodByPodPriority
- *              power over the kernel, or power without a known bound
+ *              they give power over the kernel, or power without a known limit
  *      providerID, registerNode, runOnce, podCIDR
- *              differ between nodes
+ *              they differ between nodes
  *      tracing, enableSystemLogQuery, showHiddenMetricsForVersion, enableProfilingHandler,
  *      enableDebugFlagsHandler, enableContentionProfiling
- *              expose more of the machine than the defaults
+ *              they expose more of the machine than the defaults
  */
 static const char *const keys[_TYPE_N][37] = {
         [BOOLEAN] = {
@@ -170,19 +171,19 @@ static const char *const keys[_TYPE_N][37] = {
         },
         [TAINTS] = { "registerWithTaints" },
         [WEBHOOK] = { "authorization.mode" },
-        /* Its clients can be allowed to run commands in pods. */
+        /* Clients with a certificate of this CA can be allowed to run commands in pods. */
         [CA_FILE] = { "authentication.x509.clientCAFile" },
-        /* Otherwise anyone who can reach the node has an identity. */
+        /* With anonymous access, anyone who can reach the node has an identity. */
         [ONLY_FALSE] = { "authentication.anonymous.enabled" },
-        /* It authenticates nobody. */
+        /* The read-only port does not authenticate its clients. */
         [ONLY_ZERO] = { "readOnlyPort" },
         /* kubeadm writes "". */
         [ONLY_EMPTY] = { "containerRuntimeEndpoint" },
-        /* Pods get its name servers and search domains, and nothing else in it. */
+        /* Pods get only the name servers and search domains from this file. */
         [ABSOLUTE] = { "resolvConf" },
 };
 
-/* Output and failures are sticky: after the first one nothing more is written. */
+/* After the first failure, nothing more is written. */
 struct filter {
         const struct nb_kubelet_config_source *source;
         struct nb_buffer *out;
@@ -349,7 +350,7 @@ static void put_section(struct filter *filter, const struct nb_yaml_node *mappin
                         const char *prefix);
 
 static void put_entry(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
-        /* A key with a dot in it could have the path of one in a section. */
+        /* A key that contains a dot could have the same path as a key in a section. */
         enum type type = strchr(node->key, '.') ? UNKNOWN : find_type(path);
 
         if (type == UNKNOWN || !is_kept(filter, node, type)) {

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that a cluster has for its nodes. Some
- * of its keys give root on the machine: the source of pods without an API server (staticPodPath),
- * what is executed (volumePluginDir), the socket of the container runtime. Only keys in the table
- * of kubelet_config.c are kept, which also says why others are dropped.
+ * The KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that a cluster provides for its nodes.
+ * Some of its keys give root on the machine: they set the source of pods without an API server
+ * (staticPodPath), programs to execute (volumePluginDir), or the socket of the container runtime.
+ * Only keys in the table in kubelet_config.c are kept; the comment there explains why others are
+ * dropped.
  */
 
 #include <stddef.h>
@@ -31,8 +32,9 @@ struct nb_kubelet_config_source {
 /*
  * Appends the document with only the keys that are kept; filtering its output changes nothing.
  * ret_dropped lists the others ("featureGates, staticPodPath"); it ends with "..." if not all fit.
- * Refused: what is no KubeletConfiguration, a value of another type than kubelet expects, and an
- * authorization mode other than Webhook, with which anyone could run commands here.
+ * Refuses a document that is not a KubeletConfiguration, a value of another type than kubelet
+ * expects, and an authorization mode other than Webhook, with which anyone could run commands on
+ * this machine.
  */
 int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, const char *yaml,
                              size_t len, struct nb_buffer *ret,

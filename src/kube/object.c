@@ -69,7 +69,7 @@ int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status) 
         return r == -ENOMEM ? r : 0;
 }
 
-/* Go quotes the name: a backslash belongs to the character after it. */
+/* The name is quoted by Go, so a backslash escapes the next character. */
 void nb_status_user(const struct nb_status *status, char *ret, size_t size) {
         static const char before[] = "User \"";
         const char *from = strstr(status->message, before), *to;

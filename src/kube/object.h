@@ -30,8 +30,8 @@ struct nb_status {
         char message[256];
 };
 
-/* 0 even if the body is no Status: `ret_status` is empty then. Anything on the path to the server
- * can have sent it. */
+/* 0 even if the body is not a Status, since a proxy on the path may have sent it; `ret_status` is
+ * empty then. -ENOMEM. */
 int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status);
 
 int nb_status_read(const struct nb_json *json, struct nb_status *ret_status, struct nb_failure *f);

@@ -12,7 +12,8 @@
 /* Letters in either case. 0 or -EINVAL. */
 int nb_pin_parse(const char *text, size_t len, uint8_t ret_pin[static NB_PIN_SIZE]);
 
-/* Why it is none, as the end of a sentence: "it has 63 hex digits"; "" for a valid one. */
+/* Why the text is not a pin, as the end of a sentence: "it has 63 hex digits"; "" for a valid
+ * pin. */
 #define NB_PIN_FLAW_SIZE 112
 void nb_pin_find_flaw(const char *text, size_t len, char ret[static NB_PIN_FLAW_SIZE]);
 

@@ -58,7 +58,7 @@ size_t nb_token_trim(const char *data, size_t len) {
         return len;
 }
 
-/* A character that an editor or a shell adds without showing it; NULL for another one. */
+/* Describes a character that an editor or a shell may add unnoticed; NULL for any other. */
 static const char *describe_hidden(char c) {
         if (c == '\r')
                 return "a carriage return, as in files from Windows";
@@ -85,7 +85,8 @@ void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_F
 
         ret[0] = '\0';
         len -= len > 0 && data[len - 1] == '\n';
-        /* For text of another length, such as a password, the length says more. */
+        /* In text of another length, such as a password, search only for such added characters:
+         * otherwise the wrong length is the better reason. */
         for (i = 0; i < len; i++)
                 if (data + i != dot && !is_token_character(data[i]) &&
                     (len == NB_TOKEN_LEN || describe_hidden(data[i])))

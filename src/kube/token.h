@@ -22,8 +22,8 @@ struct nb_token {
                 *secret; /* into value: NB_TOKEN_SECRET_LEN bytes, the HMAC key of the signature */
 };
 
-/* 0; -EINVAL when it is not of the form; -EBADMSG when it looks like the ciphertext of
- * systemd-creds; -ENOMEM. */
+/* 0; -EINVAL if the token is malformed; -EBADMSG if it looks like the ciphertext of systemd-creds;
+ * -ENOMEM. */
 int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token);
 
 /* Its length without the line ends that editors add, for example CRLF on Windows. */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What tells one cluster from another in settings and credentials. It is kept in the record of a
- * join, and compared at the next start.
+ * The hashes by which settings and credentials identify a cluster. The record of a join contains
+ * them, and the next start compares them.
  *
  *      discovery.caCertHashes      with any method but k3s
  *      document, kubeconfig        without caCertHashes: the hashes of its own CAs
@@ -22,13 +22,13 @@
 #define NB_CLUSTER_IDENTITY_K3S "cacerts" /* the name of the method in a record */
 
 struct nb_cluster_identity {
-        bool is_k3s_hash; /* one, as of nb_ca_hash_k3s(); otherwise hashes of public keys */
+        bool is_k3s_hash; /* one hash from nb_ca_hash_k3s(); otherwise hashes of public keys */
         uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
         unsigned n_pins;
         char name[NB_IDENTITY_SOURCE_MAX + 32]; /* "discovery.caCertHashes", "the CA in '/etc/x'" */
 };
 
-/* `bootstrap` is NULL if it could not be loaded: what the settings contain remains. 0, -ENOMEM. */
+/* If `bootstrap` is NULL because it could not be loaded, uses only the settings. 0, -ENOMEM. */
 int nb_cluster_identity_init(struct nb_cluster_identity *ret_identity,
                              const struct nb_bootstrap *bootstrap,
                              const struct nb_settings *settings);
@@ -47,6 +47,6 @@ bool nb_record_has_k3s_hash(const struct nb_record *record);
 bool nb_pins_contain(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
                      const uint8_t pin[static NB_PIN_SIZE]);
 
-/* Equal as sets. */
+/* Whether both contain the same pins, in any order. */
 bool nb_pins_are_equal(const uint8_t (*a)[NB_PIN_SIZE], unsigned n_a,
                        const uint8_t (*b)[NB_PIN_SIZE], unsigned n_b);

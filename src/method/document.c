@@ -39,7 +39,7 @@ static int load_kubeconfig(struct nb_inputs *inputs, struct nb_bootstrap *bootst
         return 1;
 }
 
-/* Its CAs, and whether caCertHashes matches them, are known before any server is asked. */
+/* Selects the document's own CAs that match caCertHashes, before any server is asked. */
 static int select_own(const struct nb_bootstrap *bootstrap, const struct nb_settings *s,
                       enum nb_code mismatch, struct nb_ca_selection *ret_selection,
                       struct nb_failure *f) {

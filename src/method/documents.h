@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Merges the settings documents of a machine, in the same way for `join` and `install`: the weakest
- * first, which is the one from metadata, and key by key. One exception: if this machine itself sets
- * discovery.caCertHashes or discovery.file, or has the credential node-bootstrap.cluster-info, then
- * unsafeSkipCAVerification and trustWholeBundle from metadata are ignored.
+ * Merges the settings documents of a machine key by key, in the same way for `join` and `install`.
+ * The document from metadata comes first, and documents on this machine override it. One exception:
+ * if this machine itself sets discovery.caCertHashes or discovery.file, or has the credential
+ * node-bootstrap.cluster-info, then unsafeSkipCAVerification and trustWholeBundle from metadata are
+ * ignored.
  */
 
 #include <stdbool.h>

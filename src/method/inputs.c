@@ -16,7 +16,7 @@
 
 /* --- Tokens --- */
 
-/* A token's text, wherever it comes from. */
+/* A token's text, from a credential or from the settings. */
 struct token_text {
         struct nb_secret own; /* of a credential */
         const struct nb_secret *text;
@@ -40,7 +40,8 @@ static void trim_token(struct nb_secret *text, const char *name) {
         text->len = len;
 }
 
-/* The credential, or else what the settings contain. 1: found; 0: there is none. */
+/* Reads the token from the credential or, if there is none, from the settings. 1: found; 0: there
+ * is none. */
 static int find_token(struct nb_sources *sources, const char *name, const struct nb_secret *setting,
                       const char *origin, struct token_text *ret, struct nb_failure *f) {
         int r;
@@ -83,7 +84,7 @@ static int refuse_token(const struct token_text *token, int r, struct nb_failure
                               flaw);
 }
 
-/* A bootstrap token, or one of k3s. */
+/* Reads a bootstrap token or a k3s token. */
 static int read_token(const struct nb_settings_tokens *settings, struct nb_inputs *inputs,
                       struct nb_failure *f) {
         _cleanup_(token_text_done) struct token_text token = { .own = NB_SECRET_INIT };
@@ -228,8 +229,8 @@ void nb_inputs_done(struct nb_inputs *inputs) {
         nb_identity_done(&inputs->identity);
 }
 
-/* The hash in a k3s token identifies the cluster, and a supervisor issues at the endpoints that
- * were verified by it: neither would hold for a cluster found in another way. */
+/* The hash in a k3s token identifies the cluster, and a supervisor issues certificates only at
+ * endpoints verified by this hash. Neither is true for a cluster that a discovery file names. */
 int nb_inputs_verify_alone(const struct nb_inputs *inputs, const char *source,
                            struct nb_failure *f) {
         const struct nb_settings *settings = inputs->settings;

@@ -30,20 +30,20 @@ struct nb_inputs {
         struct nb_identity identity;
 };
 
-/* A credential is used before what the settings contain. */
+/* A credential takes precedence over a value in the settings. */
 int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *settings,
                    struct nb_inputs *inputs, struct nb_failure *f);
 void nb_inputs_done(struct nb_inputs *inputs);
 
-/* That nothing else identifies the cluster beside the discovery file or URL `source`:
+/* Verifies that only the discovery file or URL `source` identifies the cluster; otherwise
  * NB_SETTINGS_INVALID names both places. */
 int nb_inputs_verify_alone(const struct nb_inputs *inputs, const char *source,
                            struct nb_failure *f);
 
 /*
- * Whether certificate and key are usable in TLS, where a failure would look like an unreachable
- * server. Their validity period is not checked, since this machine's clock may be wrong.
- * NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE.
+ * Verifies that certificate and key are usable in TLS, where their failure would look like an
+ * unreachable server. Their validity period is not checked, since this machine's clock may be
+ * wrong. NB_BOOTSTRAP_KUBECONFIG_UNACCEPTABLE.
  */
 int nb_client_certificate_verify(const struct nb_identity *identity, struct nb_failure *f);
 
@@ -52,11 +52,11 @@ struct nb_kubeconfig_source {
         const char *credential;
         const char *path; /* "" for none */
         const struct nb_kubeconfig_policy *policy;
-        bool is_installed; /* kubelet's: no credential, and whatever its mode */
+        bool is_installed; /* kubelet's kubeconfig: read only from `path`, and with any file mode */
 };
 
-/* Also reads the files that it names. 1: read; 0: there is none. *ret_source names it for people.
- */
+/* Reads the kubeconfig, and the files that it names. 1: read; 0: there is none. *ret_source names
+ * it in messages. */
 int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_source *source,
                        struct nb_cluster *ret_cluster, struct nb_identity *ret_identity,
                        char ret_source[static NB_IDENTITY_SOURCE_MAX + 1], struct nb_failure *f);

@@ -17,7 +17,8 @@
 #define PASSWORD_MAX 64
 #define CERTIFICATE_FILE_MAX (256 * 1024)
 
-/* k3s removes white space at the end, too. Whoever sends the password verifies the rest. */
+/* Removes trailing white space, as k3s does. join/supervisor.c verifies the rest before it sends
+ * the password. */
 static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootstrap,
                          struct nb_failure *f) {
         struct nb_secret *password = &bootstrap->node_password;
@@ -33,7 +34,7 @@ static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootst
         return 0;
 }
 
-/* Without the key, which is in the same file and stays in the secret. */
+/* Does not copy the key from the same file; the key stays in the secret. */
 static int copy_certificates(const struct nb_secret *pem, struct nb_identity *identity) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CERTIFICATE_FILE_MAX);
@@ -115,7 +116,7 @@ static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
 
         if (!c->bootstrap->has_hash)
                 return nb_ca_choose_configured(c, f);
-        /* Pins that are configured as well must match as well. */
+        /* If caCertHashes are set, too, they must also match. */
         r = s->n_pins == 0 ? 0 : nb_ca_select(c->pem, c->len, &criteria, &ignored, NULL, f);
         if (r < 0)
                 return r;

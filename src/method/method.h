@@ -81,14 +81,14 @@ struct nb_method {
         bool is_signed;       /* the object carries a signature made with the token */
         bool has_origin;      /* it asks bootstrap->origin, not discovery.endpoints */
 
-        /* Takes what it needs from `inputs`. 1: this method is used; 0: it has no input. */
+        /* Takes the inputs of this method. 1: this method is used; 0: its inputs are missing. */
         int (*load)(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap, struct nb_failure *f);
         /* Whether a join can begin: NB_SETTINGS_INCOMPLETE, and its own failures. NULL: always. */
         int (*verify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                       struct nb_failure *f);
         int (*select_ca)(const struct nb_ca_request *request, struct nb_failure *f);
-        /* What tells this cluster from others. NULL: discovery.caCertHashes. *ret_identity is empty
-         * at first. 0, -ENOMEM. */
+        /* Sets the hashes that identify this cluster. NULL: uses discovery.caCertHashes.
+         * *ret_identity is empty on entry. 0, -ENOMEM. */
         int (*identify)(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
                         struct nb_cluster_identity *ret_identity);
 };
@@ -127,33 +127,36 @@ bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
  *      token                   those in discovery.caCertHashes; with unsafeSkipCAVerification and
  *                              no hash, all
  *      document, kubeconfig    the document's own, and those that chain to one of them; with
- *                              caCertHashes, only those of them that it names
- *      URL                     those in caCertHashes; without any, all: TLS to the URL, which only
- *                              `join` saw, has verified them
+ *                              caCertHashes, only the document's own CAs that match a hash, and
+ *                              those that chain to one of these
+ *      URL                     those in caCertHashes; without any hash, all, because `join`
+ *                              received the document over verified TLS; `install` cannot check this
  *      k3s                     the root that the token's hash names, and those that chain to it
  *
- * With trustWholeBundle the whole bundle, if one of it matches. An empty bundle means the system's
- * CAs; only a document or URL without caCertHashes accepts it, and *ret_pem stays empty.
+ * With trustWholeBundle, the whole bundle is trusted if one of its CAs matches. An empty bundle
+ * means the system's CAs; only a document or URL without caCertHashes accepts it, and *ret_pem
+ * stays empty.
  */
 int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failure *f);
 
 /* The one server that the method asks; NULL: those in discovery.endpoints. */
 const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap);
 
-/* Whether discovery through this endpoint is what the settings ask for. */
+/* Whether the settings allow discovery through this endpoint. */
 bool nb_bootstrap_accepts_endpoint(const struct nb_bootstrap *bootstrap,
                                    const struct nb_settings *settings,
                                    const struct nb_url *endpoint);
 
 /* --- For the methods --- */
 
-/* By these pins; all, if there are none. */
+/* Selects the CAs that match these pins; all CAs if there are no pins. */
 int nb_ca_choose(const struct nb_ca_request *request, const uint8_t (*pins)[NB_PIN_SIZE],
                  unsigned n_pins, struct nb_failure *f);
 
-/* By discovery.caCertHashes, which only discovery.unsafeSkipCAVerification or a method with an
- * origin can do without. */
+/* Selects the CAs by discovery.caCertHashes. These are required unless
+ * discovery.unsafeSkipCAVerification is set or the method has an origin. */
 int nb_ca_choose_configured(const struct nb_ca_request *request, struct nb_failure *f);
 
-/* The system's CAs, for an empty bundle and without caCertHashes; otherwise the mismatch. */
+/* Selects the system's CAs if the bundle is empty and there are no caCertHashes; otherwise fails
+ * with request->mismatch. */
 int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Handoffs: what the network side leaves for install (joined.json, refreshed.json). */
+/* Handoffs: the files that the network side writes for install (joined.json, refreshed.json). */
 
 #include <stdbool.h>
 
@@ -16,10 +16,10 @@ struct nb_handoff {
         struct nb_cluster cluster;     /* `ca` is "" for the CAs of the system */
         char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
         char endpoint[NB_URL_MAX];
-        char token_id[8]; /* "" if the token was no bootstrap token */
+        char token_id[8]; /* "" if the token was not a bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
         char metadata[16]; /* the cloud that supplied token or settings; "" for none */
-        /* k3sHash: of the cluster's CA, if metadata supplied a k3s token; otherwise "" */
+        /* k3sHash: the hash of the cluster's CA, if metadata supplied a k3s token; otherwise "" */
         char k3s_hash[2 * NB_K3S_HASH_SIZE + 1];
 };
 
@@ -37,7 +37,8 @@ enum nb_node_state {
         NB_NODE_STATE_OTHER_NODE,
         NB_NODE_STATE_OTHER_CLUSTER,
         NB_NODE_STATE_UNREADABLE,
-        NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires: kubelet needs a link */
+        NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires, but kubelet needs a link to rotate
+                                        it */
         _NB_NODE_STATE_N,
 };
 
@@ -51,7 +52,6 @@ struct nb_inspection {
         char node[NB_NODE_NAME_MAX + 1];
         char not_after[32]; /* RFC 3339; "" if unknown */
         bool fallback;      /* the certificate is still usable if joining again fails */
-        bool verify_access; /* `join` has to ask the API server whether it accepts the certificate
-                             */
+        bool verify_access; /* `join` must ask the API server whether it accepts the certificate */
         char detail[NB_FAILURE_DETAIL_MAX];
 };

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * /run/node-bootstrap-platform, filled by node-bootstrap-platform.service: what the sandbox of
- * node-bootstrap.service cannot see of this machine. platform.json is a state file; beside it are
- * user data and metadata as they were found.
+ * Facts about this machine that the sandbox of node-bootstrap.service hides.
+ * node-bootstrap-platform.service writes them to /run/node-bootstrap-platform: platform.json, a
+ * state file, and the unchanged user data and metadata.
  */
 
 #include <stdbool.h>

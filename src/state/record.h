@@ -28,11 +28,11 @@ struct nb_record {
         char arguments[NB_RECORD_ARGUMENTS_SIZE];
         char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
         char discovery[16];            /* join method; "" in a record of an older version */
-        char token_id[8];              /* "" if the token was no bootstrap token */
+        char token_id[8];              /* "" if the token was not a bootstrap token */
         char token_source[NB_TOKEN_SOURCE_MAX + 1];
         char metadata[16];             /* the cloud that supplied token or settings; "" for none */
         bool is_node_from_metadata;    /* nodeFromMetadata: metadata supplied the node name */
-        bool is_discard_from_metadata; /* discardFromMetadata: and token.discard */
+        bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
         char joined_at[32];            /* RFC 3339 */
         char refreshed_at[32]; /* when refresh last changed server or caFileHashes; "" for never */
         char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
@@ -41,11 +41,11 @@ struct nb_record {
 /* NB_INSTALLED_MALFORMED */
 extern const struct nb_state_file nb_record_file;
 
-/* Reads it from a certificate directory below `root_fd` (-1: of this machine). 1; 0 if there is
- * none; NB_INSTALLED_UNREADABLE, NB_INSTALLED_MALFORMED. */
+/* Reads the record from a certificate directory below `root_fd` (-1: of this machine). 1; 0 if
+ * there is none; NB_INSTALLED_UNREADABLE, NB_INSTALLED_MALFORMED. */
 int nb_record_read(int root_fd, const char *certificate_directory, struct nb_record *ret_record,
                    struct nb_failure *f);
 
-/* For a file of a join that cannot be read, `r` as of nb_path_read(): NB_INSTALLED_UNREADABLE,
- * NB_INSTALLED_MALFORMED. */
+/* Sets the failure for an installed file that cannot be read: NB_INSTALLED_UNREADABLE or
+ * NB_INSTALLED_MALFORMED. `r` is from nb_path_read(). */
 int nb_installed_refuse(const char *path, int r, struct nb_failure *f);

@@ -59,9 +59,9 @@ static int verify_volume(const char *text) {
 static const struct text_type {
         const char *expected;
         int (*verify)(const char *text); /* 0, -errno */
-        const char *characters;          /* or it consists of these, */
-        size_t len_min;                  /* at least so many */
-        bool is_connection;              /* a malformed one has the file's `connection_code` */
+        const char *characters;          /* if not NULL, the only allowed characters */
+        size_t len_min;                  /* minimum length, if `characters` is set */
+        bool is_connection; /* if malformed, the failure is the file's `connection_code` */
 } text_types[] = {
         [NB_STATE_LINE] = { "a line of text", verify_line },
         [NB_STATE_WORD] = { "a word", .characters = LOWER UPPER DIGITS "._-" },

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * State files: JSON objects with "version": 1 by which our programs hand results to each other.
- * A struct and a table of its fields describe one; there is one writer and one reader for all.
+ * State files: JSON objects with "version": 1 with which our programs pass results to each other. A
+ * struct and a table of its fields describe each file; all files have the same writer and reader.
  *
- * The reader treats the file as hostile: a key that is not in the table, a missing field, a wrong
- * type, text that is too long or not of the field's form are refused.
+ * The reader treats the file as hostile: it refuses a key that is not in the table, a missing
+ * field, a wrong type, and text that is too long or not of the field's form.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "base/buffer.h"
 #include "base/failure.h"
 
-/* The files, and what is kept beside them. */
+/* The state files, and other files of the same programs. */
 #define NB_HANDOFF_FILE "joined.json"     /* state directory: join to install */
 #define NB_REFRESH_FILE "refreshed.json"  /* state directory: refresh to install */
 #define NB_PENDING_KEY_FILE "pending.key" /* state directory: the key of the pending CSR */
@@ -80,8 +80,8 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from, str
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
                         struct nb_failure *f);
 
-/* Writes and removes what the network side keeps in the state directory, with mode 0600; a
- * temporary file is removed with it. NB_STATE_UNWRITABLE. */
+/* Write and remove a file of the network side in the state directory. It has mode 0600; a temporary
+ * file is removed with it. NB_STATE_UNWRITABLE. */
 int nb_state_file_write(int state_fd, const char *name, const struct nb_buffer *text,
                         struct nb_failure *f);
 int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f);

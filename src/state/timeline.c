@@ -9,7 +9,7 @@
 
 #define NAME_COLUMNS 10
 #define SPAN_COLUMNS 11
-#define STEP_COLUMNS 2 /* by which a step of a connection is indented */
+#define STEP_COLUMNS 2 /* indentation of the steps of a connection */
 #define BAR "################################"
 #define BAR_COLUMNS ((unsigned)(sizeof(BAR) - 1))
 
@@ -85,7 +85,7 @@ struct line {
         const char *name;
         const struct nb_timeline_row *row; /* NULL for a step of a connection */
         char span[NB_SPAN_SIZE];
-        double begin, end; /* parts of the join: 0 to 1 */
+        double begin, end; /* fractions of the join: 0 to 1 */
 };
 
 static struct line make_line(const struct nb_timeline *timeline, const char *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How long the stages of a join took, as the journal has it; printed as text, JSON or SVG. */
+/* How long the stages of a join took, according to the journal; printed as text, JSON or SVG. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 enum nb_timeline_outcome {
         NB_TIMELINE_DONE,
-        NB_TIMELINE_UNDER_WAY, /* it has begun, and no entry says that it ended */
+        NB_TIMELINE_UNDER_WAY, /* it has begun, and no journal entry reports its end */
         NB_TIMELINE_FAILED,
 };
 
@@ -51,27 +51,27 @@ struct nb_timeline {
 };
 
 /*
- * Reads the newest run of node-bootstrap.service that did more than find the machine joined.
- * `directory` as for nb_unit_journal_open_run(). `ret_last` is the entry of its last failure, even
- * if it was retried; its .error is "" if there was none. 1; 0 if the journal has no such run;
- * -errno if it cannot be read.
+ * Reads the newest run of node-bootstrap.service that did not end because the machine had already
+ * joined. `directory` as for nb_unit_journal_open_run(). `ret_last` is the entry of its last
+ * failure, even if it was retried; its .error is "" if there was none. 1; 0 if the journal has no
+ * such run; -errno if it cannot be read.
  */
 int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline,
                      struct nb_unit_entry *ret_last);
 
-/* Adds a row. When the table is full, it replaces the last one. What lies outside the join, or
- * outside the row for a connection, is moved into it: the clock may have been set, and the times of
- * two processes may differ. */
+/* Adds a row. If the table is full, replaces the last one. A row that begins before the join is
+ * moved into the join, and a connection outside its row into the row: the clock may have been set,
+ * and the times of two processes may differ. */
 void nb_timeline_add(struct nb_timeline *timeline, const struct nb_timeline_row *row);
 
-/* A line for each row, and below it one for each step of its connections, with a bar. */
+/* Prints a line with a bar for each row, and below it one for each step of its connections. */
 void nb_timeline_print_text(const struct nb_timeline *timeline, FILE *stream);
 
-/* The value of `lastJoin` in node-bootstrap(8). */
+/* Writes the value of `lastJoin` in node-bootstrap(8). */
 void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
                           struct nb_json_writer *writer);
 
-/* A whole document. */
+/* Prints a complete SVG document. */
 void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream);
 
 /* "3.2 ms", "1.250 s", "2 min 5 s". */

@@ -14,7 +14,7 @@
 
 struct reading {
         struct nb_timeline *timeline;
-        struct nb_timeline_row row; /* of the current stage; `code` is what it has waited for */
+        struct nb_timeline_row row; /* of the current stage; `code` is its last failure */
         uint64_t last_usec;         /* of the last entry */
         uint64_t connected_usec;    /* of the last connection of this stage; 0: none */
         bool is_over;
@@ -62,7 +62,7 @@ static uint64_t subtract_usec(const struct nb_unit_entry *entry, enum nb_field f
         return usec < entry->when_usec ? entry->when_usec - usec : 0;
 }
 
-/* In the order in which they began. */
+/* Keeps the connections in the order in which they began. */
 static void take_connection(struct reading *reading, const struct nb_unit_entry *entry) {
         struct nb_timeline_connection new = {
                 .begin_usec = subtract_usec(entry, NB_FIELD_AGE_USEC),
@@ -93,7 +93,7 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
         reading->last_usec = entry->when_usec;
         /* The installer's first step takes no time worth showing. */
         if (stage[0] && strcmp(stage, "inspect") != 0 && strcmp(stage, row->stage) != 0) {
-                /* A stage without an entry at its end was done when it had connected. */
+                /* A stage that logs no entry at its end ended with its last connection. */
                 if (reading->connected_usec > 0)
                         end_row(reading, reading->connected_usec);
                 COPY(row->stage, stage);
@@ -119,8 +119,8 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
         }
 }
 
-/* No entry says how the run ended. On this machine systemd knows; a journal from elsewhere ends
- * with its last entry. */
+/* No entry reports how the run ended. On this machine, systemd knows the state of the unit; a
+ * journal from elsewhere ends with its last entry. */
 static void end_unfinished(struct reading *reading, const struct nb_unit_entry *last,
                            bool is_here) {
         struct nb_unit_state state = { .active = "" };
