@@ -62,8 +62,10 @@ def test_second_ca(node, cluster):
     assert node.is_active(UNIT)
     assert not list(node.path(STATE).iterdir()) and not node.exists("/run/node-bootstrap-refresh")
 
+    pid = node.kubelet_pid()
     refresh(node)
     assert node.read(CA_FILE) == first, "it is gone from cluster-info, and from the node"
+    until(lambda: node.kubelet_pid() not in (0, pid), "kubelet is restarted again", 60)
     node.run("systemctl", "enable", "--now", TIMER)
     assert node.is_active(TIMER)
     pid = node.kubelet_pid()
