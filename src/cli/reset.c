@@ -69,7 +69,8 @@ static int run_installer(const struct reset *reset, int *ret_status, struct nb_f
 static int remove_setup(const struct reset *reset, struct nb_failure *f) {
         static const char *const disable[] = { "--quiet", "disable", NB_SETUP_UNIT, NULL };
         static const char *const reload[] = { "daemon-reload", NULL };
-        const struct nb_setup setup = { .config_directory = reset->config_directory };
+        struct nb_setup setup = { .config_directory = reset->config_directory,
+                                  .is_document_new = true };
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
@@ -79,7 +80,9 @@ static int remove_setup(const struct reset *reset, struct nb_failure *f) {
         r = nb_lock_take(NULL, &lock_fd, f);
         if (r < 0)
                 return r;
-        r = nb_setup_erase(&setup, f);
+        for (; setup.n_steps < _NB_SETUP_SECRET_N; setup.n_steps++)
+                setup.steps[setup.n_steps] = NB_SETUP_REMOVE;
+        r = nb_setup_write(&setup, f);
         return r < 0 || !nb_systemd_is_running() ? r : nb_systemctl(reload, f);
 }
 

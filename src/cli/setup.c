@@ -44,26 +44,24 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
 }
 
 /* Whether the plan may replace what is there. */
-static int verify_plan(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                       enum nb_setup_joined joined, struct nb_failure *f) {
-        bool is_one = plan->n_changes == 1;
+static int verify_plan(const struct nb_setup *setup, enum nb_setup_joined joined,
+                       struct nb_failure *f) {
+        bool is_one = setup->n_changes == 1;
 
         if (setup->is_forced)
                 return 0;
         if (joined == NB_SETUP_JOINED_ANOTHER)
                 return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
                                       "this machine has joined another cluster");
-        if (plan->n_changes > 0)
+        if (setup->n_changes > 0)
                 return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
                                       "%u setting%s from this machine's; use --force to replace %s",
-                                      plan->n_changes, is_one ? " differs" : "s differ",
+                                      setup->n_changes, is_one ? " differs" : "s differ",
                                       is_one ? "it" : "them");
         return 0;
 }
 
-static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer document = NB_BUFFER_INIT(NB_CONFIG_MAX);
-        struct nb_setup_plan plan = { .document = &document };
+static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         enum nb_setup_joined joined;
         int r;
@@ -71,6 +69,8 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
         /* Held until everything is written, but not while the service runs: its installer takes the
          * same lock. */
         r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
+        if (r >= 0)
+                r = nb_setup_load(setup, f);
         if (r < 0)
                 return r;
         joined = nb_setup_find_joined(setup);
@@ -79,18 +79,17 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
                         printf("would enable   " NB_SETUP_UNIT "\n");
                 return 0;
         }
-        r = nb_setup_plan(setup, &plan, f);
+        r = nb_setup_plan(setup, f);
         if (r < 0)
                 return r;
-        *ret_is_changed = plan.is_document_new || plan.n_steps > 0;
-        if (!*ret_is_changed)
+        if (!setup->is_changed)
                 printf("this machine is already set up like this; nothing to write\n");
-        r = verify_plan(setup, &plan, joined, f);
+        r = verify_plan(setup, joined, f);
         if (r < 0)
                 return r;
-        if (setup->is_rehearsal && document.len > 0)
-                fputs(document.data, stdout);
-        r = nb_setup_write(setup, &plan, f);
+        if (setup->is_rehearsal && setup->document.len > 0)
+                fputs(setup->document.data, stdout);
+        r = nb_setup_write(setup, f);
         if (r < 0 || !setup->is_rehearsal)
                 return r;
         nb_setup_rehearse_service(setup);
@@ -100,14 +99,14 @@ static int prepare(const struct nb_setup *setup, bool *ret_is_changed, struct nb
 
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
-        bool is_changed = false;
         int r;
 
         r = nb_setup_read(options, &setup, f);
         if (r >= 0)
                 r = check_machine(&setup, f);
         if (r >= 0)
-                r = prepare(&setup, &is_changed, f);
+                r = prepare(&setup, f);
+        nb_sources_done(&setup.sources);
         fflush(stdout);
         if (r < 0)
                 return r;
@@ -115,5 +114,5 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",
                        setup.root);
-        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, is_changed, f);
+        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, f);
 }

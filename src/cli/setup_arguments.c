@@ -293,7 +293,8 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         struct line line = { .options = options, .setup = ret_setup };
         int r;
 
-        *ret_setup = (struct nb_setup){ .watch_ms = NB_SETUP_WATCH_MS };
+        *ret_setup = (struct nb_setup){ .watch_ms = NB_SETUP_WATCH_MS,
+                                        .document = NB_BUFFER_INIT(NB_CONFIG_MAX) };
         nb_settings_init(&ret_setup->settings);
         options->rows = rows;
         r = read_words(&line, f);
@@ -319,4 +320,5 @@ void nb_setup_done(struct nb_setup *setup) {
         for (int i = 0; i < _NB_SETUP_SECRET_N; i++)
                 nb_secret_done(&setup->secrets[i]);
         nb_secret_done(&setup->pasted);
+        nb_buffer_done(&setup->document);
 }

@@ -25,6 +25,7 @@
 #define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 
+#define NB_SETUP_HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
 #define NB_SETUP_DELIVERED "/run/credentials/@system" /* what the machine was booted with */
 
 /* The credentials that setup knows. */
@@ -39,6 +40,14 @@ enum nb_setup_secret {
 /* The names of the credentials: "node-bootstrap.token". */
 extern const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N];
 
+enum nb_setup_step {
+        NB_SETUP_KEEP,
+        NB_SETUP_WRITE,
+        NB_SETUP_REMOVE,
+};
+
+#define NB_SETUP_PATH_SIZE 4096
+
 struct nb_setup {
         const char *config_directory; /* below `root`, if there is one */
         const char *root;             /* NULL: this machine */
@@ -51,6 +60,24 @@ struct nb_setup {
         struct nb_secret
                 secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
         struct nb_secret pasted;             /* a pasted line, which values point into */
+
+        /* nb_setup_load(). The files are read once, and kept in memory. */
+        struct nb_sources sources;
+        char directory[NB_SETUP_PATH_SIZE], path[NB_SETUP_PATH_SIZE + 64]; /* of the settings, of
+                                                                              50-setup.yaml */
+        struct nb_settings now;    /* of this machine or image; with a plan, the new ones */
+        bool is_second;            /* there is a 50-setup.yaml: what is not set again is a change */
+        struct nb_buffer document; /* the new one; empty: no setting is set */
+        bool is_document_new;
+
+        /* nb_setup_plan() */
+        enum nb_setup_step steps[_NB_SETUP_SECRET_N]; /* of the credentials */
+        unsigned n_steps;                             /* other than NB_SETUP_KEEP */
+        bool has_new_secret;
+        bool has_unknown_secret; /* one that is kept can only be read by the service */
+        bool is_changed;         /* something is to be written or removed */
+        unsigned n_changes;      /* settings and credentials that differ from this machine's; each
+                                    was printed */
 };
 
 #define NB_SETUP_WATCH_MS 300000
@@ -106,24 +133,13 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, str
 int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f);
 void nb_setup_done(struct nb_setup *setup);
 
-enum nb_setup_step {
-        NB_SETUP_KEEP,
-        NB_SETUP_WRITE,
-        NB_SETUP_REMOVE,
-};
-
-struct nb_setup_plan {
-        struct nb_buffer *document; /* 50-setup.yaml; empty: no setting is set */
-        bool is_document_new;
-        enum nb_setup_step steps[_NB_SETUP_SECRET_N]; /* of the credentials */
-        unsigned n_steps;                             /* other than NB_SETUP_KEEP */
-        unsigned n_changes; /* settings and credentials that differ from this machine's; each was
-                               printed */
-};
+/* Reads the settings of this machine or image, and formats the new document. NB_SETTINGS_*,
+ * NB_TOKEN_*. */
+int nb_setup_load(struct nb_setup *setup, struct nb_failure *f);
 
 /* Prints what would change, and checks whether `join` could begin with the result. NB_SETTINGS_*,
  * NB_TOKEN_*, NB_USAGE, NB_DISCOVERY_FILE_*, NB_BOOTSTRAP_KUBECONFIG_*. */
-int nb_setup_plan(const struct nb_setup *setup, struct nb_setup_plan *plan, struct nb_failure *f);
+int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f);
 
 enum nb_setup_joined {
         NB_SETUP_NOT_JOINED,     /* or unknown */
@@ -133,21 +149,15 @@ enum nb_setup_joined {
 
 /* Checks kubelet's credentials on this machine, and prints the result unless it is
  * NB_SETUP_NOT_JOINED. */
-enum nb_setup_joined nb_setup_find_joined(const struct nb_setup *setup);
+enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup);
 
-/* Formats a setting of both. 1 if they differ, 0, -E2BIG, -ENOMEM. */
-int nb_setup_compare(const struct nb_settings *old, const struct nb_settings *new,
-                     enum nb_setting key, struct nb_buffer *before, struct nb_buffer *after);
-#define NB_SETUP_VALUE_MAX 4096 /* bytes of a value in a message */
+/* Whether a setting has the same value in both. */
+bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
+                       enum nb_setting key);
 
-/* In a rehearsal only prints what would be written. NB_SETUP_UNWRITABLE, NB_SETUP_COMMAND_FAILED.
- */
-int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                   struct nb_failure *f);
-
-/* Removes the document, the credentials and the drop-in, whoever wrote them. NB_SETUP_UNWRITABLE.
- */
-int nb_setup_erase(const struct nb_setup *setup, struct nb_failure *f);
+/* Writes and removes the files of the plan; in a rehearsal only prints them. NB_SETUP_UNWRITABLE,
+ * NB_SETUP_COMMAND_FAILED. */
+int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
 
 /* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
  * be decrypted here; -errno. */
@@ -161,4 +171,4 @@ void nb_setup_rehearse_service(const struct nb_setup *setup);
 
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
-int nb_setup_run_service(const struct nb_setup *setup, bool is_changed, struct nb_failure *f);
+int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f);

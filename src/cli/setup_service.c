@@ -12,9 +12,7 @@
 #include "base/terminal.h"
 #include "base/unit.h"
 #include "cli/kubelet.h"
-#include "cli/load.h"
 #include "cli/setup_internal.h"
-#include "method/documents.h"
 #include "state/timeline.h"
 
 #define LOOK_MS 1000    /* at least so often, even if nothing is logged */
@@ -197,8 +195,7 @@ static void find_wait(struct watch *watch) {
                 watch->failure = last;
 }
 
-static int begin(const struct nb_setup *setup, bool is_changed, struct watch *watch,
-                 struct nb_failure *f) {
+static int begin(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
         static const char *const reload[] = { "daemon-reload", NULL };
         const char *start[] = { "start", "--no-block", NB_SETUP_UNIT, NULL };
         bool is_activating;
@@ -214,12 +211,12 @@ static int begin(const struct nb_setup *setup, bool is_changed, struct watch *wa
                 return r;
         is_activating = !strcmp(watch->state.active, "activating");
         /* It has read the previous settings. */
-        if (is_activating && is_changed)
+        if (is_activating && setup->is_changed)
                 start[0] = "restart";
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot read the journal: the progress of the service is not shown");
-        if (is_activating && !is_changed)
+        if (is_activating && !setup->is_changed)
                 find_wait(watch);
         return nb_systemctl(start, f);
 }
@@ -241,27 +238,23 @@ void nb_setup_rehearse_service(const struct nb_setup *setup) {
 static void print_kubelet(const struct nb_setup *setup) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_kubelet_findings found;
-        struct nb_failure ignored = { 0 };
-        struct nb_settings settings;
-        struct nb_sources sources;
+        struct nb_sources sources = { 0 };
 
-        nb_sources_init(&sources, setup->config_directory);
-        if (nb_documents_merge(&sources, NULL, NULL, &settings, &ignored) < 0 ||
-            nb_kubelet_show(&text) < 0 || !text.data[0] ||
-            nb_kubelet_check(&sources, text.data, &settings, &found) < 0)
+        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
+            nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
                 return;
         for (unsigned i = 0; i < found.n; i++)
                 if (found.findings[i].state == NB_KUBELET_BAD)
                         printf("kubelet cannot start: %s\n", found.findings[i].text);
 }
 
-int nb_setup_run_service(const struct nb_setup *setup, bool is_changed, struct nb_failure *f) {
+int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
         int r;
 
         if (setup->watch_ms != NB_SETUP_WATCH_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
-        r = begin(setup, is_changed, &watch, f);
+        r = begin(setup, &watch, f);
         if (r < 0) {
                 /* Nothing to watch. */
         } else if (setup->is_start_unwanted) {
@@ -271,7 +264,7 @@ int nb_setup_run_service(const struct nb_setup *setup, bool is_changed, struct n
         } else {
                 printf("this machine has joined already: %s\n",
                        watch.state.status[0] ? watch.state.status : NB_SETUP_UNIT " is active");
-                if (is_changed)
+                if (setup->is_changed)
                         printf("the changes take effect when " NB_SETUP_UNIT
                                " starts next: at the next boot, or with `systemctl "
                                "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");

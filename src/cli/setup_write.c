@@ -13,7 +13,6 @@
 #include "cli/setup_internal.h"
 #include "state/handoff.h"
 
-#define PATH_SIZE 4096
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"
 #define HOST_KEY "/var/lib/systemd/credential.secret"
@@ -27,16 +26,6 @@ const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
         [NB_SETUP_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
         [NB_SETUP_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
 };
-
-static int unwritable(const struct nb_setup *setup, const char *folder, const char *name, int r,
-                      struct nb_failure *f) {
-        return nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "cannot write '%s%s%s%s': %m",
-                              setup->root ? setup->root : "", folder, name[0] ? "/" : "", name);
-}
-
-static int open_folder(const struct nb_setup *setup, const char *folder, int *ret_fd) {
-        return nb_folder_open_below(setup->root, folder, ret_fd);
-}
 
 /* --- systemd-creds --- */
 
@@ -75,7 +64,7 @@ static int run_creds(const char *verb, enum nb_setup_secret secret, const struct
 static int read_from(const struct nb_setup *setup, const char *folder, enum nb_setup_secret secret,
                      size_t max, struct nb_secret *ret, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
-        int r = open_folder(setup, folder, &fd);
+        int r = nb_folder_open_below(setup->root, folder, &fd);
 
         if (r >= 0)
                 r = nb_file_read_secret(fd, nb_setup_secret_names[secret], max, ret, NULL);
@@ -107,58 +96,48 @@ int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secr
 
 /* --- Writing --- */
 
-struct place {
-        const char *folder;
-        mode_t folder_mode;
-        const char *name;
+struct file {
+        const char *folder, *name;
         mode_t mode;
+        const void *data; /* of no bytes: the file is removed */
+        size_t len;
 };
 
-static int write_file(const struct nb_setup *setup, const struct place *place, const void *data,
-                      size_t len, struct nb_failure *f) {
+/* A folder is made for the users that may read its files. */
+static int put_file(const struct nb_setup *setup, const struct file *file, struct nb_failure *f) {
+        const char *root = setup->root ? setup->root : "",
+                   *did = file->len > 0 ? "wrote  " : "removed",
+                   *would = file->len > 0 ? "would write  " : "would remove ";
         _cleanup_(nb_closep) int fd = -1;
-        const char *root = setup->root ? setup->root : "";
-        int r;
+        int r = 0;
 
-        if (setup->is_rehearsal) {
-                printf("would write    %s%s/%s (mode %04o, owner %u)\n", root, place->folder,
-                       place->name, place->mode, setup->root ? (unsigned)geteuid() : 0);
-                return 0;
+        if (file->len == 0) {
+                r = nb_folder_open_below(setup->root, file->folder, &fd);
+                if (r == -ENOENT ||
+                    (r >= 0 && faccessat(fd, file->name, F_OK, AT_SYMLINK_NOFOLLOW) < 0))
+                        return 0;
+                if (r >= 0 && !setup->is_rehearsal)
+                        r = nb_file_remove(fd, file->name);
+        } else if (!setup->is_rehearsal) {
+                r = nb_folder_make(setup->root, file->folder, file->mode == 0600 ? 0700 : 0755,
+                                   &fd);
+                if (r >= 0)
+                        r = nb_file_write(fd, file->name, file->mode, file->data, file->len);
         }
-        r = nb_folder_make(setup->root, place->folder, place->folder_mode, &fd);
         if (r < 0)
-                return unwritable(setup, place->folder, "", r, f);
-        r = nb_file_write(fd, place->name, place->mode, data, len);
-        if (r < 0)
-                return unwritable(setup, place->folder, place->name, r, f);
-        printf("wrote    %s%s/%s\n", root, place->folder, place->name);
+                return nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "cannot write '%s%s/%s': %m", root,
+                                      file->folder, file->name);
+        printf("%s  %s%s/%s", setup->is_rehearsal ? would : did, root, file->folder, file->name);
+        if (setup->is_rehearsal && file->len > 0)
+                printf(" (mode %04o, owner %u)", file->mode, setup->root ? (unsigned)geteuid() : 0);
+        printf("\n");
         return 0;
 }
 
-static int remove_file(const struct nb_setup *setup, const char *folder, const char *name,
-                       struct nb_failure *f) {
-        _cleanup_(nb_closep) int fd = -1;
-        int r = open_folder(setup, folder, &fd);
+static int remove_secret(const struct nb_setup *setup, const char *name, struct nb_failure *f) {
+        int r = put_file(setup, &(struct file){ STORE, name }, f);
 
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return unwritable(setup, folder, "", r, f);
-        if (faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-                return 0;
-        r = setup->is_rehearsal ? 0 : nb_file_remove(fd, name);
-        if (r < 0)
-                return unwritable(setup, folder, name, r, f);
-        printf("%s%s%s/%s\n", setup->is_rehearsal ? "would remove   " : "removed  ",
-               setup->root ? setup->root : "", folder, name);
-        return 0;
-}
-
-static int remove_secret(const struct nb_setup *setup, enum nb_setup_secret secret,
-                         struct nb_failure *f) {
-        int r = remove_file(setup, STORE, nb_setup_secret_names[secret], f);
-
-        return r < 0 ? r : remove_file(setup, STORE_ENCRYPTED, nb_setup_secret_names[secret], f);
+        return r < 0 ? r : put_file(setup, &(struct file){ STORE_ENCRYPTED, name }, f);
 }
 
 /* Which of the plain and the encrypted form takes precedence depends on the version of systemd, so
@@ -167,7 +146,8 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         bool is_encrypted, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT;
         const struct nb_secret *data = &setup->secrets[secret];
-        struct place place = { STORE, 0700, nb_setup_secret_names[secret], 0600 };
+        struct file file = { .name = nb_setup_secret_names[secret], .mode = 0600 },
+                    other = { .name = file.name };
         char error[NB_PROCESS_ERROR_SIZE];
         int r = 0;
 
@@ -180,16 +160,16 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         nb_log(LOG_WARNING, NB_NONE,
                                "systemd-creds cannot encrypt here; the credential %s is stored as "
                                "plain text: %s",
-                               nb_setup_secret_names[secret], error);
+                               file.name, error);
                 is_encrypted = r >= 0;
                 data = is_encrypted ? &ciphertext : data;
         }
-        if (is_encrypted)
-                place.folder = STORE_ENCRYPTED;
-        r = write_file(setup, &place, data->data, data->len, f);
-        return r < 0 ? r
-                     : remove_file(setup, is_encrypted ? STORE : STORE_ENCRYPTED,
-                                   nb_setup_secret_names[secret], f);
+        file.folder = is_encrypted ? STORE_ENCRYPTED : STORE;
+        file.data = data->data;
+        file.len = data->len;
+        other.folder = is_encrypted ? STORE : STORE_ENCRYPTED;
+        r = put_file(setup, &file, f);
+        return r < 0 ? r : put_file(setup, &other, f);
 }
 
 /*
@@ -197,71 +177,29 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
  * credstore.encrypted; a LoadCredentialEncrypted= for the same name takes its place. From 254 on
  * ImportCredential= serves both.
  */
-static int write_drop_in(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                         bool can_encrypt, struct nb_failure *f) {
-        static const struct place place = { DROP_IN_FOLDER, 0755, DROP_IN, 0644 };
+static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
+        struct file file = { DROP_IN_FOLDER, DROP_IN, 0644 };
         _cleanup_(nb_closep) int fd = -1;
-        bool is_needed = false;
-        int r;
+        int r = 0;
 
-        r = nb_buffer_append_string(
-                &text, "# Written by `node-bootstrap setup`, which replaces it.\n[Service]\n");
-        (void)open_folder(setup, STORE_ENCRYPTED, &fd);
+        (void)nb_folder_open_below(setup->root, STORE_ENCRYPTED, &fd);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !NB_CREDENTIALS_ARE_IMPORTED; i++) {
-                bool is_encrypted = fd >= 0 && faccessat(fd, nb_setup_secret_names[i], F_OK,
-                                                         AT_SYMLINK_NOFOLLOW) == 0;
+                const char *name = nb_setup_secret_names[i];
+                bool is_encrypted = fd >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 
-                if (setup->is_rehearsal && plan->steps[i] != NB_SETUP_KEEP)
-                        is_encrypted = plan->steps[i] == NB_SETUP_WRITE && can_encrypt;
-                if (!is_encrypted)
-                        continue;
-                is_needed = true;
-                if (r >= 0)
-                        r = nb_buffer_printf(&text,
-                                             "LoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
-                                             nb_setup_secret_names[i], nb_setup_secret_names[i]);
+                if (setup->is_rehearsal && setup->steps[i] != NB_SETUP_KEEP)
+                        is_encrypted = setup->steps[i] == NB_SETUP_WRITE && can_encrypt;
+                if (is_encrypted && r >= 0)
+                        r = nb_buffer_printf(
+                                &text, "%sLoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
+                                text.len > 0 ? "" : NB_SETUP_HEADER "[Service]\n", name, name);
         }
         if (r < 0)
                 return nb_failure_set_memory(f);
-        return is_needed ? write_file(setup, &place, text.data, text.len, f)
-                         : remove_file(setup, DROP_IN_FOLDER, DROP_IN, f);
-}
-
-/* Cancels a token removal that an earlier join requested, so that it does not remove the new token.
- */
-static void cancel_discard(const struct nb_setup *setup) {
-        _cleanup_(nb_closep) int fd = -1;
-
-        if (!setup->is_rehearsal && open_folder(setup, "/var/lib/kubelet", &fd) >= 0)
-                (void)nb_file_remove(fd, NB_DISCARD_FILE);
-}
-
-static int write_secrets(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                         struct nb_failure *f) {
-        bool is_encrypted;
-        int r;
-
-        if (plan->n_steps == 0)
-                return 0;
-        /* An image is read on another machine, which does not have this machine's key. */
-        is_encrypted = !setup->root && has_key();
-        cancel_discard(setup);
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                enum nb_setup_secret secret = (enum nb_setup_secret)i;
-
-                if (plan->steps[i] == NB_SETUP_KEEP)
-                        continue;
-                r = plan->steps[i] == NB_SETUP_WRITE ? write_secret(setup, secret, is_encrypted, f)
-                                                     : remove_secret(setup, secret, f);
-                if (r < 0)
-                        return r;
-        }
-        return write_drop_in(setup, plan, is_encrypted, f);
-}
-
-static void format_document_folder(const struct nb_setup *setup, char ret[static PATH_SIZE]) {
-        snprintf(ret, PATH_SIZE, "%s/config.yaml.d", setup->config_directory);
+        file.data = text.data;
+        file.len = text.len;
+        return put_file(setup, &file, f);
 }
 
 /*
@@ -269,41 +207,47 @@ static void format_document_folder(const struct nb_setup *setup, char ret[static
  * receive it. So the old credentials are removed before the settings change, and the new ones are
  * written after; in between, `join` fails for want of a token.
  */
-int nb_setup_write(const struct nb_setup *setup, const struct nb_setup_plan *plan,
-                   struct nb_failure *f) {
-        char folder[PATH_SIZE];
-        const struct place place = { folder, 0755, NB_SETUP_DOCUMENT, 0644 };
-        _cleanup_(nb_closep) int store_fd = -1;
+int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
+        char folder[NB_SETUP_PATH_SIZE];
+        const struct file document = { folder, NB_SETUP_DOCUMENT, 0644, setup->document.data,
+                                       setup->document.len };
+        _cleanup_(nb_closep) int store_fd = -1, kubelet_fd = -1;
+        bool can_encrypt = false;
         int r = 0;
 
-        /* The folder is made before anything changes: in an image, a link may be in its place. */
-        if (plan->n_steps > 0 && !setup->is_rehearsal)
-                r = nb_folder_make(setup->root, STORE, 0700, &store_fd);
-        if (r < 0)
-                return unwritable(setup, STORE, "", r, f);
-        if (plan->is_document_new) {
-                for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !setup->is_rehearsal; i++) {
-                        r = plan->steps[i] == NB_SETUP_KEEP
-                                    ? 0
-                                    : remove_secret(setup, (enum nb_setup_secret)i, f);
-                        if (r < 0)
-                                return r;
-                }
-                format_document_folder(setup, folder);
-                r = write_file(setup, &place, plan->document->data, plan->document->len, f);
+        snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
+        if (setup->n_steps > 0 && setup->has_new_secret) {
+                /* An image is read on another machine, which does not have this machine's key. */
+                can_encrypt = !setup->root && has_key();
+                /* Made before anything changes: in an image, a link may be in its place. */
+                r = setup->is_rehearsal ? 0 : nb_folder_make(setup->root, STORE, 0700, &store_fd);
+                if (r < 0)
+                        return nb_failure_set(f, NB_SETUP_UNWRITABLE, r,
+                                              "cannot write '%s" STORE "': %m",
+                                              setup->root ? setup->root : "");
+        }
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                if (setup->steps[i] == NB_SETUP_KEEP ||
+                    (setup->steps[i] == NB_SETUP_WRITE &&
+                     (!setup->is_document_new || setup->is_rehearsal)))
+                        continue;
+                r = remove_secret(setup, nb_setup_secret_names[i], f);
                 if (r < 0)
                         return r;
         }
-        return write_secrets(setup, plan, f);
-}
-
-int nb_setup_erase(const struct nb_setup *setup, struct nb_failure *f) {
-        char folder[PATH_SIZE];
-        int r;
-
-        format_document_folder(setup, folder);
-        r = remove_file(setup, folder, NB_SETUP_DOCUMENT, f);
-        for (unsigned i = 0; i < _NB_SETUP_SECRET_N && r >= 0; i++)
-                r = remove_secret(setup, (enum nb_setup_secret)i, f);
-        return r < 0 ? r : remove_file(setup, DROP_IN_FOLDER, DROP_IN, f);
+        r = setup->is_document_new ? put_file(setup, &document, f) : 0;
+        if (r < 0 || setup->n_steps == 0)
+                return r;
+        /* A token removal that an earlier join requested must not remove the new token. */
+        if (!setup->is_rehearsal &&
+            nb_folder_open_below(setup->root, "/var/lib/kubelet", &kubelet_fd) >= 0)
+                (void)nb_file_remove(kubelet_fd, NB_DISCARD_FILE);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                if (setup->steps[i] != NB_SETUP_WRITE)
+                        continue;
+                r = write_secret(setup, (enum nb_setup_secret)i, can_encrypt, f);
+                if (r < 0)
+                        return r;
+        }
+        return write_drop_in(setup, can_encrypt, f);
 }
