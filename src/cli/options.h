@@ -19,11 +19,11 @@ struct nb_option {
         const char *value;      /* placeholder for --help: "DURATION"; NULL: the option is a switch,
                                    which also takes =true and =false */
         const char *help;       /* NULL: accepted, but not listed by --help */
+        int kind, target;       /* for callers of nb_options_next() */
         char letter;            /* short form; '\0': none */
         const char *by_default; /* used if there is no =VALUE; NULL: the value is required */
         bool *ret_switch;       /* what nb_options_read() sets: a switch, */
         const char **ret_value; /* or a value, borrowed from argv */
-        int kind, target;       /* for callers of nb_options_next() */
 };
 
 struct nb_options {

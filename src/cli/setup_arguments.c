@@ -11,12 +11,11 @@
 #include "cli/setup_internal.h"
 #include "settings/store.h"
 
-#define IGNORED_SIZE 256
 #define PASTED_MAX ((size_t)16384) /* bytes; kubeadm's line has about 200 */
 #define WORDS_MAX 128              /* of a pasted line */
 #define ENTRY_MAX 1023             /* bytes of an entry in a list */
 #define BLANKS " \t\r\n"
-#define QUOTES "\"'`"
+#define SEPARATORS BLANKS "\"'`\\"
 
 enum kind {
         KIND_SWITCH,  /* row.target: offset of a bool in struct nb_setup */
@@ -29,83 +28,66 @@ enum kind {
 
 /* Options of kubeadm join without a help text are accepted as they are pasted. */
 static const struct nb_option rows[] = {
-        { "no-start", NULL, "enable node-bootstrap.service, but do not start it",
-          .kind = KIND_SWITCH, .target = offsetof(struct nb_setup, is_start_unwanted) },
-        { "force", NULL, "replace settings and credentials that differ", .kind = KIND_SWITCH,
-          .target = offsetof(struct nb_setup, is_forced) },
-        { "dry-run", NULL, "check and show everything, but change nothing", .kind = KIND_SWITCH,
-          .target = offsetof(struct nb_setup, is_rehearsal) },
+        { "no-start", NULL, "enable node-bootstrap.service, but do not start it", KIND_SWITCH,
+          offsetof(struct nb_setup, is_start_unwanted) },
+        { "force", NULL, "replace settings and credentials that differ", KIND_SWITCH,
+          offsetof(struct nb_setup, is_forced) },
+        { "dry-run", NULL, "check and show everything, but change nothing", KIND_SWITCH,
+          offsetof(struct nb_setup, is_rehearsal) },
         { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input",
-          .kind = KIND_INPUT, .target = NB_SETUP_INPUT_TOKEN_FILE },
-        { "endpoint", "HOST:PORT", "address of an API server; may be repeated",
-          .kind = KIND_SETTING, .target = NB_SETTING_ENDPOINTS },
+          KIND_INPUT, NB_SETUP_INPUT_TOKEN_FILE },
+        { "endpoint", "HOST:PORT", "address of an API server; may be repeated", KIND_SETTING,
+          NB_SETTING_ENDPOINTS },
         { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated",
-          .kind = KIND_SETTING, .target = NB_SETTING_CA_CERT_HASHES },
+          KIND_SETTING, NB_SETTING_CA_CERT_HASHES },
         { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL",
-          .kind = KIND_INPUT, .target = NB_SETUP_INPUT_DISCOVERY_FILE },
-        { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token",
-          .kind = KIND_INPUT, .target = NB_SETUP_INPUT_KUBECONFIG },
-        { "config", "FILE", "settings, or a JoinConfiguration of kubeadm", .kind = KIND_INPUT,
-          .target = NB_SETUP_INPUT_CONFIG },
-        { "node-name", "NAME", "name of the node; default: the host name", .kind = KIND_SETTING,
-          .target = NB_SETTING_NODE_NAME },
-        { "cri-socket", "PATH", "socket of the container runtime", .kind = KIND_SETTING,
-          .target = NB_SETTING_CRI_SOCKET },
+          KIND_INPUT, NB_SETUP_INPUT_DISCOVERY_FILE },
+        { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token", KIND_INPUT,
+          NB_SETUP_INPUT_KUBECONFIG },
+        { "config", "FILE", "settings, or a JoinConfiguration of kubeadm", KIND_INPUT,
+          NB_SETUP_INPUT_CONFIG },
+        { "node-name", "NAME", "name of the node; default: the host name", KIND_SETTING,
+          NB_SETTING_NODE_NAME },
+        { "cri-socket", "PATH", "socket of the container runtime", KIND_SETTING,
+          NB_SETTING_CRI_SOCKET },
         { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m",
-          .kind = KIND_INPUT, .target = NB_SETUP_INPUT_TIMEOUT },
-        { "root", "DIR", "write into an image; enable and start nothing", .kind = KIND_INPUT,
-          .target = NB_SETUP_INPUT_ROOT },
+          KIND_INPUT, NB_SETUP_INPUT_TIMEOUT },
+        { "root", "DIR", "write into an image; enable and start nothing", KIND_INPUT,
+          NB_SETUP_INPUT_ROOT },
         { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users",
-          .kind = KIND_TOKEN, .target = NB_SETUP_TOKEN_COMMON },
-        { "discovery-token", "TOKEN", .kind = KIND_TOKEN, .target = NB_SETUP_TOKEN_DISCOVERY },
-        { "tls-bootstrap-token", "TOKEN", .kind = KIND_TOKEN, .target = NB_SETUP_TOKEN_TLS },
-        { "discovery-token-ca-cert-hash", "sha256:HASH", .kind = KIND_SETTING,
-          .target = NB_SETTING_CA_CERT_HASHES },
-        { "discovery-token-unsafe-skip-ca-verification", .kind = KIND_SETTING,
-          .target = NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
-        { "control-plane", .kind = KIND_REFUSED },
-        { "certificate-key", "KEY", .kind = KIND_REFUSED },
-        { "apiserver-advertise-address", "ADDRESS", .kind = KIND_REFUSED },
-        { "apiserver-bind-port", "PORT", .kind = KIND_REFUSED },
-        { "ignore-preflight-errors", "CHECKS", .kind = KIND_IGNORED },
-        { "skip-phases", "PHASES", .kind = KIND_IGNORED },
-        { "patches", "DIR", .kind = KIND_IGNORED },
-        { "experimental-patches", "DIR", .kind = KIND_IGNORED },
-        { "v", "LEVEL", .letter = 'v', .kind = KIND_IGNORED },
+          KIND_TOKEN, NB_SETUP_TOKEN_COMMON },
+        { "discovery-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
+        { "tls-bootstrap-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
+        { "discovery-token-ca-cert-hash", "sha256:HASH", NULL, KIND_SETTING,
+          NB_SETTING_CA_CERT_HASHES },
+        { "discovery-token-unsafe-skip-ca-verification", NULL, NULL, KIND_SETTING,
+          NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
+        { "control-plane", NULL, NULL, KIND_REFUSED },
+        { "certificate-key", "KEY", NULL, KIND_REFUSED },
+        { "apiserver-advertise-address", "ADDRESS", NULL, KIND_REFUSED },
+        { "apiserver-bind-port", "PORT", NULL, KIND_REFUSED },
+        { "ignore-preflight-errors", "CHECKS", NULL, KIND_IGNORED },
+        { "skip-phases", "PHASES", NULL, KIND_IGNORED },
+        { "patches", "DIR", NULL, KIND_IGNORED },
+        { "experimental-patches", "DIR", NULL, KIND_IGNORED },
+        { "v", "LEVEL", NULL, KIND_IGNORED, .letter = 'v' },
         { NULL },
 };
 
-/* The command line as it was typed. */
-struct line {
-        struct nb_options *options;
-        struct nb_setup *setup;
-        struct nb_setup_line inputs;
-        bool is_seen[N_ELEMENTS(rows)];
-        char ignored[IGNORED_SIZE];
-        bool is_pasted;     /* the words are from standard input, not from the command line */
-        int n_words;        /* after `kubeadm join` */
-        bool is_token_seen; /* a token was on the command line */
-};
-
-static int read_words(struct line *line, struct nb_failure *f);
-
-static int copy_secret(const char *text, size_t len, struct nb_secret *ret, struct nb_failure *f) {
-        if (nb_secret_init(ret, len) < 0)
-                return nb_failure_set_memory(f);
-        return nb_secret_append(ret, text, len);
-}
+static int read_words(struct nb_setup_line *line, struct nb_failure *f);
 
 /* Overwrites the token, to hide it from the list of processes. */
-static int take_token(struct line *line, const struct nb_option *row, struct nb_failure *f) {
+static int take_token(struct nb_setup_line *line, const struct nb_option *row,
+                      struct nb_failure *f) {
         char *word = line->options->argv[line->options->next - 1],
              *text = word + (line->options->value - word);
-        struct nb_setup_token *token = &line->inputs.tokens[row->target];
+        struct nb_setup_token *token = &line->tokens[row->target];
         size_t len = strlen(text);
-        int r = copy_secret(text, len, &token->value, f);
+        int r = nb_secret_copy(&token->value, text, len);
 
         token->option = row->name;
         explicit_bzero(text, len);
-        return r;
+        return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
@@ -138,27 +120,29 @@ int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *
         return 0;
 }
 
-static int take_option(struct line *line, int index, struct nb_failure *f) {
-        const struct nb_option *row = &rows[index];
+static int take_option(struct nb_setup_line *line, const struct nb_option *row,
+                       struct nb_failure *f) {
         const char *value = line->options->value;
-        bool is_single = row->kind == KIND_INPUT || row->kind == KIND_TOKEN ||
-                         (row->kind == KIND_SETTING && row->value &&
-                          nb_setting_rows[row->target].max == 0);
+        bool is_repeated = (row->kind == KIND_INPUT && line->values[row->target]) ||
+                           (row->kind == KIND_TOKEN && line->tokens[row->target].option) ||
+                           (row->kind == KIND_SETTING && row->value &&
+                            nb_setting_rows[row->target].max == 0 &&
+                            nb_setting_is_set(&line->setup->settings,
+                                              (enum nb_setting)row->target));
         char option[64];
 
         snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'", row->name);
-        line->is_token_seen = line->is_token_seen || (row->kind == KIND_TOKEN && !line->is_pasted);
+        line->is_token_seen |= row->kind == KIND_TOKEN && !line->is_pasted;
         if (!value[0])
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
-        if (line->is_seen[index] && is_single)
+        if (is_repeated)
                 return nb_failure_set(f, NB_USAGE, 0, "%s may be used only once", option);
-        line->is_seen[index] = true;
         switch ((enum kind)row->kind) {
         case KIND_SWITCH:
                 *(bool *)((char *)line->setup + row->target) = !strcmp(value, "true");
                 return 0;
         case KIND_INPUT:
-                line->inputs.values[row->target] = value;
+                line->values[row->target] = value;
                 return 0;
         case KIND_TOKEN:
                 return take_token(line, row, f);
@@ -178,34 +162,24 @@ static int take_option(struct line *line, int index, struct nb_failure *f) {
         return 0;
 }
 
-static bool is_kubeadm(const char *word) {
-        const char *slash = strrchr(word, '/');
-
-        return !strcmp(slash ? slash + 1 : word, "kubeadm");
-}
-
-/* Splits the line at blanks and quotation marks, and drops what is in front of its options: a
- * prompt, a warning of kubeadm, `sudo kubeadm join`. */
+/* Splits the line at blanks, quotation marks and the backslashes that continue it, and drops what
+ * is in front of its options: a prompt, a warning of kubeadm, `sudo kubeadm join`. */
 static int split_pasted(struct nb_secret *pasted, char *argv[static WORDS_MAX], int *ret_argc,
                         struct nb_failure *f) {
         char *rest;
 
         if (memchr(pasted->data, '\0', pasted->len))
                 return nb_failure_set(f, NB_USAGE, EINVAL, "the pasted line contains a zero byte");
-        /* A backslash continues the line. */
-        for (char *at = pasted->data; (at = strchr(at, '\\')); at++)
-                if (at[1] == '\n' || strncmp(at + 1, "\r\n", 2) == 0)
-                        *at = ' ';
         *ret_argc = 1;
         argv[0] = pasted->data;
-        for (char *word = strtok_r(pasted->data, BLANKS QUOTES, &rest); word;
-             word = strtok_r(NULL, BLANKS QUOTES, &rest)) {
+        for (char *word = strtok_r(pasted->data, SEPARATORS, &rest); word;
+             word = strtok_r(NULL, SEPARATORS, &rest)) {
                 if (*ret_argc == WORDS_MAX)
                         return nb_failure_set(f, NB_USAGE, E2BIG,
                                               "the pasted line has more than %d words",
                                               WORDS_MAX - 1);
                 argv[(*ret_argc)++] = word;
-                if (!strcmp(word, "join") && is_kubeadm(argv[*ret_argc - 2]))
+                if (!strcmp(word, "join") && !strcmp(basename(argv[*ret_argc - 2]), "kubeadm"))
                         *ret_argc = 1;
         }
         if (*ret_argc == 1)
@@ -215,7 +189,7 @@ static int split_pasted(struct nb_secret *pasted, char *argv[static WORDS_MAX], 
 }
 
 /* Reads kubeadm's line in place of single words. */
-static int take_pasted(struct line *line, bool is_pasted, struct nb_failure *f) {
+static int take_pasted(struct nb_setup_line *line, bool is_pasted, struct nb_failure *f) {
         struct nb_options *outer = line->options,
                           inner = { .command = outer->command, .rows = rows, .next = 1 };
         char *argv[WORDS_MAX];
@@ -236,27 +210,27 @@ static int take_pasted(struct line *line, bool is_pasted, struct nb_failure *f) 
         return r;
 }
 
-static int read_stdin(struct line *line, struct nb_failure *f) {
+static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
         int r;
 
         if (isatty(STDIN_FILENO))
                 fprintf(stderr, "Paste the `kubeadm join` line, then press Enter and Ctrl-D:\n");
-        r = nb_setup_read_input(&line->inputs, "-", "-", PASTED_MAX, NULL, &line->setup->pasted, f);
+        r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->setup->pasted, f);
         return r < 0 ? r : take_pasted(line, true, f);
 }
 
 /* The whole line as one argument; overwritten, since it may contain a token. */
-static int take_quoted(struct line *line, struct nb_failure *f) {
+static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         char *word = line->options->argv[line->options->at];
         size_t len = strlen(word);
-        int r = copy_secret(word, len, &line->setup->pasted, f);
+        int r = nb_secret_copy(&line->setup->pasted, word, len);
 
         explicit_bzero(word, len);
-        return r < 0 ? r : take_pasted(line, false, f);
+        return r < 0 ? nb_failure_set_memory(f) : take_pasted(line, false, f);
 }
 
 /* [[sudo] kubeadm join] HOST:PORT */
-static int take_word(struct line *line, struct nb_failure *f) {
+static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         const char *word = line->options->value;
         char quoted[NB_WORD_QUOTED_SIZE];
 
@@ -275,7 +249,7 @@ static int take_word(struct line *line, struct nb_failure *f) {
         return nb_setup_store(line->setup, NB_SETTING_ENDPOINTS, "the API server", word, f);
 }
 
-static int read_words(struct line *line, struct nb_failure *f) {
+static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
         for (;;) {
                 int option = nb_options_next(line->options, f), r;
 
@@ -283,14 +257,15 @@ static int read_words(struct line *line, struct nb_failure *f) {
                         return 0;
                 if (option < 0)
                         return option;
-                r = option == NB_OPTIONS_WORD ? take_word(line, f) : take_option(line, option, f);
+                r = option == NB_OPTIONS_WORD ? take_word(line, f)
+                                              : take_option(line, &rows[option], f);
                 if (r < 0)
                         return r;
         }
 }
 
 int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f) {
-        struct line line = { .options = options, .setup = ret_setup };
+        struct nb_setup_line line = { .options = options, .setup = ret_setup };
         int r;
 
         *ret_setup = (struct nb_setup){ .watch_ms = NB_SETUP_WATCH_MS,
@@ -308,11 +283,11 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
                 nb_log(LOG_NOTICE, NB_NONE, "ignored, since node-bootstrap has no such phases: %s",
                        line.ignored);
         ret_setup->config_directory = options->config_directory;
-        ret_setup->root = line.inputs.values[NB_SETUP_INPUT_ROOT];
+        ret_setup->root = line.values[NB_SETUP_INPUT_ROOT];
         if (r >= 0)
-                r = nb_setup_take_inputs(&line.inputs, ret_setup, f);
+                r = nb_setup_take_inputs(&line, f);
         for (int i = 0; i < _NB_SETUP_TOKEN_N; i++)
-                nb_secret_done(&line.inputs.tokens[i].value);
+                nb_secret_done(&line.tokens[i].value);
         return r;
 }
 

@@ -69,57 +69,50 @@ static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         return nb_sources_read(&here, path, NB_SETUP_SECRET_MAX, ret, NULL);
 }
 
+static const struct document {
+        enum nb_setup_input input;
+        const char *reader;
+        enum nb_setup_secret secret;
+        const struct nb_kubeconfig_policy *policy;
+} documents[] = {
+        { NB_SETUP_INPUT_DISCOVERY_FILE, "--discovery-file=-", NB_SETUP_CLUSTER_INFO,
+          &nb_kubeconfig_discovery_file },
+        { NB_SETUP_INPUT_KUBECONFIG, "--bootstrap-kubeconfig=-", NB_SETUP_KUBECONFIG,
+          &nb_kubeconfig_bootstrap },
+};
+
 /* As `join` will read it: a credential, which is in no folder. */
-static int verify_kubeconfig(const char *path, const struct nb_secret *text,
-                             const struct nb_kubeconfig_policy *policy, struct nb_failure *f) {
+static int read_document(struct nb_setup_line *line, const struct document *document,
+                         struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        struct nb_secret *text = &line->setup->secrets[document->secret];
         char hidden[NB_SETTINGS_PATH_MAX] = "";
-        const struct nb_kubeconfig_input input = { .origin = path,
-                                                   .text = text->data,
-                                                   .len = text->len,
-                                                   .read = read_named,
-                                                   .userdata = hidden };
-        int r = nb_kubeconfig_parse(policy, &input, &cluster, &identity, f);
+        struct nb_kubeconfig_input input = { .origin = line->values[document->input],
+                                             .read = read_named,
+                                             .userdata = hidden };
+        bool is_public = document->secret == NB_SETUP_CLUSTER_INFO, is_exposed;
+        int r;
 
+        if (!input.origin)
+                return 0;
+        if (is_public && strstr(input.origin, "://"))
+                return nb_setup_store(line->setup, NB_SETTING_DISCOVERY_FILE, "'--discovery-file'",
+                                      input.origin, f);
+        r = nb_setup_read_input(line, document->reader, input.origin, NB_SETUP_SECRET_MAX,
+                                is_public ? &is_exposed : NULL, text, f);
+        if (r < 0)
+                return r;
+        input.text = text->data;
+        input.len = text->len;
+        r = nb_kubeconfig_parse(document->policy, &input, &cluster, &identity, f);
         if (r >= 0 && hidden[0])
                 return nb_failure_set(
-                        f, policy->unreadable, EACCES,
+                        f, document->policy->unreadable, EACCES,
                         "%s names '%s', which is hidden from " NB_SETUP_UNIT
                         "; expected a path outside of /home, /root, /run/user, /tmp and /var/tmp",
                         input.origin, hidden);
         return r;
-}
-
-static int read_bootstrap_kubeconfig(struct nb_setup_line *line, struct nb_setup *setup,
-                                     struct nb_failure *f) {
-        const char *path = line->values[NB_SETUP_INPUT_KUBECONFIG];
-        struct nb_secret *text = &setup->secrets[NB_SETUP_KUBECONFIG];
-        int r;
-
-        if (!path)
-                return 0;
-        r = nb_setup_read_input(line, "--bootstrap-kubeconfig=-", path, NB_SETUP_SECRET_MAX, NULL,
-                                text, f);
-        return r < 0 ? r : verify_kubeconfig(path, text, &nb_kubeconfig_bootstrap, f);
-}
-
-/* A URL becomes a setting, a file a credential. */
-static int read_discovery_file(struct nb_setup_line *line, struct nb_setup *setup,
-                               struct nb_failure *f) {
-        const char *path = line->values[NB_SETUP_INPUT_DISCOVERY_FILE];
-        struct nb_secret *text = &setup->secrets[NB_SETUP_CLUSTER_INFO];
-        bool is_exposed;
-        int r;
-
-        if (!path)
-                return 0;
-        if (strstr(path, "://"))
-                return nb_setup_store(setup, NB_SETTING_DISCOVERY_FILE, "'--discovery-file'", path,
-                                      f);
-        r = nb_setup_read_input(line, "--discovery-file=-", path, NB_SETUP_SECRET_MAX, &is_exposed,
-                                text, f);
-        return r < 0 ? r : verify_kubeconfig(path, text, &nb_kubeconfig_discovery_file, f);
 }
 
 /* --- Settings --- */
@@ -143,12 +136,12 @@ static int take_file_token(struct nb_setup_line *line, enum nb_setup_token_kind 
 }
 
 /* Adds the settings of the file to those of the command line; no key may be in both. */
-static int read_config(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f) {
+static int read_config(struct nb_setup_line *line, struct nb_failure *f) {
         _cleanup_(
                 nb_settings_tokens_done) struct nb_settings_tokens tokens = NB_SETTINGS_TOKENS_INIT;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_settings_source source = { .origin = line->values[NB_SETUP_INPUT_CONFIG] };
-        struct nb_settings *settings = &setup->settings, typed = *settings;
+        struct nb_settings *settings = &line->setup->settings, typed = *settings;
         int r;
 
         if (!source.origin)
@@ -183,22 +176,7 @@ static int read_config(struct nb_setup_line *line, struct nb_setup *setup, struc
 
 /* --- Tokens --- */
 
-static int verify_token(const struct nb_setup_token *token, struct nb_failure *f) {
-        const struct nb_secret *value = &token->value;
-        char flaw[NB_TOKEN_FLAW_SIZE];
-        const char *form;
-        int r = nb_setting_token_verify(value->data, value->len, true, &form, flaw);
-
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return r >= 0 ? 0
-                      : nb_failure_set(f, NB_TOKEN_MALFORMED, r,
-                                       "'--%s': expected %s, found %zu bytes: %s", token->option,
-                                       form, value->len, flaw);
-}
-
-static int read_token_file(struct nb_setup_line *line, struct nb_setup *setup _unused_,
-                           struct nb_failure *f) {
+static int read_token_file(struct nb_setup_line *line, struct nb_failure *f) {
         const char *path = line->values[NB_SETUP_INPUT_TOKEN_FILE];
         struct nb_setup_token *token = &line->tokens[NB_SETUP_TOKEN_COMMON];
         struct nb_secret *value = &token->value;
@@ -220,9 +198,8 @@ static int read_token_file(struct nb_setup_line *line, struct nb_setup *setup _u
 
 /* As kubeadm does: --token serves discovery and TLS bootstrap, unless one of them has a token of
  * its own. So does the credential node-bootstrap.token. */
-static int assign_tokens(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f) {
+static int assign_tokens(struct nb_setup_line *line, struct nb_failure *f) {
         unsigned n = 0;
-        int r;
 
         for (unsigned i = 0; i < _NB_SETUP_TOKEN_N; i++) {
                 struct nb_setup_token *token = &line->tokens[i];
@@ -234,40 +211,40 @@ static int assign_tokens(struct nb_setup_line *line, struct nb_setup *setup, str
                                               "'--%s' cannot be combined with both "
                                               "'--discovery-token' and '--tls-bootstrap-token'",
                                               line->tokens[NB_SETUP_TOKEN_COMMON].option);
-                r = verify_token(token, f);
-                if (r < 0)
-                        return r;
-                setup->secrets[n++] = TAKE(token->value);
+                line->setup->secrets[n++] = TAKE(token->value);
         }
         return 0;
 }
 
-static int read_timeout(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f) {
+static int read_timeout(struct nb_setup_line *line, struct nb_failure *f) {
         const char *text = line->values[NB_SETUP_INPUT_TIMEOUT];
+        uint64_t *ret_ms = &line->setup->watch_ms;
 
         if (!text)
                 return 0;
         if (!strcmp(text, "0") || !strcmp(text, "infinity"))
-                setup->watch_ms = NB_SETUP_WATCH_INFINITE;
-        else if (nb_setting_duration_parse(text, false, &setup->watch_ms) < 0)
+                *ret_ms = NB_SETUP_WATCH_INFINITE;
+        else if (nb_setting_duration_parse(text, false, ret_ms) < 0)
                 return nb_failure_set(
                         f, NB_USAGE, EINVAL,
                         "'--timeout': expected infinity, or a duration such as 90s, 5m or 1h30m");
         return 0;
 }
 
-int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f) {
-        static int (*const steps[])(struct nb_setup_line * line, struct nb_setup * setup,
-                                    struct nb_failure * f) = {
-                read_timeout, read_token_file, read_discovery_file, read_bootstrap_kubeconfig,
-                read_config,  assign_tokens,
-        };
+int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
+        int r;
 
-        for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
-                int r = steps[i](line, setup, f);
-
+        r = read_timeout(line, f);
+        if (r < 0)
+                return r;
+        r = read_token_file(line, f);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < N_ELEMENTS(documents); i++) {
+                r = read_document(line, &documents[i], f);
                 if (r < 0)
                         return r;
         }
-        return 0;
+        r = read_config(line, f);
+        return r < 0 ? r : assign_tokens(line, f);
 }

@@ -104,13 +104,20 @@ enum nb_setup_token_kind {
         _NB_SETUP_TOKEN_N,
 };
 
+/* The command line as it was typed. */
 struct nb_setup_line {
+        struct nb_options *options;
+        struct nb_setup *setup;
         const char *values[_NB_SETUP_INPUT_N]; /* NULL: not on the command line */
         struct nb_setup_token {
                 const char *option; /* its name; NULL: there is no token */
                 struct nb_secret value;
         } tokens[_NB_SETUP_TOKEN_N];
         const char *stdin_reader; /* the argument for which standard input was read */
+        char ignored[256];        /* options */
+        bool is_pasted;           /* the words are from standard input, not from the command line */
+        int n_words;              /* after `kubeadm join` */
+        bool is_token_seen;       /* a token was on the command line */
 };
 
 /* Stores a value of the command line, of a list those between commas; `option` is for messages.
@@ -125,8 +132,8 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
                         size_t max, bool *ret_is_exposed, struct nb_secret *ret,
                         struct nb_failure *f);
 
-/* Reads and checks all inputs into setup->settings and setup->secrets. Moves tokens. */
-int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_setup *setup, struct nb_failure *f);
+/* Reads and checks all inputs into the settings and secrets of line->setup. Moves tokens. */
+int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f);
 
 /* Reads the command line and all that it names. -ECANCELED without a failure as of
  * nb_options_next(). NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */

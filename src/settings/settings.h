@@ -124,11 +124,6 @@ struct nb_settings_source {
 int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,
                       const char *yaml, size_t len, struct nb_failure *f);
 
-/* Whether a token has its form, which messages name, or why not. `is_any`: one of k3s is accepted.
- * 0, -EINVAL, -EBADMSG (encrypted) or -ENOMEM. */
-int nb_setting_token_verify(const char *text, size_t len, bool is_any, const char **ret_form,
-                            char ret_flaw[static NB_TOKEN_FLAW_SIZE]);
-
 /* As if no document had a token: wipes those of settings->tokens and sets it to NULL. */
 void nb_settings_forget_tokens(struct nb_settings *settings);
 

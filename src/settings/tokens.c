@@ -8,8 +8,10 @@
 #include "kube/token.h"
 #include "settings/store.h"
 
-int nb_setting_token_verify(const char *text, size_t len, bool is_any, const char **ret_form,
-                            char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
+/* Whether a token has its form, which messages name, or why not. `is_any`: one of k3s is accepted.
+ * 0, -EINVAL, -EBADMSG (encrypted) or -ENOMEM. */
+static int parse_token(const char *text, size_t len, bool is_any, const char **ret_form,
+                       char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
 
@@ -36,8 +38,8 @@ static int verify_token(const struct nb_settings_merge *merge, bool is_any,
                                       "%s:%u: %s: other users can read this file; it must not "
                                       "contain a token",
                                       merge->source->origin, node->line, path);
-        r = nb_setting_token_verify(is_scalar ? node->value : "", is_scalar ? node->value_len : 0,
-                                    is_any, &form, flaw);
+        r = parse_token(is_scalar ? node->value : "", is_scalar ? node->value_len : 0, is_any,
+                        &form, flaw);
         if (r >= 0)
                 return 0;
         if (r == -ENOMEM)
