@@ -85,9 +85,10 @@ static void read_for_later(struct nb_check *check) {
                                                        &check->pending_key, NULL);
         if (!check->has_settings)
                 return;
-        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, check->settings.certificate_directory);
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
+                 check->load.settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;
-        if (nb_installed_read_certificate(&check->settings, &certificate, &none) >= 0 &&
+        if (nb_installed_read_certificate(&check->load.settings, &certificate, &none) >= 0 &&
             certificate.not_before <= now && now < certificate.not_after)
                 check->expiry = certificate.not_after;
 }
@@ -132,63 +133,35 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
         return 0;
 }
 
-enum { OPTION_ALL, OPTION_JSON, OPTION_LOCAL, OPTION_USER_DATA };
+/* Neither this machine nor the network says anything about a machine that does not exist yet. */
+static int read_options(struct nb_options *options, struct nb_check *check, struct nb_failure *f) {
+        const char *local = NULL;
+        const struct nb_option rows[] = {
+                { "all", NULL, "also show settings with their default, and missing credentials",
+                  'a', .ret_switch = &check->shows_all },
+                { "json", NULL, "print JSON", .ret_switch = &check->output->is_json },
+                { "local", NULL, "check settings, credentials and metadata; contact no API server",
+                  .ret_value = &local },
+                { "user-data", "FILE", "check user data for a new machine; implies --local",
+                  .ret_value = &check->user_data },
+                { NULL },
+        };
+        int r;
 
-static const struct nb_option rows[] = {
-        [OPTION_ALL] = { "all", NULL,
-                         "also show settings with their default, and missing credentials", 'a' },
-        [OPTION_JSON] = { "json", NULL, "print JSON", '\0' },
-        [OPTION_LOCAL] = { "local", NULL,
-                           "check settings, credentials and metadata; contact no API server",
-                           '\0' },
-        [OPTION_USER_DATA] = { "user-data", "FILE",
-                               "check user data for a new machine; implies --local", '\0' },
-        { NULL },
-};
-
-/* Neither this machine nor the network says anything about the machine that will be made. */
-static int take_user_data(struct nb_options *options, struct nb_check *check, bool is_local_given,
-                          struct nb_failure *f) {
+        r = nb_options_read(options, rows, f);
+        if (r < 0)
+                return r;
+        nb_sources_init(&check->sources, options->config_directory);
+        check->is_folder_given = options->has_config_directory;
+        check->is_local = local ? !strcmp(local, "true") : check->user_data != NULL;
         if (!check->user_data)
                 return 0;
         if (!check->user_data[0])
                 return nb_failure_set(f, NB_USAGE, 0, "'--user-data' is empty");
-        if (!is_local_given)
-                check->is_local = true;
         if (!options->has_config_directory)
                 check->sources.config_directory = NULL;
         check->sources.credentials_directory = NULL;
         return 0;
-}
-
-static int read_options(struct nb_options *options, struct nb_check *check, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        bool is_local_given = false;
-        int option;
-
-        options->rows = rows;
-        while ((option = nb_options_next(options, f)) >= 0 && option < NB_OPTIONS_END) {
-                bool is_on = !strcmp(options->value, "true");
-
-                if (option == OPTION_ALL)
-                        check->shows_all = is_on;
-                else if (option == OPTION_JSON)
-                        check->output->is_json = is_on;
-                else if (option == OPTION_USER_DATA)
-                        check->user_data = options->value;
-                else {
-                        check->is_local = is_on;
-                        is_local_given = true;
-                }
-        }
-        if (option < 0)
-                return option;
-        if (option == NB_OPTIONS_WORD)
-                return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
-                                      nb_word_quote(options->value, quoted));
-        nb_sources_init(&check->sources, options->config_directory);
-        check->is_folder_given = options->has_config_directory;
-        return take_user_data(options, check, is_local_given, f);
 }
 
 /* Without a message bus, systemd answers only root. */
@@ -231,7 +204,6 @@ static void check_done(struct nb_check *check) {
         nb_secret_done(&check->service);
         nb_secret_done(&check->kubelet);
         nb_secret_done(&check->pending_key);
-        nb_settings_tokens_done(&check->tokens);
         nb_load_done(&check->load);
 }
 
@@ -241,7 +213,6 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
                                                         .kubelet = NB_SECRET_INIT,
                                                         .pending_key = NB_SECRET_INIT,
-                                                        .tokens = NB_SETTINGS_TOKENS_INIT,
                                                         .load = NB_LOAD_INIT,
                                                         .output = &output };
         struct nb_failure first = { 0 };

@@ -234,7 +234,7 @@ static bool print_token(const struct nb_check *check, const char *what,
 
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         const char *delivered = check->sources.credentials_directory;
-        const struct nb_settings_tokens *tokens = &check->tokens;
+        const struct nb_settings_tokens *tokens = &check->load.tokens;
         unsigned n = 0;
         int r;
 
@@ -259,7 +259,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         if (!check->has_settings)
                 return 0;
         /* Whether they are sufficient is checked when metadata is known. */
-        r = nb_load_local_verified(&check->load, &check->sources, f);
+        r = nb_load_bootstrap(&check->load, f);
         if (r >= 0 && n > 0)
                 nb_check_row(check, NB_CHECK_GOOD, "valid");
         return r;

@@ -98,8 +98,6 @@ struct nb_check {
         unsigned sealed; /* bit n: the service gets that credential, and it cannot be read here */
 
         bool has_settings;
-        struct nb_settings settings; /* of the documents alone */
-        struct nb_settings_tokens tokens;
         struct nb_load load; /* as in `join`; after the step "metadata" with metadata */
 
         bool is_joined;

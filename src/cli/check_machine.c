@@ -128,7 +128,7 @@ static int check_target(const struct nb_check *check, struct target *target, str
 }
 
 int nb_check_files(struct nb_check *check, struct nb_failure *f) {
-        const struct nb_settings *settings = &check->settings;
+        const struct nb_settings *settings = &check->load.settings;
         const char *state = getenv("STATE_DIRECTORY");
         const struct {
                 const char *what, *path;
@@ -172,7 +172,7 @@ static bool is_in_property(const char *text, const char *property, const char *p
 }
 
 static void print_order(const struct nb_check *check, const char *text) {
-        const char *kubeconfig = check->settings.kubeconfig;
+        const char *kubeconfig = check->load.settings.kubeconfig;
 
         bool waits = nb_unit_has_word(text, "After", UNIT),
              requires = nb_unit_has_word(text, "Requires", UNIT) ||
@@ -212,7 +212,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
                                      "kubelet: not checked: systemd is not running");
                 return 0;
         }
-        if (nb_kubelet_check(&check->sources, text, &check->settings, &found) < 0)
+        if (nb_kubelet_check(&check->sources, text, &check->load.settings, &found) < 0)
                 return nb_failure_set_memory(f);
         for (unsigned i = 0; i < found.n; i++) {
                 const struct nb_kubelet_finding *finding = &found.findings[i];

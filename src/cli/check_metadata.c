@@ -269,7 +269,7 @@ static int load_files(struct nb_check *check, const char *source, const struct n
         nb_load_done(&check->load);
         check->load = (struct nb_load)NB_LOAD_INIT;
         check->sources.config_directory = found.directory;
-        r = nb_load_local_verified(&check->load, &check->sources, f);
+        r = nb_load_local(&check->load, &check->sources, f);
         if (r < 0)
                 return r;
         (void)nb_check_print_settings(check, &check->load.settings);
@@ -307,7 +307,7 @@ static int read_user_data(struct nb_check *check, const char *source, struct nb_
                 r = read_file(&check->sources, source, ret, f);
         if (r < 0)
                 return r;
-        r = nb_load_local_verified(&check->load, &check->sources, f);
+        r = nb_load_local(&check->load, &check->sources, f);
         return r < 0 ? r : nb_check_drop(check, f);
 }
 

@@ -10,7 +10,6 @@
 #include "base/macro.h"
 #include "base/unit.h"
 #include "cli/check_internal.h"
-#include "method/documents.h"
 
 #define PATH_SIZE (NB_SETTINGS_PATH_MAX + 256)
 
@@ -67,7 +66,7 @@ static bool ends_with(const char *name, const char *suffix) {
 /* The settings may name a kubeconfig beside them. */
 static bool looks_like_settings(const struct nb_check *check, const char *folder,
                                 const char *name) {
-        const struct nb_settings *settings = &check->settings;
+        const struct nb_settings *settings = &check->load.settings;
         char path[PATH_SIZE];
 
         snprintf(path, sizeof(path), "%s/%s", folder, name);
@@ -139,7 +138,7 @@ static int check_document(void *userdata, const struct nb_config_document *docum
 }
 
 static int check_access(struct nb_check *check, struct nb_failure *f) {
-        const struct nb_settings *settings = &check->settings;
+        const struct nb_settings *settings = &check->load.settings;
         int r;
 
         /* The service reads no other folder. */
@@ -158,7 +157,7 @@ static int check_access(struct nb_check *check, struct nb_failure *f) {
 
 int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         const char *folder = check->sources.config_directory;
-        struct nb_settings *settings = &check->settings;
+        const struct nb_settings *settings = &check->load.settings;
         char drop_ins[PATH_SIZE];
         struct stat st;
         int r;
@@ -166,7 +165,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         if (check->is_folder_given && stat(folder, &st) < 0)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
                                       "--config-directory: '%s' cannot be read: %m", folder);
-        r = nb_documents_merge(&check->sources, NULL, &check->tokens, settings, f);
+        r = nb_load_settings(&check->load, &check->sources, f);
         snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
         nb_check_print_unread(check, folder, expected_file);
         nb_check_print_unread(check, drop_ins, expected_drop_in);

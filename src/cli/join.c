@@ -116,20 +116,15 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         return 0;
 }
 
-/* What the installer has passed on is kept for metadata, beneath which the documents count once
- * more. */
-static int load(const char *config_directory, struct given *given, bool is_joined,
-                struct nb_failure *f) {
+static int load_settings(const char *config_directory, struct given *given, struct nb_failure *f) {
         int r;
 
         nb_sources_init(&given->sources, config_directory);
         r = nb_sources_receive(&given->sources, f);
         if (r >= 0)
-                r = nb_load_local(&given->load, &given->sources, f);
-        if (r >= 0 && is_joined)
+                r = nb_load_settings(&given->load, &given->sources, f);
+        if (r >= 0 && given->inspection->verify_access)
                 r = nb_access_load(&given->sources, &given->load.settings, &given->access, f);
-        if (r < 0 || !given->load.is_metadata_wanted)
-                nb_sources_done(&given->sources);
         return r;
 }
 
@@ -190,10 +185,9 @@ static int join_given(struct given *given, struct nb_failure *f) {
         char node_name[NB_NODE_NAME_MAX + 1];
         int r;
 
-        if (given->load.why.code != NB_NONE) {
-                *f = given->load.why;
-                return -EPROTO;
-        }
+        r = nb_load_bootstrap(&given->load, f);
+        if (r < 0)
+                return r;
         given->started_ms = nb_now_ms();
         r = read_metadata(given, f);
         if (r >= 0)
@@ -214,9 +208,8 @@ static int join(const char *config_directory, const struct nb_inspection *inspec
                                                      .inspection = inspection };
         int r, forgotten;
 
-        /* Run both even if one fails: the first wipes secrets, the second a handoff that the
-         * installer would accept. */
-        r = load(config_directory, &given, inspection->verify_access, f);
+        /* Even if the first one fails: the installer would accept the handoff. */
+        r = load_settings(config_directory, &given, f);
         forgotten = forget_handoff(&given, f);
         if (r >= 0)
                 r = forgotten;

@@ -44,27 +44,25 @@ int nb_load_node_name(const struct nb_settings *settings,
         return 0;
 }
 
-int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
-        int r;
-
+int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
         load->sources = sources;
-        r = nb_documents_merge(sources, NULL, &load->tokens, &load->settings, f);
-        if (r < 0)
-                return r;
-        r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, &load->why);
+        return nb_documents_merge(sources, NULL, &load->tokens, &load->settings, f);
+}
+
+int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f) {
+        int r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
+
         load->settings.tokens = NULL;
         nb_settings_tokens_done(&load->tokens);
         load->is_metadata_wanted = r >= 0 &&
                                    nb_bootstrap_wants_metadata(&load->settings, &load->bootstrap);
-        return 0;
+        return r;
 }
 
-int nb_load_local_verified(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
-        int r = nb_load_local(load, sources, f);
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
+        int r = nb_load_settings(load, sources, f);
 
-        if (r < 0 || load->why.code == NB_NONE)
-                return r;
-        return nb_failure_set(f, load->why.code, load->why.errnum, "%s", load->why.detail);
+        return r < 0 ? r : nb_load_bootstrap(load, f);
 }
 
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {

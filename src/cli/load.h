@@ -28,12 +28,13 @@
 struct nb_load {
         struct nb_sources *sources; /* borrowed */
 
-        /* nb_load_local() */
+        /* nb_load_settings() */
         struct nb_settings settings; /* its `tokens` are those below, and NULL once there is a
                                         bootstrap */
         struct nb_settings_tokens tokens;
+
+        /* nb_load_bootstrap() */
         struct nb_bootstrap bootstrap;
-        struct nb_failure why;   /* why `bootstrap` is empty; NB_NONE if it is not */
         bool is_metadata_wanted; /* nb_bootstrap_wants_metadata() */
 
         /* nb_load_recognise() */
@@ -53,12 +54,14 @@ struct nb_load {
 #define NB_LOAD_INIT \
         { .tokens = NB_SETTINGS_TOKENS_INIT, .metadata = NB_METADATA_INIT }
 
-/* `load` must not be moved. NB_SETTINGS_*, NB_TOKEN_*. A failure of nb_bootstrap_load() goes to
- * `load->why`. */
-int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+/* `load` must not be moved. Failures of nb_documents_merge(). */
+int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
 
-/* The same, but fails if there is nothing to join with. */
-int nb_load_local_verified(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+/* Wipes the tokens of the settings. Failures of nb_bootstrap_load(). */
+int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
+
+/* Both. */
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
 
 /* Does nothing if no metadata is wanted. NB_METADATA_MALFORMED. */
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f);

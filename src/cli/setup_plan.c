@@ -171,18 +171,18 @@ static bool is_excused(const struct nb_setup *setup, enum nb_code code) {
                (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
 }
 
-static int verify_bootstrap(const struct nb_setup *setup, const struct nb_load *load,
+static int verify_bootstrap(const struct nb_setup *setup, struct nb_load *load,
                             struct nb_failure *f) {
         char node_name[NB_NODE_NAME_MAX + 1];
         int r;
 
-        if (is_excused(setup, load->why.code))
+        r = nb_load_bootstrap(load, f);
+        if (r >= 0)
+                r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
+        if (r < 0 && is_excused(setup, f->code)) {
+                nb_failure_clear(f);
                 return 0;
-        if (load->why.code != NB_NONE) {
-                *f = load->why;
-                return -EPROTO;
         }
-        r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
         /* An image gets its host name later, and metadata can name the node. */
         if (r < 0 || setup->root || load->settings.metadata_node_name || load->is_metadata_wanted)
                 return r;
@@ -202,7 +202,7 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
-        r = nb_load_local(&load, &setup->sources, f);
+        r = nb_load_settings(&load, &setup->sources, f);
         if (r < 0)
                 return r;
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
@@ -211,7 +211,10 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
                         return r;
         }
         setup->is_changed = setup->is_document_new || setup->n_steps > 0;
-        setup->now = load.settings;
         r = nb_settings_verify(&load.settings, f);
-        return r < 0 ? r : verify_bootstrap(setup, &load, f);
+        if (r >= 0)
+                r = verify_bootstrap(setup, &load, f);
+        if (r >= 0)
+                setup->now = load.settings;
+        return r;
 }
