@@ -92,21 +92,21 @@ int nb_version_read(struct nb_api *api, const char *key, char ret[static NB_VERS
         static const struct nb_call call = { "the version from", "/version", VERSION_ANSWER_MAX,
                                              NULL };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure ignored = { 0 };
-        const char *text;
-        size_t len;
         int r;
 
         ret[0] = '\0';
         r = nb_api_get(api, &call, "", &answer, f);
         if (r < 0)
                 return r;
-        if (answer.status == 200 &&
-            nb_json_parse(nb_answer_text(&answer), answer.body.len, call.path, NB_ANSWER_MALFORMED,
-                          &json, &ignored) >= 0 &&
-            nb_json_string(&json, key, &text, &len, &ignored) > 0)
-                snprintf(ret, NB_VERSION_SIZE, "%.*s", (int)len, text);
+        if (answer.status == 200) {
+                _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
+                        nb_answer_text(&answer), answer.body.len, call.path, NB_ANSWER_MALFORMED,
+                        &ignored);
+                const char *text = nb_json_string(&json, key);
+
+                snprintf(ret, NB_VERSION_SIZE, "%s", text ? text : "");
+        }
         return 0;
 }
 

@@ -247,40 +247,30 @@ static int load_document(struct nb_cloud_call *call, struct nb_failure *f) {
 
         if (call->is_document_read)
                 return 0;
+        call->is_document_read = true;
         r = nb_cloud_get(call, call->row->document, "application/json", NB_CLOUD_DOCUMENT_MAX,
                          &text, f);
-        if (r > 0) {
-                snprintf(call->document_what, sizeof(call->document_what), "%s: %s", call->title,
-                         call->row->document);
-                r = nb_json_parse(text.data, text.len, call->document_what, NB_METADATA_MALFORMED,
-                                  &call->document, f);
-        }
-        call->is_document_read = r >= 0;
-        return r;
+        if (r <= 0)
+                return r;
+        snprintf(call->document_what, sizeof(call->document_what), "%s: %s", call->title,
+                 call->row->document);
+        call->document = nb_json_parse(text.data, text.len, call->document_what,
+                                       NB_METADATA_MALFORMED, f);
+        return call->document.r;
 }
 
 static int get_member(struct nb_cloud_call *call, const char *path, struct nb_secret *ret,
                       struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
-        int64_t number = 0;
         const char *text;
-        char digits[32];
-        size_t len;
         int r;
 
         r = load_document(call, f);
         if (r < 0 || !call->document.root)
                 return r;
-        /* Some clouds write identifiers as numbers. */
-        if (nb_json_integer(&call->document, path, &number, &ignored) > 0) {
-                len = (size_t)snprintf(digits, sizeof(digits), "%lld", (long long)number);
-                text = digits;
-        } else {
-                r = nb_json_string(&call->document, path, &text, &len, f);
-                if (r <= 0)
-                        return r;
-        }
-        return nb_secret_copy(ret, text, len) < 0 ? nb_failure_set_memory(f) : 1;
+        text = nb_json_identifier(&call->document, path);
+        if (!text)
+                return call->document.r;
+        return nb_secret_copy(ret, text, strlen(text)) < 0 ? nb_failure_set_memory(f) : 1;
 }
 
 int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_secret *ret,

@@ -162,9 +162,9 @@ static const char *type_name(enum json_type type) {
         }
 }
 
-int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
-                  struct nb_json *ret_json, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { .what = what, .code = code };
+struct nb_json nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
+                             struct nb_failure *f) {
+        struct nb_json json = { .what = what, .code = code, .f = f };
         _cleanup_(tokener_freep) struct json_tokener *tokener = NULL;
         struct scanner scanner = { .next = data, .end = data + len };
         enum json_tokener_error error;
@@ -173,8 +173,10 @@ int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code c
 
         assert(len <= INT_MAX);
         tokener = json_tokener_new_ex(NB_JSON_DEPTH_MAX + 1);
-        if (!tokener)
-                return nb_failure_set_memory(f);
+        if (!tokener) {
+                json.r = nb_failure_set_memory(f);
+                return json;
+        }
         found = scan(&scanner);
         end = (size_t)(scanner.next - data);
         if (!found) {
@@ -188,15 +190,14 @@ int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code c
                 else if (end != len)
                         found = "a second document";
         }
-        if (found)
-                return nb_failure_set(f, code, 0, "%s: expected JSON, found at byte %zu: %s", what,
-                                      end, found);
         (void)json_c_visit(json.root, 0, count_member, &n_members);
-        if (n_members != scanner.n_members)
-                return nb_failure_set(f, code, 0, "%s: expected each key once, found one twice",
-                                      what);
-        *ret_json = TAKE(json);
-        return 0;
+        if (found)
+                json.r = nb_failure_set(f, code, 0, "%s: expected JSON, found at byte %zu: %s",
+                                        what, end, found);
+        else if (n_members != scanner.n_members)
+                json.r = nb_failure_set(f, code, 0, "%s: expected each key once, found one twice",
+                                        what);
+        return json;
 }
 
 void nb_json_done(struct nb_json *json) {
@@ -222,163 +223,131 @@ static struct json_object *find_entry(struct json_object *list, char *step) {
         return NULL;
 }
 
-/* What is at `path`, when it is of that type. */
-static int get(const struct nb_json *json, const char *path, enum json_type type,
-               struct json_object **ret, struct nb_failure *f) {
+static void refuse(struct nb_json *json, const char *path, size_t path_len, const char *expected,
+                   const char *found) {
+        if (json->r >= 0)
+                json->r = nb_failure_set(json->f, json->code, 0, "%s: %.*s%sexpected %s, found %s",
+                                         json->what, (int)path_len, path, path_len > 0 ? ": " : "",
+                                         expected, found);
+}
+
+void nb_json_refuse(struct nb_json *json, const char *path, const char *expected,
+                    const char *found) {
+        char quoted[NB_TEXT_QUOTED_SIZE];
+
+        refuse(json, path, strlen(path), expected,
+               found ? nb_text_quote(found, strlen(found), quoted) : "nothing");
+}
+
+/* What is at `path`, when it is of that type; NULL if there is nothing. */
+static struct json_object *get(struct nb_json *json, const char *path, enum json_type type) {
         struct json_object *object = json->root;
         const char *p = path;
         char step[STEP_MAX];
 
-        for (;;) {
+        while (json->r >= 0) {
                 bool is_index = *p == '[';
                 enum json_type expected = is_index ? json_type_array : *p ? json_type_object : type;
                 size_t len;
 
-                if (!json_object_is_type(object, expected))
-                        return nb_failure_set(f, json->code, 0, "%s: %.*s%sexpected %s, found %s",
-                                              json->what, (int)(p - path), path,
-                                              p == path ? "" : ": ", type_name(expected),
-                                              type_name(json_object_get_type(object)));
-                if (!*p)
+                if (!json_object_is_type(object, expected)) {
+                        refuse(json, path, (size_t)(p - path), type_name(expected),
+                               type_name(json_object_get_type(object)));
                         break;
+                }
+                if (!*p)
+                        return object;
                 p += is_index || *p == '.';
                 len = strcspn(p, is_index ? "]" : ".[");
                 if (len >= sizeof(step))
-                        return 0;
+                        break;
                 memcpy(step, p, len);
                 step[len] = '\0';
                 object = is_index ? find_entry(object, step) : json_object_object_get(object, step);
                 if (!object)
-                        return 0;
+                        break;
                 p += len + is_index;
         }
-        *ret = object;
-        return 1;
+        return NULL;
 }
 
-int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
-                   struct nb_failure *f) {
-        struct json_object *object;
-        int r;
-
-        r = get(json, path, json_type_string, &object, f);
-        if (r <= 0)
-                return r;
-        *ret = json_object_get_string(object);
-        *ret_len = (size_t)json_object_get_string_len(object);
-        return 1;
+const char *nb_json_string(struct nb_json *json, const char *path) {
+        return json_object_get_string(get(json, path, json_type_string));
 }
 
-int nb_json_expect(const struct nb_json *json, const char *path, const char *expected,
-                   struct nb_failure *f) {
+void nb_json_expect(struct nb_json *json, const char *path, const char *expected) {
+        const char *text = nb_json_string(json, path);
         char quoted[NB_TEXT_QUOTED_SIZE];
-        const char *value;
-        size_t len;
-        int r;
 
-        r = nb_json_string(json, path, &value, &len, f);
-        if (r < 0)
-                return r;
-        if (r > 0 && strcmp(value, expected) == 0)
-                return 0;
-        return nb_failure_set(f, json->code, 0, "%s: %s: expected '%s', found %s", json->what, path,
-                              expected, r > 0 ? nb_text_quote(value, len, quoted) : "nothing");
+        if (!text || strcmp(text, expected) != 0)
+                nb_json_refuse(json, path, nb_text_quote(expected, strlen(expected), quoted), text);
 }
 
-int nb_json_copy(const struct nb_json *json, const char *path, char *ret, size_t size,
-                 struct nb_failure *f) {
-        char quoted[NB_TEXT_QUOTED_SIZE];
-        const char *text;
-        size_t len = 0;
-        int r;
+void nb_json_copy(struct nb_json *json, const char *path, char *ret, size_t size) {
+        const char *text = nb_json_string(json, path);
+        size_t len = text ? strlen(text) : 0;
+        char expected[64];
 
-        r = nb_json_string(json, path, &text, &len, f);
-        if (r < 0)
-                return r;
-        if (len == 0 || len >= size || !nb_text_is_printable(text, len))
-                return nb_failure_set(f, json->code, 0,
-                                      "%s: %s: expected printable text of at most %zu bytes, "
-                                      "found %s",
-                                      json->what, path, size - 1,
-                                      len > 0 ? nb_text_quote(text, len, quoted) : "nothing");
-        memcpy(ret, text, len + 1);
-        return 0;
+        if (len > 0 && len < size && nb_text_is_printable(text, len)) {
+                memcpy(ret, text, len + 1);
+                return;
+        }
+        snprintf(expected, sizeof(expected), "printable text of at most %zu bytes", size - 1);
+        nb_json_refuse(json, path, expected, len > 0 ? text : NULL);
 }
 
-int nb_json_line(const struct nb_json *json, const char *path, char *ret, size_t size,
-                 struct nb_failure *f) {
-        const char *text;
-        size_t len;
-        int r;
+void nb_json_line(struct nb_json *json, const char *path, char *ret, size_t size) {
+        const char *text = nb_json_string(json, path);
 
         ret[0] = '\0';
-        r = nb_json_string(json, path, &text, &len, f);
-        if (r > 0)
-                nb_text_copy_line(text, len, ret, size);
-        return r;
+        if (text)
+                nb_text_copy_line(text, strlen(text), ret, size);
 }
 
-int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret,
-                    struct nb_failure *f) {
-        struct json_object *object;
-        int64_t value;
-        int r;
+int64_t nb_json_integer(struct nb_json *json, const char *path) {
+        int64_t value = json_object_get_int64(get(json, path, json_type_int));
 
-        r = get(json, path, json_type_int, &object, f);
-        if (r <= 0)
-                return r;
-        value = json_object_get_int64(object);
         /* Also for anything above it. */
         if (value == INT64_MAX)
-                return nb_failure_set(f, json->code, 0,
-                                      "%s: %s: expected an integer of 64 bits, found a larger one",
-                                      json->what, path);
-        *ret = value;
-        return 1;
+                refuse(json, path, strlen(path), "an integer of 64 bits", "a larger one");
+        return value;
 }
 
-int nb_json_boolean(const struct nb_json *json, const char *path, bool *ret, struct nb_failure *f) {
-        struct json_object *object;
-        int r = get(json, path, json_type_boolean, &object, f);
+const char *nb_json_identifier(struct nb_json *json, const char *path) {
+        struct nb_failure ignored = { 0 };
+        struct nb_json trial = *json;
 
-        if (r > 0)
-                *ret = json_object_get_boolean(object);
-        return r;
+        trial.f = &ignored;
+        (void)nb_json_integer(&trial, path);
+        return trial.r < 0 ? nb_json_string(json, path)
+                           : json_object_get_string(get(&trial, path, json_type_int));
 }
 
-int nb_json_object(const struct nb_json *json, const char *path, struct json_object **ret,
-                   struct nb_failure *f) {
-        return get(json, path, json_type_object, ret, f);
+int nb_json_boolean(struct nb_json *json, const char *path) {
+        struct json_object *object = get(json, path, json_type_boolean);
+
+        return object ? json_object_get_boolean(object) : -1;
 }
 
-int nb_json_array(const struct nb_json *json, const char *path, size_t *ret_n,
-                  struct nb_failure *f) {
-        struct json_object *object;
-        int r = get(json, path, json_type_array, &object, f);
-
-        if (r > 0)
-                *ret_n = json_object_array_length(object);
-        return r;
+struct json_object *nb_json_object(struct nb_json *json, const char *path) {
+        return get(json, path, json_type_object);
 }
 
-int nb_json_each_key(const struct nb_json *json, const char *path,
-                     int (*each)(void *userdata, const char *key, struct nb_failure *f),
-                     void *userdata, struct nb_failure *f) {
-        struct json_object *object = NULL;
-        struct json_object_iterator i, end;
-        int r;
+ssize_t nb_json_array(struct nb_json *json, const char *path) {
+        struct json_object *object = get(json, path, json_type_array);
 
-        r = get(json, path, json_type_object, &object, f);
-        if (r <= 0)
-                return r;
-        end = json_object_iter_end(object);
-        for (i = json_object_iter_begin(object); !json_object_iter_equal(&i, &end);
-             json_object_iter_next(&i)) {
-                r = each(userdata, json_object_iter_peek_name(&i), f);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        return object ? (ssize_t)json_object_array_length(object) : -1;
+}
+
+const char *nb_json_next_key(struct nb_json *json, const char *path, const char *key) {
+        struct json_object *object = get(json, path, json_type_object);
+        struct lh_table *table = object ? json_object_get_object(object) : NULL;
+        struct lh_entry *entry;
+
+        if (!table)
+                return NULL;
+        entry = key ? lh_table_lookup_entry(table, key)->next : lh_table_head(table);
+        return entry ? lh_entry_k(entry) : NULL;
 }
 
 static int quote_character(const char *text, size_t n, uint32_t code_point, struct nb_buffer *ret) {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buffer.h"
 #include "base/failure.h"
@@ -16,50 +17,61 @@
 
 struct json_object;
 
-/* `what` names the document in messages ("cluster-info"); `code` is the failure that is set here
- * and by the getters. */
+/*
+ * A document, and the first failure of its parsing and of the getters: after it, all getters find
+ * nothing, so that one check of `r` after the last of them is enough.
+ */
 struct nb_json {
         struct json_object *root;
-        const char *what;
+        const char *what; /* names the document in messages: "cluster-info" */
         enum nb_code code;
+        struct nb_failure *f;
+        int r; /* 0, or negative with `f` set to `code` or lack of memory */
 };
 
-int nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
-                  struct nb_json *ret_json, struct nb_failure *f);
+struct nb_json nb_json_parse(const char *data, size_t len, const char *what, enum nb_code code,
+                             struct nb_failure *f);
 void nb_json_done(struct nb_json *json);
 
 /*
  * `path` is a dotted list of keys ("metadata.name", "status.conditions[0].type", or "[0].name" for
  * a document that is a list); "status.conditions[type=Ready].status" is of the first entry with
- * this string. Strings belong to the document. 1 found; 0 not there or null; negative with `f` set
- * when it is there and of another type.
+ * this string. Results belong to the document. What is of another type is a failure; what is
+ * missing or null is none.
  */
-int nb_json_string(const struct nb_json *json, const char *path, const char **ret, size_t *ret_len,
-                   struct nb_failure *f);
-/* Copies a string that must be there, not be empty, be printable, and fit: 0, or negative with `f`
- * set. */
-int nb_json_copy(const struct nb_json *json, const char *path, char *ret, size_t size,
-                 struct nb_failure *f);
-/* Copies a string for messages, cut to `size` and made printable; "" if it is missing. */
-int nb_json_line(const struct nb_json *json, const char *path, char *ret, size_t size,
-                 struct nb_failure *f);
-int nb_json_integer(const struct nb_json *json, const char *path, int64_t *ret,
-                    struct nb_failure *f);
-int nb_json_boolean(const struct nb_json *json, const char *path, bool *ret, struct nb_failure *f);
-int nb_json_object(const struct nb_json *json, const char *path, struct json_object **ret,
-                   struct nb_failure *f);
-int nb_json_array(const struct nb_json *json, const char *path, size_t *ret_n,
-                  struct nb_failure *f);
 
-/* 0 if the string at `path` is `expected`, otherwise negative with `f` set. */
-int nb_json_expect(const struct nb_json *json, const char *path, const char *expected,
-                   struct nb_failure *f);
+/* NULL for none. */
+const char *nb_json_string(struct nb_json *json, const char *path);
+struct json_object *nb_json_object(struct nb_json *json, const char *path);
 
-/* Calls for each key of the object at `path`, in order; stops at a negative return. Not there: no
- * call, 0. */
-int nb_json_each_key(const struct nb_json *json, const char *path,
-                     int (*each)(void *userdata, const char *key, struct nb_failure *f),
-                     void *userdata, struct nb_failure *f);
+/* The same of an integer, as its digits: some clouds write identifiers as numbers. */
+const char *nb_json_identifier(struct nb_json *json, const char *path);
+
+/* 0 for none. */
+int64_t nb_json_integer(struct nb_json *json, const char *path);
+
+/* 0 or 1; -1 for none. */
+int nb_json_boolean(struct nb_json *json, const char *path);
+
+/* The number of entries; -1 for none. */
+ssize_t nb_json_array(struct nb_json *json, const char *path);
+
+/* Copies a string that must be there, not be empty, be printable, and fit. */
+void nb_json_copy(struct nb_json *json, const char *path, char *ret, size_t size);
+
+/* Copies a string for messages, cut to `size` and made printable; "" for none. */
+void nb_json_line(struct nb_json *json, const char *path, char *ret, size_t size);
+
+/* The string at `path` must be `expected`. */
+void nb_json_expect(struct nb_json *json, const char *path, const char *expected);
+
+/* The key that follows `key` in the object at `path`; the first one for NULL; NULL after the last
+ * one. */
+const char *nb_json_next_key(struct nb_json *json, const char *path, const char *key);
+
+/* The failure "WHAT: PATH: expected EXPECTED, found 'FOUND'", "found nothing" if that is NULL. */
+void nb_json_refuse(struct nb_json *json, const char *path, const char *expected,
+                    const char *found);
 
 /* Appends a JSON string with its quotes. YAML reads it as the same string. 0, -E2BIG, -ENOMEM,
  * -EINVAL for invalid UTF-8. */

@@ -24,27 +24,19 @@ int nb_access_review_parse(const char *text, size_t len, bool *ret_is_allowed,
                 .api_version = API_VERSION,
                 .max = NB_ACCESS_REVIEW_MAX,
         };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        bool is_allowed;
+        _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, f);
+        int is_allowed = nb_json_boolean(&json, "status.allowed");
         char error[128];
-        int r;
 
-        r = nb_object_parse(text, len, &type, &json, f);
-        if (r < 0)
-                return r;
-        r = nb_json_boolean(&json, "status.allowed", &is_allowed, f);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return nb_failure_set(f, json.code, 0,
-                                      "%s: status.allowed: expected true or false, found nothing",
-                                      json.what);
-        r = nb_json_line(&json, "status.evaluationError", error, sizeof(error), f);
-        if (r < 0)
-                return r;
+        if (is_allowed < 0)
+                nb_json_refuse(&json, "status.allowed", "true or false", NULL);
+        nb_json_line(&json, "status.evaluationError", error, sizeof(error));
         if (!is_allowed && error[0])
-                return nb_failure_set(f, json.code, 0, "%s: the server could not evaluate it: '%s'",
-                                      json.what, error);
+                json.r = nb_failure_set(f, json.code, 0,
+                                        "%s: the server could not evaluate it: '%s'", json.what,
+                                        error);
+        if (json.r < 0)
+                return json.r;
         *ret_is_allowed = is_allowed;
         return 0;
 }

@@ -9,24 +9,14 @@
 
 #define SIGNATURE_PREFIX "jws-kubeconfig-"
 
-static int count_signature(void *userdata, const char *key, struct nb_failure *f _unused_) {
-        unsigned *n = userdata;
+/* NULL if there is none. */
+static char *copy_string(struct nb_json *json, const char *path) {
+        const char *text = nb_json_string(json, path);
+        char *copy = text ? strdup(text) : NULL;
 
-        *n += strncmp(key, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) == 0;
-        return 0;
-}
-
-/* 1; 0 if there is none. */
-static int copy_string(const struct nb_json *json, const char *path, char **ret, size_t *ret_len,
-                       struct nb_failure *f) {
-        const char *text;
-        int r;
-
-        r = nb_json_string(json, path, &text, ret_len, f);
-        if (r <= 0)
-                return r;
-        *ret = strndup(text, *ret_len);
-        return *ret ? 1 : nb_failure_set_memory(f);
+        if (text && !copy)
+                json->r = nb_failure_set_memory(json->f);
+        return copy;
 }
 
 int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
@@ -37,28 +27,21 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
                 .api_version = "v1",
                 .max = NB_CLUSTER_INFO_MAX,
         };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, f);
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         char path[64];
-        int r;
 
-        r = nb_object_parse(text, len, &type, &json, f);
-        if (r < 0)
-                return r;
-        r = copy_string(&json, "data.kubeconfig", &info.kubeconfig, &info.kubeconfig_len, f);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return nb_failure_set(f, json.code, 0,
-                                      "%s: data.kubeconfig: expected a string, found nothing",
-                                      json.what);
-        r = nb_json_each_key(&json, "data", count_signature, &info.n_signatures, f);
-        if (r < 0)
-                return r;
+        info.kubeconfig = copy_string(&json, "data.kubeconfig");
+        if (!info.kubeconfig)
+                nb_json_refuse(&json, "data.kubeconfig", "a string", NULL);
+        else
+                info.kubeconfig_len = strlen(info.kubeconfig);
+        for (const char *key = NULL; (key = nb_json_next_key(&json, "data", key));)
+                info.n_signatures += !strncmp(key, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX));
         snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
-        r = copy_string(&json, path, &info.signature, &len, f);
-        if (r < 0)
-                return r;
+        info.signature = copy_string(&json, path);
+        if (json.r < 0)
+                return json.r;
         *ret_info = TAKE(info);
         return 0;
 }

@@ -453,26 +453,21 @@ int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *
                 .api_version = "v1",
                 .max = CONFIG_MAP_MAX,
         };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        const char *value;
-        size_t value_len;
+        _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, f);
+        const char *value = nb_json_string(&json, "data.kubelet");
         int r;
 
-        r = nb_object_parse(text, len, &type, &json, f);
-        if (r < 0)
-                return r;
-        r = nb_json_string(&json, "data.kubelet", &value, &value_len, f);
-        if (r < 0)
-                return r;
-        if (r == 0)
+        if (json.r < 0)
+                return json.r;
+        if (!value)
                 return nb_failure_set(f, NB_KUBELET_CONFIG_MISSING, ENOENT,
                                       "the ConfigMap has no data.kubelet");
-        r = nb_buffer_append(ret_text, value, value_len);
+        r = nb_buffer_append_string(ret_text, value);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         return r < 0 ? nb_failure_set(f, NB_KUBELET_CONFIG_UNACCEPTABLE, r,
                                       "data.kubelet of the ConfigMap has %zu bytes, expected at "
                                       "most %d",
-                                      value_len, NB_KUBELET_CONFIG_MAX)
+                                      strlen(value), NB_KUBELET_CONFIG_MAX)
                      : 0;
 }

@@ -14,32 +14,18 @@ int nb_node_object_parse(const char *text, size_t len, struct nb_node_object *re
                 .api_version = "v1",
                 .max = NB_NODE_OBJECT_MAX,
         };
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, f);
         struct nb_node_object node = { 0 };
-        char ready[16] = "";
-        const struct {
-                const char *path;
-                char *ret;
-                size_t size;
-        } lines[] = {
-                { "status.conditions[type=Ready].status", ready, sizeof(ready) },
-                { "status.conditions[type=Ready].lastTransitionTime", node.ready_since,
-                  sizeof(node.ready_since) },
-                { "status.addresses[type=InternalIP].address", node.address, sizeof(node.address) },
-        };
-        int r;
+        char ready[16];
 
-        r = nb_object_parse(text, len, &type, &json, f);
-        if (r < 0)
-                return r;
-        r = nb_json_copy(&json, "metadata.name", node.name, sizeof(node.name), f);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < N_ELEMENTS(lines); i++) {
-                r = nb_json_line(&json, lines[i].path, lines[i].ret, lines[i].size, f);
-                if (r < 0)
-                        return r;
-        }
+        nb_json_copy(&json, "metadata.name", node.name, sizeof(node.name));
+        nb_json_line(&json, "status.conditions[type=Ready].status", ready, sizeof(ready));
+        nb_json_line(&json, "status.conditions[type=Ready].lastTransitionTime", node.ready_since,
+                     sizeof(node.ready_since));
+        nb_json_line(&json, "status.addresses[type=InternalIP].address", node.address,
+                     sizeof(node.address));
+        if (json.r < 0)
+                return json.r;
         node.is_ready = strcmp(ready, "True") == 0;
         *ret_node = node;
         return 0;

@@ -18,11 +18,10 @@ struct nb_object_type {
         size_t max; /* bytes */
 };
 
-/* Parses an object and checks its kind and API version: 0 or NB_ANSWER_MALFORMED. */
-int nb_object_parse(const char *text, size_t len, const struct nb_object_type *type,
-                    struct nb_json *ret_json, struct nb_failure *f);
-int nb_object_verify_type(const struct nb_json *json, const struct nb_object_type *type,
-                          struct nb_failure *f);
+/* Parses an object and checks its kind and API version. NB_ANSWER_MALFORMED. */
+struct nb_json nb_object_parse(const char *text, size_t len, const struct nb_object_type *type,
+                               struct nb_failure *f);
+void nb_object_verify_type(struct nb_json *json, const struct nb_object_type *type);
 
 struct nb_status {
         int64_t code; /* 0 if missing */
@@ -34,7 +33,7 @@ struct nb_status {
  * empty then. -ENOMEM. */
 int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status);
 
-int nb_status_read(const struct nb_json *json, struct nb_status *ret_status, struct nb_failure *f);
+void nb_status_read(struct nb_json *json, struct nb_status *ret_status);
 
 /* The user that a refusal names, as in `User "system:anonymous" cannot create ...`, or "". */
 void nb_status_user(const struct nb_status *status, char *ret, size_t size);

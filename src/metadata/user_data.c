@@ -102,35 +102,32 @@ static int take_yaml(struct reading *reading, const char *data, size_t len) {
                     : pass_over(reading, "data of another program");
 }
 
-static bool has_string(const struct nb_json *json, const char *key, const char *prefix) {
-        struct nb_failure ignored = { 0 };
-        const char *text;
-        size_t len;
-
-        return nb_json_string(json, key, &text, &len, &ignored) > 0 && begins(text, len, prefix);
-}
-
 static int take_json(struct reading *reading, const char *data, size_t len) {
+        static const struct {
+                const char *key, *prefix;
+        } ours[] = { { "apiVersion", "node-bootstrap/" },
+                     { "kind", "NodeBootstrap" },
+                     { "kind", "JoinConfiguration" } };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure ignored = { 0 };
-        struct json_object *ignition;
-        int r;
 
         if (reading->files)
                 return nb_user_data_files_of_ignition(reading->where, data, len, reading->files,
                                                       reading->f);
-        r = nb_json_parse(data, len, reading->where, NB_METADATA_MALFORMED, &json, &ignored);
-        if (r == -ENOMEM)
+        json = nb_json_parse(data, len, reading->where, NB_METADATA_MALFORMED, &ignored);
+        if (json.r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
-        if (r < 0)
+        if (json.r < 0)
                 return pass_over(reading, "data of another program");
-        if (has_string(&json, "apiVersion", "node-bootstrap/") ||
-            has_string(&json, "kind", "NodeBootstrap") ||
-            has_string(&json, "kind", "JoinConfiguration"))
-                return take_document(reading, data, len, "a document in JSON");
-        return pass_over(reading, nb_json_object(&json, "ignition", &ignition, &ignored) > 0
-                                          ? "an Ignition config"
-                                          : "JSON of another program");
+        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
+                const char *text = nb_json_string(&json, ours[i].key);
+
+                if (text && begins(text, strlen(text), ours[i].prefix))
+                        return take_document(reading, data, len, "a document in JSON");
+                json.r = 0; /* the value may be of another type */
+        }
+        return pass_over(reading, nb_json_object(&json, "ignition") ? "an Ignition config"
+                                                                    : "JSON of another program");
 }
 
 static bool has_expression(const struct nb_yaml_node *node) {

@@ -145,96 +145,85 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from,
 
 struct reader {
         const struct nb_state_file *file;
-        const struct nb_json *json;
+        struct nb_json json;
 };
 
-static int verify_key(void *userdata, const char *key, struct nb_failure *f) {
-        const struct nb_state_file *file = ((const struct reader *)userdata)->file;
-
-        if (!strcmp(key, "version"))
-                return 0;
+static bool is_known(const struct nb_state_file *file, const char *key) {
         for (size_t i = 0; i < file->n_fields; i++)
                 if (!strcmp(file->fields[i].key, key))
-                        return 0;
-        return nb_failure_set(f, file->code, 0, "%s: unknown key '%.64s'", file->name, key);
+                        return true;
+        return !strcmp(key, "version");
 }
 
-static int verify_version(const struct reader *reader, struct nb_failure *f) {
-        int64_t version = 0;
-        int r = nb_json_integer(reader->json, "version", &version, f);
+static void verify_keys(struct reader *reader) {
+        const struct nb_state_file *file = reader->file;
+        struct nb_json *json = &reader->json;
+        int64_t version = nb_json_integer(json, "version");
 
-        if (r < 0)
-                return r;
-        if (version == VERSION)
-                return 0;
-        return nb_failure_set(f, reader->file->code, 0, "%s: version: expected %d, found %lld",
-                              reader->file->name, VERSION, (long long)version);
+        if (version != VERSION)
+                json->r = nb_failure_set(json->f, file->code, 0,
+                                         "%s: version: expected %d, found %lld", file->name,
+                                         VERSION, (long long)version);
+        for (const char *key = NULL; (key = nb_json_next_key(json, "", key));)
+                if (!is_known(file, key))
+                        json->r = nb_failure_set(json->f, file->code, 0, "%s: unknown key '%.64s'",
+                                                 file->name, key);
 }
 
 /* `text` is NULL if there is none. */
 static int refuse_text(const struct reader *reader, const struct nb_state_field *field,
-                       const char *text, struct nb_failure *f) {
+                       const char *text) {
         const struct text_type *type = &text_types[field->type];
         const struct nb_state_file *file = reader->file;
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        return nb_failure_set(f, text && type->is_connection ? file->connection_code : file->code,
-                              0, "%s: %s: expected %s%s, found %s", file->name, field->key,
+        return nb_failure_set(reader->json.f,
+                              text && type->is_connection ? file->connection_code : file->code, 0,
+                              "%s: %s: expected %s%s, found %s", file->name, field->key,
                               type->expected, field->presence == NB_STATE_REQUIRED ? "" : " or ''",
                               text ? nb_text_quote(text, strlen(text), quoted) : "nothing");
 }
 
-static int take_text(const struct reader *reader, const struct nb_state_field *field, char *ret,
-                     struct nb_failure *f) {
+static int take_text(struct reader *reader, const struct nb_state_field *field, char *ret) {
+        const char *text = nb_json_string(&reader->json, field->key);
+        size_t len = text ? strlen(text) : 0;
         char *member = ret + field->offset;
-        const char *text;
-        size_t len;
-        int r;
 
-        r = nb_json_string(reader->json, field->key, &text, &len, f);
-        if (r < 0)
-                return r;
-        if (r == 0)
-                return field->presence == NB_STATE_OPTIONAL ? 0
-                                                            : refuse_text(reader, field, NULL, f);
+        if (!text)
+                return field->presence == NB_STATE_OPTIONAL ? 0 : refuse_text(reader, field, NULL);
         if (!is_accepted(field, text))
-                return refuse_text(reader, field, text, f);
+                return refuse_text(reader, field, text);
         if (field->type == NB_STATE_PEM) {
                 if (field->n_offset > 0)
                         *(size_t *)(ret + field->n_offset) = len;
                 *(char **)member = strdup(text);
-                return *(char **)member ? 0 : nb_failure_set_memory(f);
+                return *(char **)member ? 0 : nb_failure_set_memory(reader->json.f);
         }
         if (field->type == NB_STATE_URL)
                 return nb_url_parse(text, len, (struct nb_url *)member) < 0
-                               ? refuse_text(reader, field, text, f)
+                               ? refuse_text(reader, field, text)
                                : 0;
         if (len >= field->size)
-                return refuse_text(reader, field, text, f);
+                return refuse_text(reader, field, text);
         memcpy(member, text, len + 1);
         return 0;
 }
 
-static int take_pins(const struct reader *reader, const struct nb_state_field *field, char *ret,
-                     struct nb_failure *f) {
+static int take_pins(struct reader *reader, const struct nb_state_field *field, char *ret) {
+        ssize_t n = nb_json_array(&reader->json, field->key);
+        bool is_valid = n >= 0 && n <= NB_SETTINGS_PINS_MAX;
         uint8_t *pins = (uint8_t *)ret + field->offset;
-        const char *text;
-        bool is_valid;
-        size_t n, len;
-        char path[64];
-        int r;
 
-        r = nb_json_array(reader->json, field->key, &n, f);
-        is_valid = r > 0 && n <= NB_SETTINGS_PINS_MAX;
-        for (size_t i = 0; is_valid && i < n; i++) {
-                snprintf(path, sizeof(path), "%s[%zu]", field->key, i);
-                r = nb_json_string(reader->json, path, &text, &len, f);
-                is_valid = r > 0 && nb_pin_parse(text, len, pins + i * NB_PIN_SIZE) >= 0;
+        for (ssize_t i = 0; is_valid && i < n; i++) {
+                const char *text;
+                char path[64];
+
+                snprintf(path, sizeof(path), "%s[%zd]", field->key, i);
+                text = nb_json_string(&reader->json, path);
+                is_valid = text && nb_pin_parse(text, strlen(text), pins + i * NB_PIN_SIZE) >= 0;
         }
-        if (r < 0)
-                return r;
         if (!is_valid)
-                return nb_failure_set(f, reader->file->code, 0,
+                return nb_failure_set(reader->json.f, reader->file->code, 0,
                                       "%s: %s: expected a list of at most %d hashes, each sha256: "
                                       "and 64 hex digits",
                                       reader->file->name, field->key, NB_SETTINGS_PINS_MAX);
@@ -242,44 +231,40 @@ static int take_pins(const struct reader *reader, const struct nb_state_field *f
         return 0;
 }
 
-static int take_all(struct reader *reader, char *ret, struct nb_failure *f) {
+static int take_all(struct reader *reader, char *ret) {
         const struct nb_state_file *file = reader->file;
-        int r = 0;
+        int r;
 
-        if (!file->is_open) {
-                r = verify_version(reader, f);
-                if (r < 0)
-                        return r;
-                r = nb_json_each_key(reader->json, "", verify_key, reader, f);
-        }
-        for (size_t i = 0; i < file->n_fields && r >= 0; i++) {
+        if (!file->is_open)
+                verify_keys(reader);
+        for (size_t i = 0; i < file->n_fields && reader->json.r >= 0; i++) {
                 const struct nb_state_field *field = &file->fields[i];
 
-                if (field->type == NB_STATE_BOOL)
-                        r = nb_json_boolean(reader->json, field->key, (bool *)(ret + field->offset),
-                                            f);
-                else if (field->type == NB_STATE_PINS)
-                        r = take_pins(reader, field, ret, f);
-                else
-                        r = take_text(reader, field, ret, f);
+                if (field->type == NB_STATE_BOOL) {
+                        *(bool *)(ret + field->offset) = nb_json_boolean(&reader->json,
+                                                                         field->key) > 0;
+                        continue;
+                }
+                r = field->type == NB_STATE_PINS ? take_pins(reader, field, ret)
+                                                 : take_text(reader, field, ret);
+                if (r < 0)
+                        return r;
         }
-        return r < 0 ? r : 0;
+        return reader->json.r;
 }
 
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
                         struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        struct reader reader = { file, &json };
+        struct reader reader = { .file = file };
         int r;
 
         memset(ret, 0, file->size);
         if (len > NB_HANDOFF_MAX)
                 return nb_failure_set(f, file->code, 0, "%s: expected at most %d bytes, found %zu",
                                       file->name, NB_HANDOFF_MAX, len);
-        r = nb_json_parse(text, len, file->name, file->code, &json, f);
-        if (r < 0)
-                return r;
-        r = take_all(&reader, ret, f);
+        reader.json = nb_json_parse(text, len, file->name, file->code, f);
+        r = take_all(&reader, ret);
+        nb_json_done(&reader.json);
         if (r >= 0)
                 return 0;
         for (size_t i = 0; i < file->n_fields; i++)

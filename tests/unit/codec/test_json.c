@@ -104,18 +104,16 @@ static struct json_case documents[] = {
 static void parses(void **state) {
         const struct json_case *c = *state;
         struct nb_failure f = {};
-        struct nb_json json = {};
-        int r;
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(c->text, c->len, "doc",
+                                                                    NB_ANSWER_MALFORMED, &f);
 
-        r = nb_json_parse(c->text, c->len, "doc", NB_ANSWER_MALFORMED, &json, &f);
         if (!c->detail) {
                 assert_string_equal(f.detail, "");
-                assert_int_equal(r, 0);
-                nb_json_done(&json);
+                assert_int_equal(json.r, 0);
                 return;
         }
-        assert_true(r < 0);
-        assert_null(json.root);
+        assert_true(json.r < 0);
+        assert_null(nb_json_object(&json, ""));
         assert_int_equal(f.code, NB_ANSWER_MALFORMED);
         assert_string_equal(f.detail, c->detail);
 }
@@ -132,7 +130,8 @@ static int parse_nested(unsigned depth, struct nb_failure *f) {
         for (unsigned i = 1; i < depth; i++)
                 text[len++] = ']';
         text[len++] = '}';
-        return nb_json_parse(text, len, "doc", NB_ANSWER_MALFORMED, &json, f);
+        json = nb_json_parse(text, len, "doc", NB_ANSWER_MALFORMED, f);
+        return json.r;
 }
 
 static void depth_has_a_limit(void **state) {
@@ -191,6 +190,11 @@ static struct get_case gets[] = {
           "doc: fraction: expected an integer, found a fraction" },
         { "an integer that is a string", 'i', "s", -1,
           "doc: s: expected an integer, found a string" },
+        { "an identifier that is a string", 'd', "s", 1, "text" },
+        { "an identifier that is an integer", 'd', "i", 1, "-7" },
+        { "a missing identifier", 'd', "x", 0, "" },
+        { "an identifier of more than 64 bits", 'd', "big", -1,
+          "doc: big: expected a string, found an integer" },
         { "a boolean", 'b', "t", 1, "true" },
         { "a boolean that is an integer", 'b', "i", -1,
           "doc: i: expected a boolean, found an integer" },
@@ -199,67 +203,96 @@ static struct get_case gets[] = {
         { "a missing list", 'l', "x", 0, "" },
 };
 
-static int get_text(const struct nb_json *json, const struct get_case *c, char *ret, size_t size,
-                    struct nb_failure *f) {
-        const char *text = "";
-        int64_t integer = 0;
-        bool boolean = false;
-        size_t n = 0;
-        int r;
+/* Whether there is one. */
+static bool get_text(struct nb_json *json, const struct get_case *c, char *ret, size_t size) {
+        const char *text;
+        ssize_t n;
 
         switch (c->type) {
         case 's':
-                r = nb_json_string(json, c->path, &text, &n, f);
-                (void)snprintf(ret, size, "%s", text);
-                assert_int_equal(strlen(text), n);
-                return r;
+        case 'd':
+                text = c->type == 's' ? nb_json_string(json, c->path)
+                                      : nb_json_identifier(json, c->path);
+                (void)snprintf(ret, size, "%s", text ? text : "");
+                return text;
         case 'i':
-                r = nb_json_integer(json, c->path, &integer, f);
-                (void)snprintf(ret, size, "%d", (int)integer);
-                return r;
+                n = nb_json_integer(json, c->path);
+                (void)snprintf(ret, size, "%zd", n);
+                return n != 0;
         case 'b':
-                r = nb_json_boolean(json, c->path, &boolean, f);
-                (void)snprintf(ret, size, "%s", boolean ? "true" : "false");
-                return r;
+                n = nb_json_boolean(json, c->path);
+                (void)snprintf(ret, size, "%s", n ? "true" : "false");
+                return n >= 0;
         default:
-                r = nb_json_array(json, c->path, &n, f);
-                (void)snprintf(ret, size, "%zu", n);
-                return r;
+                n = nb_json_array(json, c->path);
+                (void)snprintf(ret, size, "%zd", n);
+                return n >= 0;
         }
+}
+
+static struct nb_json parse_sample(struct nb_failure *f) {
+        struct nb_json json = nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED,
+                                            f);
+
+        assert_int_equal(json.r, 0);
+        return json;
 }
 
 static void gets_typed(void **state) {
         const struct get_case *c = *state;
-        _cleanup_(nb_json_done) struct nb_json json = {};
         struct nb_failure f = {};
+        _cleanup_(nb_json_done) struct nb_json json = parse_sample(&f);
         char text[64];
-        int r;
+        bool is_found = get_text(&json, c, text, sizeof(text));
 
-        assert_int_equal(
-                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
-                0);
-        r = get_text(&json, c, text, sizeof(text), &f);
-        assert_int_equal(r < 0 ? -1 : r, c->expected);
-        if (r < 0)
+        assert_int_equal(json.r < 0, c->expected < 0);
+        assert_int_equal(f.code, json.r < 0 ? NB_ANSWER_MALFORMED : NB_NONE);
+        if (json.r < 0) {
                 assert_string_equal(f.detail, c->result);
-        else if (r > 0)
+                return;
+        }
+        assert_int_equal(is_found, c->expected);
+        if (is_found)
                 assert_string_equal(text, c->result);
-        assert_int_equal(f.code, r < 0 ? NB_ANSWER_MALFORMED : NB_NONE);
 }
 
 static void expects(void **state) {
-        _cleanup_(nb_json_done) struct nb_json json = {};
-        struct nb_failure f = {};
+        static const struct {
+                const char *path, *expected, *detail;
+        } cases[] = {
+                { "s", "text", "" },
+                { "s", "other", "doc: s: expected 'other', found 'text'" },
+                { "x", "other", "doc: x: expected 'other', found nothing" },
+        };
 
-        assert_int_equal(
-                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
-                0);
-        assert_int_equal(nb_json_expect(&json, "s", "text", &f), 0);
-        assert_true(nb_json_expect(&json, "s", "other", &f) < 0);
-        assert_string_equal(f.detail, "doc: s: expected 'other', found 'text'");
-        nb_failure_clear(&f);
-        assert_true(nb_json_expect(&json, "x", "other", &f) < 0);
-        assert_string_equal(f.detail, "doc: x: expected 'other', found nothing");
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                struct nb_failure f = {};
+                _cleanup_(nb_json_done) struct nb_json json = parse_sample(&f);
+
+                nb_json_expect(&json, cases[i].path, cases[i].expected);
+                assert_int_equal(json.r<0, i> 0);
+                assert_string_equal(f.detail, cases[i].detail);
+        }
+}
+
+static void finds_nothing_after_a_failure(void **state) {
+        struct nb_failure f = {};
+        _cleanup_(nb_json_done) struct nb_json json = parse_sample(&f);
+        char line[8] = "before";
+
+        assert_string_equal(nb_json_string(&json, "s"), "text");
+        assert_null(nb_json_string(&json, "i"));
+        assert_null(nb_json_string(&json, "s"));
+        assert_null(nb_json_object(&json, "o"));
+        assert_null(nb_json_next_key(&json, "o", NULL));
+        assert_int_equal(nb_json_integer(&json, "i"), 0);
+        assert_int_equal(nb_json_boolean(&json, "t"), -1);
+        assert_int_equal(nb_json_array(&json, "l"), -1);
+        nb_json_line(&json, "s", line, sizeof(line));
+        assert_string_equal(line, "");
+        nb_json_refuse(&json, "s", "something else", NULL);
+        assert_true(json.r < 0);
+        assert_string_equal(f.detail, "doc: i: expected a string, found an integer");
 }
 
 static void other_documents_have_no_keys(void **state) {
@@ -270,44 +303,34 @@ static void other_documents_have_no_keys(void **state) {
                        { "null ", "doc: expected an object, found null" } };
 
         for (size_t i = 0; i < N_ELEMENTS(others); i++) {
-                _cleanup_(nb_json_done) struct nb_json json = {};
                 struct nb_failure f = {};
-                const char *text;
-                size_t len;
+                _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
+                        others[i].text, strlen(others[i].text), "doc", NB_ANSWER_MALFORMED, &f);
 
-                assert_int_equal(nb_json_parse(others[i].text, strlen(others[i].text), "doc",
-                                               NB_ANSWER_MALFORMED, &json, &f),
-                                 0);
-                assert_true(nb_json_string(&json, "a", &text, &len, &f) < 0);
+                assert_int_equal(json.r, 0);
+                assert_null(nb_json_string(&json, "a"));
+                assert_true(json.r < 0);
                 assert_string_equal(f.detail, others[i].detail);
-                assert_int_equal(nb_json_string(&json, "[0]", &text, &len, &f) > 0, i == 0);
+                json.r = 0;
+                assert_int_equal(nb_json_string(&json, "[0]") != NULL, i == 0);
         }
 }
 
-static int join_key(void *userdata, const char *key, struct nb_failure *f) {
-        char *keys = userdata;
-
-        strcat(keys, key);
-        strcat(keys, " ");
-        return strcmp(key, "o") == 0 ? nb_failure_set(f, NB_ANSWER_MALFORMED, 0, "enough") : 0;
-}
-
 static void visits_keys(void **state) {
-        _cleanup_(nb_json_done) struct nb_json json = {};
-        struct nb_failure f = {};
-        char keys[128] = "";
+        static const struct {
+                const char *path, *keys;
+        } cases[] = { { "o", "p a-b/c " }, { "x", "" }, { "", "s i big fraction t n empty o l " } };
 
-        assert_int_equal(
-                nb_json_parse(sample, sizeof(sample) - 1, "doc", NB_ANSWER_MALFORMED, &json, &f),
-                0);
-        assert_int_equal(nb_json_each_key(&json, "o", join_key, keys, &f), 0);
-        assert_string_equal(keys, "p a-b/c ");
-        keys[0] = '\0';
-        assert_int_equal(nb_json_each_key(&json, "x", join_key, keys, &f), 0);
-        assert_string_equal(keys, "");
-        assert_true(nb_json_each_key(&json, "", join_key, keys, &f) < 0);
-        assert_string_equal(keys, "s i big fraction t n empty o ");
-        assert_string_equal(f.detail, "enough");
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                struct nb_failure f = {};
+                _cleanup_(nb_json_done) struct nb_json json = parse_sample(&f);
+                char keys[128] = "";
+
+                for (const char *key = NULL; (key = nb_json_next_key(&json, cases[i].path, key));)
+                        strcat(strcat(keys, key), " ");
+                assert_string_equal(keys, cases[i].keys);
+                assert_int_equal(json.r, 0);
+        }
 }
 
 struct quote_case {
@@ -422,6 +445,7 @@ int main(void) {
         CASES(gets, gets_typed);
         CASE(expects);
         CASE(other_documents_have_no_keys);
+        CASE(finds_nothing_after_a_failure);
         CASE(visits_keys);
         CASES(quotes, quotes_text);
         CASE(quoting_keeps_the_ceiling);

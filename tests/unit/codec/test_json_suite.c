@@ -38,10 +38,11 @@ static bool is_documented(const char *name) {
 }
 
 static bool is_accepted(const struct nb_buffer *text) {
-        _cleanup_(nb_json_done) struct nb_json json = {};
         struct nb_failure f = {};
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(text->data, text->len, "case",
+                                                                    NB_ANSWER_MALFORMED, &f);
 
-        return nb_json_parse(text->data, text->len, "case", NB_ANSWER_MALFORMED, &json, &f) == 0;
+        return json.r == 0;
 }
 
 static void judge(const char *name, const struct nb_buffer *text) {

@@ -72,21 +72,19 @@ static void asks_for_each_right(void **state) {
         };
 
         for (enum nb_right right = NB_RIGHT_CREATE_CSR; right <= NB_RIGHT_NODECLIENT; right++) {
-                const char *body = nb_access_review_body[right], *subresource = "";
-                _cleanup_(nb_json_done) struct nb_json json = { 0 };
+                const char *body = nb_access_review_body[right], *subresource;
                 struct nb_failure f = { 0 };
-                size_t len;
+                _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
+                        body, strlen(body), "review", NB_ANSWER_MALFORMED, &f);
 
-                assert_int_equal(
-                        nb_json_parse(body, strlen(body), "review", NB_ANSWER_MALFORMED, &json, &f),
-                        0);
                 for (size_t i = 0; i < N_ELEMENTS(parts); i++)
-                        assert_int_equal(
-                                nb_json_expect(&json, parts[i].path, parts[i].expected, &f), 0);
-                assert_int_equal(nb_json_string(&json, "spec.resourceAttributes.subresource",
-                                                &subresource, &len, &f),
-                                 right == NB_RIGHT_NODECLIENT);
-                assert_string_equal(subresource, right == NB_RIGHT_NODECLIENT ? "nodeclient" : "");
+                        nb_json_expect(&json, parts[i].path, parts[i].expected);
+                subresource = nb_json_string(&json, "spec.resourceAttributes.subresource");
+                assert_int_equal(json.r, 0);
+                if (right == NB_RIGHT_NODECLIENT)
+                        assert_string_equal(subresource, "nodeclient");
+                else
+                        assert_null(subresource);
         }
 }
 

@@ -159,14 +159,14 @@ static struct refused_case refused[] = {
           NAME "spec.signerName: expected printable text of at most 253 bytes, found nothing" },
         { "a request that is not base64",
           "{" KIND "," META ",\"spec\":{\"request\":\"!\",\"signerName\":\"s\"}}",
-          NAME "spec.request: expected PEM in base64, found something else" },
+          NAME "spec.request: expected PEM in base64, found '!'" },
         { "a request with a NUL in it",
           "{" KIND "," META ",\"spec\":{\"request\":\"AAAA\",\"signerName\":\"s\"}}",
-          NAME "spec.request: expected PEM in base64, found something else" },
+          NAME "spec.request: expected PEM in base64, found 'AAAA'" },
         { "a certificate that is an object", CSR("{\"certificate\":{}}"),
           NAME "status.certificate: expected a string, found an object" },
         { "a certificate with a line end in its base64", CSR("{\"certificate\":\"UEVN\\n\"}"),
-          NAME "status.certificate: expected PEM in base64, found something else" },
+          NAME "status.certificate: expected PEM in base64, found 'UEVN?'" },
         { "conditions that are an object", CSR("{\"conditions\":{}}"),
           NAME "status.conditions: expected a list, found an object" },
         { "a condition that is a string", CSR("{\"conditions\":[\"Approved\"]}"),
@@ -255,12 +255,13 @@ static void parses_event(void **state) {
 
 static struct refused_case refused_events[] = {
         { "event: no type", "{\"object\":{}}",
-          "watch event: type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, found ''" },
+          "watch event: type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, found "
+          "nothing" },
         { "event: an unknown type", "{\"type\":\"Added\",\"object\":{}}",
           "watch event: type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, found "
           "'Added'" },
         { "event: no object", "{\"type\":\"ADDED\"}",
-          "watch event: object: expected an object, found nothing" },
+          "object of watch event: expected an object, found null" },
         { "event: an object that is a list", "{\"type\":\"ADDED\",\"object\":[]}",
           "watch event: object: expected an object, found a list" },
         { "event: another kind of object", "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\"}}",
