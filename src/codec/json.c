@@ -28,11 +28,13 @@ static inline void tokener_freep(struct json_tokener **tokener) {
  * version 0.18 also every character that is not ASCII. So this scanner checks all tokens first, and
  * json-c runs without that mode. `n_members` counts the colons: json-c's tree must have as many
  * members, or a key was repeated. `previous` is the last character that is not a space.
+ * `n_containers` counts objects and lists: json-c takes 780 bytes for "{}".
  */
 struct scanner {
         const char *next;
         const char *end;
         size_t n_members;
+        unsigned n_containers;
         char previous;
 };
 
@@ -118,6 +120,8 @@ static const char *scan(struct scanner *scanner) {
                         continue;
                 if (scanner->previous == ',' && (c == '}' || c == ']'))
                         return "the end of a list or object after a comma";
+                if ((c == '{' || c == '[') && scanner->n_containers++ == NB_JSON_CONTAINERS_MAX)
+                        return "too many objects and lists";
                 if (c == '"')
                         found = scan_string(scanner);
                 else if (c == '-' || (c >= '0' && c <= '9'))

@@ -2,8 +2,8 @@
 #pragma once
 
 /* JSON (RFC 8259) through json-c, made strict where json-c is not: duplicate keys, single quotes,
- * NaN, trailing bytes, U+0000 in a string, and more than NB_JSON_DEPTH_MAX levels are refused.
- * Messages of the getters name the path. */
+ * NaN, trailing bytes, U+0000 in a string, and more than the limits below are refused. Messages of
+ * the getters name the path. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 #include "base/buffer.h"
 #include "base/failure.h"
 
-#define NB_JSON_DEPTH_MAX 32 /* of objects and lists in each other */
+#define NB_JSON_DEPTH_MAX 32         /* of objects and lists in each other */
+#define NB_JSON_CONTAINERS_MAX 20000 /* objects and lists; a Node has some hundred */
 
 struct json_object;
 

@@ -118,6 +118,29 @@ static void parses(void **state) {
         assert_string_equal(f.detail, c->detail);
 }
 
+static int parse_empty_objects(unsigned n, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4 *
+                                                                         NB_JSON_CONTAINERS_MAX);
+        _cleanup_(nb_json_done) struct nb_json json = {};
+
+        assert_int_equal(nb_buffer_append_string(&text, "[1"), 0);
+        for (unsigned i = 0; i < n; i++)
+                assert_int_equal(nb_buffer_append_string(&text, ",{}"), 0);
+        assert_int_equal(nb_buffer_append_string(&text, "]"), 0);
+        json = nb_json_parse(text.data, text.len, "doc", NB_ANSWER_MALFORMED, f);
+        return json.r;
+}
+
+/* Without it, 1 MiB of them takes 266 MiB of memory. */
+static void objects_have_a_limit(void **state) {
+        struct nb_failure f = {};
+
+        assert_int_equal(parse_empty_objects(NB_JSON_CONTAINERS_MAX - 1, &f), 0);
+        assert_true(parse_empty_objects(NB_JSON_CONTAINERS_MAX, &f) < 0);
+        assert_string_equal(f.detail, "doc: expected JSON, found at byte 60000: "
+                                      "too many objects and lists");
+}
+
 /* `depth` levels, and a number in the innermost. */
 static int parse_nested(unsigned depth, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = {};
@@ -442,6 +465,7 @@ static void writing_reports_the_first_failure(void **state) {
 int main(void) {
         CASES(documents, parses);
         CASE(depth_has_a_limit);
+        CASE(objects_have_a_limit);
         CASES(gets, gets_typed);
         CASE(expects);
         CASE(other_documents_have_no_keys);
