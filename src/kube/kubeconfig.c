@@ -186,11 +186,13 @@ static bool is_text(const struct nb_secret *text) {
         return text->len > 0 && !memchr(text->data, '\0', text->len);
 }
 
-/* Base64 with line breaks, as Go reads it. 0, -EINVAL, -EBADMSG, -ENOMEM. */
+/* Base64 with line breaks but without blanks, as Go, and so kubelet, reads it. 0, -EINVAL,
+ * -EBADMSG, -ENOMEM. */
 static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
         int r;
 
-        if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX)
+        if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX ||
+            strpbrk(node->value, " \t"))
                 return -EINVAL;
         r = nb_mime_decode_base64(node->value, node->value_len, ret);
         if (r < 0 || is_text(ret))

@@ -52,6 +52,10 @@ static struct cluster_case clusters[] = {
         { "a CA in several lines",
           HEAD CLUSTERS(SERVER "    certificate-authority-data: |\n      UE\n      VN\n"),
           "https://10.0.0.10:6443", " " },
+        { "a CA with a blank, which Go refuses",
+          HEAD CLUSTERS(SERVER "    certificate-authority-data: |\n      UE VN\n"), NULL,
+          IN "clusters[0].cluster.certificate-authority-data: expected PEM in base64, found "
+             "something else" },
         { "nothing", "", NULL,
           IN "expected a kubeconfig (kind: Config, apiVersion: v1), found kind '', apiVersion ''" },
         { "text", "hello", NULL,
