@@ -42,8 +42,10 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         if (r < 0)
                 return nb_installed_refuse(ret_settings->ca_file, r, f);
         ret_present->ca = strndup(pem.data, pem.len);
-        ret_present->ca_len = pem.len;
-        return ret_present->ca ? 0 : nb_failure_set_memory(f);
+        if (!ret_present->ca)
+                return nb_failure_set_memory(f);
+        ret_present->ca_len = strlen(ret_present->ca); /* without a NUL in the file */
+        return 0;
 }
 
 static int refresh(struct nb_sources *sources, struct nb_failure *f) {

@@ -2,6 +2,7 @@
 
 /* A kubeconfig from an https URL. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,11 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
         if (r < 0)
                 return nb_failure_set(f, NB_DISCOVERY_FILE_UNREADABLE, r,
                                       "discovery.urlCAFile: '%s' cannot be read: %m", ca_file);
+        if (pem.len == 0 || memchr(pem.data, '\0', pem.len))
+                return nb_failure_set(f, NB_DISCOVERY_FILE_UNREADABLE, EINVAL,
+                                      "discovery.urlCAFile: '%s': expected a text file, found an "
+                                      "empty or binary one",
+                                      ca_file);
         web->ca = strndup(pem.data, pem.len);
         web->ca_len = pem.len;
         return web->ca ? 1 : nb_failure_set_memory(f);
