@@ -196,7 +196,7 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         const struct nb_yaml_node *endpoint, *swap;
         struct nb_failure why = { 0 };
-        int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, &root,
+        int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, 1, &root,
                               &why);
 
         if (r == -ENOMEM)

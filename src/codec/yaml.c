@@ -15,6 +15,7 @@ struct reader {
         size_t len;
         enum nb_code code;
         struct nb_failure *f;
+        int r; /* the first failure; after it, every event is YAML_NO_EVENT */
         yaml_parser_t parser;
         yaml_event_t event; /* the current one */
         unsigned n_nodes;
@@ -31,21 +32,21 @@ static unsigned current_line(const struct reader *reader) {
         return (unsigned)reader->event.start_mark.line + 1;
 }
 
-static int refuse(const struct reader *reader, const char *expected, const char *found) {
-        return nb_failure_set(reader->f, reader->code, 0, "%s:%u: expected %s, found %s",
-                              reader->origin, current_line(reader), expected, found);
+static void refuse(struct reader *reader, const char *expected, const char *found) {
+        reader->r = nb_failure_set(reader->f, reader->code, 0, "%s:%u: expected %s, found %s",
+                                   reader->origin, current_line(reader), expected, found);
 }
 
-static int refuse_more(const struct reader *reader, unsigned max, const char *of_what) {
-        return nb_failure_set(reader->f, reader->code, 0,
-                              "%s:%u: expected at most %u %s, found more", reader->origin,
-                              current_line(reader), max, of_what);
+static void refuse_more(struct reader *reader, unsigned max, const char *of_what) {
+        reader->r = nb_failure_set(reader->f, reader->code, 0,
+                                   "%s:%u: expected at most %u %s, found more", reader->origin,
+                                   current_line(reader), max, of_what);
 }
 
-static int refuse_duplicate(const struct reader *reader, const char *key) {
+static void refuse_duplicate(struct reader *reader, const char *key) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        return nb_failure_set(
+        reader->r = nb_failure_set(
                 reader->f, reader->code, 0, "%s:%u: expected each key once, found %s twice",
                 reader->origin, current_line(reader),
                 nb_text_contains_token(key) ? "'(a token)'"
@@ -89,29 +90,31 @@ static int refuse_syntax(const struct reader *reader) {
                               reader->origin, row + 1, column + 1, problem);
 }
 
-static int next_event(struct reader *reader) {
+static void next_event(struct reader *reader) {
         yaml_event_delete(&reader->event);
-        return yaml_parser_parse(&reader->parser, &reader->event) ? 0 : refuse_syntax(reader);
+        if (reader->r >= 0 && !yaml_parser_parse(&reader->parser, &reader->event))
+                reader->r = refuse_syntax(reader);
 }
 
 /* Reads up to the first document. */
-static int start(struct reader *reader) {
+static void start(struct reader *reader) {
         static const char mark[] = "\xef\xbb\xbf";
-        int r;
 
         /* libyaml counts it as a column of indentation, so that the second key would be refused. */
         if (reader->len >= strlen(mark) && memcmp(reader->data, mark, strlen(mark)) == 0) {
                 reader->data += strlen(mark);
                 reader->len -= strlen(mark);
         }
-        if (!yaml_parser_initialize(&reader->parser))
-                return nb_failure_set_memory(reader->f);
+        if (!yaml_parser_initialize(&reader->parser)) {
+                reader->r = nb_failure_set_memory(reader->f);
+                return;
+        }
         /* Without this a byte order mark selects UTF-16. */
         yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(&reader->parser, (const unsigned char *)reader->data,
                                      reader->len);
-        r = next_event(reader); /* the start of the stream */
-        return r < 0 ? r : next_event(reader);
+        next_event(reader); /* the start of the stream */
+        next_event(reader);
 }
 
 /* --- Values. The current event begins the value, and at the end is its last one. --- */
@@ -120,11 +123,13 @@ static bool is_start(const yaml_event_t *event) {
         return event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
 }
 
+/* Of a sequence or mapping; also after a failure. */
 static bool is_end(const yaml_event_t *event) {
-        return event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
+        return event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT ||
+               event->type == YAML_NO_EVENT;
 }
 
-static int verify_plain(const struct reader *reader) {
+static void verify_plain(struct reader *reader) {
         const yaml_event_t *event = &reader->event;
         const char *found = NULL;
 
@@ -135,172 +140,149 @@ static int verify_plain(const struct reader *reader) {
                 found = "an anchor (&)";
         else if (event->data.scalar.tag)
                 found = "a tag (!)";
-        return found ? refuse(reader, "plain YAML", found) : 0;
+        if (found)
+                refuse(reader, "plain YAML", found);
 }
 
-static int read_text(const struct reader *reader, char **ret, size_t *ret_len) {
+static char *read_text(struct reader *reader, size_t *ret_len) {
         const char *text = (const char *)reader->event.data.scalar.value;
         size_t len = reader->event.data.scalar.length;
+        char *copy;
 
-        if (memchr(text, '\0', len))
-                return refuse(reader, "text", "a NUL in it");
-        *ret = strndup(text, len);
+        if (memchr(text, '\0', len)) {
+                refuse(reader, "text", "a NUL in it");
+                return NULL;
+        }
+        copy = strndup(text, len);
         *ret_len = len;
-        return *ret ? 0 : nb_failure_set_memory(reader->f);
+        if (!copy)
+                reader->r = nb_failure_set_memory(reader->f);
+        return copy;
 }
 
-static int read_key(const struct reader *reader, const struct nb_yaml_node *mapping, char **ret) {
+static char *read_key(struct reader *reader, const struct nb_yaml_node *mapping) {
+        char *key;
         size_t len;
-        int r;
 
-        r = verify_plain(reader);
-        if (r < 0)
-                return r;
+        verify_plain(reader);
         if (reader->event.type != YAML_SCALAR_EVENT)
-                return refuse(reader, "a key that is plain text", "a list or mapping");
-        r = read_text(reader, ret, &len);
-        if (r < 0)
-                return r;
+                refuse(reader, "a key that is plain text", "a list or mapping");
+        if (reader->r < 0)
+                return NULL;
+        key = read_text(reader, &len);
         /* Other readers would merge another mapping here, and see keys that this one does not. */
-        if (strcmp(*ret, "<<") == 0)
-                return refuse(reader, "plain YAML", "the merge key '<<'");
-        return nb_yaml_get(mapping, *ret) ? refuse_duplicate(reader, *ret) : 0;
+        if (key && strcmp(key, "<<") == 0)
+                refuse(reader, "plain YAML", "the merge key '<<'");
+        else if (key && nb_yaml_get(mapping, key))
+                refuse_duplicate(reader, key);
+        return key;
 }
 
-static int read_value(struct reader *reader, unsigned depth, struct nb_yaml_node **ret);
+static void read_value(struct reader *reader, unsigned depth, struct nb_yaml_node **ret);
 
-static int read_children(struct reader *reader, unsigned depth, struct nb_yaml_node *parent) {
+static void read_children(struct reader *reader, unsigned depth, struct nb_yaml_node *parent) {
         struct nb_yaml_node **child = &parent->first;
-        int r;
 
-        for (unsigned n = 0;; n++, child = &(*child)->next) {
+        next_event(reader);
+        for (unsigned n = 0; !is_end(&reader->event); n++) {
                 _cleanup_(nb_freep) char *key = NULL;
-                unsigned line;
+                unsigned line = current_line(reader);
 
-                r = next_event(reader);
-                if (r < 0)
-                        return r;
-                if (is_end(&reader->event))
-                        return 0;
-                line = current_line(reader);
                 if (parent->type == NB_YAML_MAPPING) {
                         if (n == NB_YAML_KEYS_MAX)
-                                return refuse_more(reader, n, "keys in a mapping");
-                        r = read_key(reader, parent, &key);
-                        if (r >= 0)
-                                r = next_event(reader);
-                        if (r < 0)
-                                return r;
+                                refuse_more(reader, n, "keys in a mapping");
+                        else
+                                key = read_key(reader, parent);
+                        next_event(reader);
                 }
-                r = read_value(reader, depth, child);
-                if (r < 0 || !*child)
-                        return r;
+                read_value(reader, depth, child);
+                if (!*child)
+                        return;
                 (*child)->key = TAKE(key);
                 (*child)->line = line;
+                child = &(*child)->next;
+                next_event(reader);
         }
 }
 
 /* *ret belongs to the tree also on failure. */
-static int read_value(struct reader *reader, unsigned depth, struct nb_yaml_node **ret) {
+static void read_value(struct reader *reader, unsigned depth, struct nb_yaml_node **ret) {
         const yaml_event_t *event = &reader->event;
         struct nb_yaml_node *node;
-        int r;
 
-        r = verify_plain(reader);
-        if (r < 0)
-                return r;
+        verify_plain(reader);
         if (depth == NB_YAML_DEPTH_MAX && is_start(event))
-                return refuse_more(reader, depth, "levels");
+                refuse_more(reader, depth, "levels");
         if (reader->n_nodes++ == NB_YAML_NODES_MAX)
-                return refuse_more(reader, NB_YAML_NODES_MAX, "values");
+                refuse_more(reader, NB_YAML_NODES_MAX, "values");
+        if (reader->r < 0)
+                return;
         node = *ret = calloc(1, sizeof(*node));
-        if (!node)
-                return nb_failure_set_memory(reader->f);
+        if (!node) {
+                reader->r = nb_failure_set_memory(reader->f);
+                return;
+        }
         node->line = current_line(reader);
         if (is_start(event)) {
                 node->type = event->type == YAML_MAPPING_START_EVENT ? NB_YAML_MAPPING
                                                                      : NB_YAML_SEQUENCE;
-                return read_children(reader, depth + 1, node);
+                read_children(reader, depth + 1, node);
+                return;
         }
         node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        return read_text(reader, &node->value, &node->value_len);
+        node->value = read_text(reader, &node->value_len);
 }
 
-static int skip_value(struct reader *reader) {
-        int r;
-
-        for (unsigned depth = 0;;) {
+static void skip_value(struct reader *reader) {
+        for (unsigned depth = is_start(&reader->event); depth > 0 && reader->r >= 0;) {
+                if (depth == NB_YAML_FOREIGN_DEPTH_MAX)
+                        refuse_more(reader, depth, "levels");
+                next_event(reader);
                 depth += is_start(&reader->event);
                 depth -= is_end(&reader->event);
-                if (depth == 0)
-                        return 0;
-                if (depth == NB_YAML_FOREIGN_DEPTH_MAX)
-                        return refuse_more(reader, depth, "levels");
-                r = next_event(reader);
-                if (r < 0)
-                        return r;
         }
 }
 
 /* --- Documents --- */
 
-/* The current event begins a document, and at the end what follows it. */
-static int read_document(struct reader *reader, struct nb_yaml_node **ret) {
-        int r;
-
+/* The current event begins a document, and at the end is what follows it. */
+static void read_document(struct reader *reader, struct nb_yaml_node **ret) {
         if (reader->event.data.document_start.tag_directives.start !=
             reader->event.data.document_start.tag_directives.end)
-                return refuse(reader, "plain YAML", "a %TAG directive");
-        r = next_event(reader);
-        if (r < 0)
-                return r;
-        r = read_value(reader, 0, ret);
-        for (unsigned i = 0; i < 2 && r >= 0; i++)
-                r = next_event(reader);
-        if (r < 0)
-                return r;
-        if (nb_yaml_is_null(*ret)) {
+                refuse(reader, "plain YAML", "a %TAG directive");
+        next_event(reader);
+        read_value(reader, 0, ret);
+        next_event(reader);
+        next_event(reader);
+        if (reader->r >= 0 && nb_yaml_is_null(*ret)) {
                 nb_yaml_free(*ret);
                 *ret = NULL;
         }
-        return 0;
-}
-
-static int parse(struct reader *reader, unsigned max_documents, struct nb_yaml_node **ret) {
-        struct nb_yaml_node **next = &reader->root;
-        int r;
-
-        r = start(reader);
-        for (unsigned n = 0; r >= 0 && reader->event.type != YAML_STREAM_END_EVENT; n++) {
-                if (n == max_documents)
-                        return n == 1 ? refuse(reader, "one document", "a second one")
-                                      : refuse_more(reader, n, "documents");
-                r = read_document(reader, next);
-                if (*next)
-                        next = &(*next)->next;
-        }
-        if (r < 0)
-                return r;
-        *ret = TAKE(reader->root);
-        return 0;
 }
 
 int nb_yaml_parse(const char *origin, const char *data, size_t len, enum nb_code code,
-                  struct nb_yaml_node **ret_root, struct nb_failure *f) {
+                  unsigned max_documents, struct nb_yaml_node **ret_documents,
+                  struct nb_failure *f) {
         _cleanup_(reader_done) struct reader reader = {
                 .origin = origin, .data = data, .len = len, .code = code, .f = f
         };
+        struct nb_yaml_node **next = &reader.root;
 
-        return parse(&reader, 1, ret_root);
-}
-
-int nb_yaml_parse_stream(const char *origin, const char *data, size_t len, enum nb_code code,
-                         struct nb_yaml_node **ret_documents, struct nb_failure *f) {
-        _cleanup_(reader_done) struct reader reader = {
-                .origin = origin, .data = data, .len = len, .code = code, .f = f
-        };
-
-        return parse(&reader, NB_YAML_DOCUMENTS_MAX, ret_documents);
+        start(&reader);
+        for (unsigned n = 0; reader.r >= 0 && reader.event.type != YAML_STREAM_END_EVENT; n++) {
+                if (n < max_documents)
+                        read_document(&reader, next);
+                else if (n == 1)
+                        refuse(&reader, "one document", "a second one");
+                else
+                        refuse_more(&reader, n, "documents");
+                if (*next)
+                        next = &(*next)->next;
+        }
+        if (reader.r < 0)
+                return reader.r;
+        *ret_documents = TAKE(reader.root);
+        return 0;
 }
 
 static bool is_text(const yaml_event_t *event, const char *text) {
@@ -314,33 +296,26 @@ int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_
                 .origin = origin, .data = data, .len = len, .code = code, .f = f
         };
         const yaml_event_t *event = &reader.event;
-        bool is_wanted;
-        int r;
 
-        r = start(&reader);
-        if (r >= 0 && event->type == YAML_DOCUMENT_START_EVENT)
-                r = next_event(&reader);
-        if (r < 0 || event->type != YAML_MAPPING_START_EVENT)
-                return r;
-        for (;;) {
-                r = next_event(&reader);
-                if (r < 0)
-                        return r;
-                if (is_end(event))
-                        break;
-                is_wanted = is_text(event, key);
+        start(&reader);
+        if (event->type == YAML_DOCUMENT_START_EVENT)
+                next_event(&reader);
+        if (event->type != YAML_MAPPING_START_EVENT)
+                return reader.r;
+        for (next_event(&reader); !is_end(event); next_event(&reader)) {
+                bool is_wanted = is_text(event, key);
+
                 if (is_wanted && reader.root)
-                        return refuse_duplicate(&reader, key);
-                r = skip_value(&reader);
-                if (r < 0)
-                        return r;
-                r = next_event(&reader);
-                if (r < 0)
-                        return r;
-                r = is_wanted ? read_value(&reader, 0, &reader.root) : skip_value(&reader);
-                if (r < 0)
-                        return r;
+                        refuse_duplicate(&reader, key);
+                skip_value(&reader);
+                next_event(&reader);
+                if (is_wanted)
+                        read_value(&reader, 0, &reader.root);
+                else
+                        skip_value(&reader);
         }
+        if (reader.r < 0)
+                return reader.r;
         *ret_value = TAKE(reader.root);
         return 0;
 }

@@ -34,15 +34,12 @@ struct nb_yaml_node {
 };
 
 /*
- * NULL in *ret_root for a document without content. `origin` names it in messages; `code` is the
- * failure that is set.
+ * The documents, linked by `next`, without those that have no content; NULL for none. `origin`
+ * names them in messages; `code` is the failure that is set.
  */
 int nb_yaml_parse(const char *origin, const char *data, size_t len, enum nb_code code,
-                  struct nb_yaml_node **ret_root, struct nb_failure *f);
-
-/* As above, but for several documents, linked by `next`; those without content are left out. */
-int nb_yaml_parse_stream(const char *origin, const char *data, size_t len, enum nb_code code,
-                         struct nb_yaml_node **ret_documents, struct nb_failure *f);
+                  unsigned max_documents, struct nb_yaml_node **ret_documents,
+                  struct nb_failure *f);
 
 /* The value of one key at the top of a foreign document, or NULL. The value is as strict as above;
  * the rest may be anything that libyaml accepts. */

@@ -86,7 +86,8 @@ static int open_document(struct reading *reading, struct nb_yaml_node **ret_docu
                 return nb_failure_set(reading->f, code, 0,
                                       "%s: expected at most %d bytes, found %zu", input->origin,
                                       NB_KUBECONFIG_MAX, input->len);
-        r = nb_yaml_parse(input->origin, input->text, input->len, code, ret_document, reading->f);
+        r = nb_yaml_parse(input->origin, input->text, input->len, code, 1, ret_document,
+                          reading->f);
         if (r < 0)
                 return r;
         reading->root = *ret_document;

@@ -425,7 +425,7 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
 
         if (len > NB_KUBELET_CONFIG_MAX)
                 return fail_output(&filter, -E2BIG);
-        r = nb_yaml_parse(source->origin, yaml, len, source->code, &root, f);
+        r = nb_yaml_parse(source->origin, yaml, len, source->code, 1, &root, f);
         if (r < 0)
                 return r;
         r = verify_kind(&filter, root);

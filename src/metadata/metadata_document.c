@@ -18,7 +18,7 @@ int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         int r;
 
-        r = nb_yaml_parse(what, yaml, len, NB_METADATA_MALFORMED, &root, f);
+        r = nb_yaml_parse(what, yaml, len, NB_METADATA_MALFORMED, 1, &root, f);
         if (r < 0)
                 return r;
         if (root && root->type != NB_YAML_MAPPING)

@@ -51,23 +51,26 @@ static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_
 }
 
 static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t len) {
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL, *root = NULL;
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL;
         const struct nb_settings_source *source = merge->source;
         int r;
 
         r = source->key ? nb_yaml_parse_key(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
                                             source->key, &documents, merge->f)
-                        : nb_yaml_parse_stream(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
-                                               &documents, merge->f);
+                        : nb_yaml_parse(source->origin, yaml, len, NB_SETTINGS_MALFORMED,
+                                        NB_YAML_DOCUMENTS_MAX, &documents, merge->f);
         if (r < 0)
                 return r;
         if (nb_is_join_configuration(documents))
                 return nb_join_configuration_merge(merge, documents);
-        if (source->key)
-                return documents ? merge_document(merge, documents) : 0;
+        if (!documents)
+                return 0;
         /* A NodeBootstrap document is alone in its file. */
-        r = nb_yaml_parse(source->origin, yaml, len, NB_SETTINGS_MALFORMED, &root, merge->f);
-        return r < 0 || !root ? r : merge_document(merge, root);
+        if (documents->next)
+                return nb_failure_set(merge->f, NB_SETTINGS_MALFORMED, 0,
+                                      "%s:%u: expected one document, found a second one",
+                                      source->origin, documents->next->line);
+        return merge_document(merge, documents);
 }
 
 int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,

@@ -53,7 +53,7 @@ void fuzz_one(const char *data, size_t len) {
                 return;
         }
         FUZZ_CHECK(memchr(dropped, '\0', sizeof(dropped)) && !strchr(dropped, '\n'));
-        FUZZ_CHECK(nb_yaml_parse("filtered", out.data, out.len, NB_INTERNAL, &root, &f) >= 0);
+        FUZZ_CHECK(nb_yaml_parse("filtered", out.data, out.len, NB_INTERNAL, 1, &root, &f) >= 0);
         check_keys(root, "");
         FUZZ_CHECK(nb_kubelet_config_filter(&source, out.data, out.len, &again, dropped, &f) >= 0);
         FUZZ_CHECK(!dropped[0] && again.len == out.len &&

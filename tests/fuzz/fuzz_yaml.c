@@ -26,13 +26,14 @@ void fuzz_one(const char *data, size_t len) {
         unsigned n = 0, n_nodes = 0;
         int r;
 
-        r = nb_yaml_parse("fuzzed", data, len, NB_SETTINGS_MALFORMED, &root, &f);
+        r = nb_yaml_parse("fuzzed", data, len, NB_SETTINGS_MALFORMED, 1, &root, &f);
         FUZZ_CHECK_FAILURE(f, r);
         FUZZ_CHECK(r >= 0 || !root);
         if (root)
                 FUZZ_CHECK(check_tree(root, false, 0) <= NB_YAML_NODES_MAX);
         /* One document is a stream of one. */
-        r = nb_yaml_parse_stream("fuzzed", data, len, NB_SETTINGS_MALFORMED, &documents, &g);
+        r = nb_yaml_parse("fuzzed", data, len, NB_SETTINGS_MALFORMED, NB_YAML_DOCUMENTS_MAX,
+                          &documents, &g);
         FUZZ_CHECK_FAILURE(g, r);
         FUZZ_CHECK(f.code != NB_NONE || r >= 0);
         FUZZ_CHECK(f.code != NB_NONE || (root != NULL) == (documents != NULL));

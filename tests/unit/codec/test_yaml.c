@@ -150,7 +150,7 @@ static void parses(void **state) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_yaml_parse("x.yaml", c->text, c->len, NB_SETTINGS_MALFORMED, &root, &f);
+        r = nb_yaml_parse("x.yaml", c->text, c->len, NB_SETTINGS_MALFORMED, 1, &root, &f);
         if (c->is_refused) {
                 assert_true(r < 0);
                 assert_null(root);
@@ -173,7 +173,7 @@ static int parse_repeated(const char *piece, unsigned n, struct nb_failure *f) {
                 assert_int_equal(nb_buffer_append_string(&text, piece), 0);
         for (unsigned i = 0; piece[0] == '[' && i < n; i++)
                 assert_int_equal(nb_buffer_append_string(&text, "]"), 0);
-        return nb_yaml_parse("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED, &root, f);
+        return nb_yaml_parse("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED, 1, &root, f);
 }
 
 static void depth_has_a_limit(void **state) {
@@ -200,7 +200,7 @@ static int parse_keys(unsigned n, struct nb_failure *f) {
 
         for (unsigned i = 0; i < n; i++)
                 assert_int_equal(nb_buffer_printf(&text, "k%u: x\n", i), 0);
-        return nb_yaml_parse("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED, &root, f);
+        return nb_yaml_parse("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED, 1, &root, f);
 }
 
 static void number_of_keys_has_a_limit(void **state) {
@@ -252,9 +252,9 @@ static void names_types(void **state) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         struct nb_failure f = {};
 
-        assert_int_equal(
-                nb_yaml_parse("x.yaml", c->text, strlen(c->text), NB_SETTINGS_MALFORMED, &root, &f),
-                0);
+        assert_int_equal(nb_yaml_parse("x.yaml", c->text, strlen(c->text), NB_SETTINGS_MALFORMED, 1,
+                                       &root, &f),
+                         0);
         assert_string_equal(nb_yaml_type_name(nb_yaml_get(root, "a")), c->expected);
         assert_int_equal(nb_yaml_is_null(nb_yaml_get(root, "a")),
                          strcmp(c->expected, "nothing") == 0);
@@ -292,8 +292,8 @@ static void parses_stream(void **state) {
         struct nb_failure f = {};
         int r;
 
-        r = nb_yaml_parse_stream("x.yaml", c->text, strlen(c->text), NB_SETTINGS_MALFORMED, &list,
-                                 &f);
+        r = nb_yaml_parse("x.yaml", c->text, strlen(c->text), NB_SETTINGS_MALFORMED,
+                          NB_YAML_DOCUMENTS_MAX, &list, &f);
         assert_string_equal(f.detail, c->kinds ? "" : c->detail);
         assert_int_equal(r < 0, !c->kinds);
         if (r < 0) {
@@ -313,7 +313,8 @@ static int parse_many(const char *document, unsigned n, struct nb_failure *f) {
 
         for (unsigned i = 0; i < n; i++)
                 assert_int_equal(nb_buffer_printf(&text, "---\n%s", document), 0);
-        return nb_yaml_parse_stream("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED, &list, f);
+        return nb_yaml_parse("x.yaml", text.data, text.len, NB_SETTINGS_MALFORMED,
+                             NB_YAML_DOCUMENTS_MAX, &list, f);
 }
 
 static void number_of_documents_has_a_limit(void **state) {
@@ -338,15 +339,15 @@ static int run_stream(const void *input) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *list = NULL;
         struct nb_failure f = {};
 
-        return nb_yaml_parse_stream("x.yaml", input, strlen(input), NB_SETTINGS_MALFORMED, &list,
-                                    &f);
+        return nb_yaml_parse("x.yaml", input, strlen(input), NB_SETTINGS_MALFORMED,
+                             NB_YAML_DOCUMENTS_MAX, &list, &f);
 }
 
 static int run(const void *input) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         struct nb_failure f = {};
 
-        return nb_yaml_parse("x.yaml", input, strlen(input), NB_SETTINGS_MALFORMED, &root, &f);
+        return nb_yaml_parse("x.yaml", input, strlen(input), NB_SETTINGS_MALFORMED, 1, &root, &f);
 }
 
 static void memory_runs_out(void **state) {

@@ -250,7 +250,7 @@ static struct refused_case refused[] = {
         { "a tag", HEAD "timeout: !!str 5m\n", MALFORMED,
           "x.yaml:3: expected plain YAML, found a tag (!)" },
         { "a second document", HEAD "---\n" HEAD, MALFORMED,
-          "x.yaml:3: expected one document, found a second one" },
+          "x.yaml:4: expected one document, found a second one" },
         { "no apiVersion", "kind: NodeBootstrap\n", INVALID,
           "x.yaml: apiVersion: expected node-bootstrap/v1, found nothing" },
         { "no kind", "apiVersion: node-bootstrap/v1\n", INVALID,
