@@ -296,11 +296,15 @@ int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
                 if (r < 0)
                         return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for answers: %m");
                 now = nb_now_ms();
-                for (nfds_t i = 1; i < wait.n; i++)
+                for (nfds_t i = 1; i < wait.n; i++) {
+                        struct nb_http_transfer *t = wait.transfers[i];
+
                         if (wait.polls[i].revents)
-                                nb_http_transfer_take_reply(wait.transfers[i]);
-                        else if (now >= wait.transfers[i]->limit_ms)
-                                nb_http_transfer_fail_late(wait.transfers[i]);
+                                nb_http_transfer_take_reply(t);
+                        /* Also for a compromised worker that never stops sending. */
+                        if (!t->is_done && now >= t->limit_ms)
+                                nb_http_transfer_fail_late(t);
+                }
         }
 }
 

@@ -295,6 +295,30 @@ static void parent_ends_what_is_late(void **state) {
         end(&fixture);
 }
 
+/* Nor does a worker get more time by sending on and on. */
+static void parent_ends_a_flood(void **state) {
+        static const struct nb_http_reply nothing = { .kind = NB_HTTP_BODY, .status = 200 };
+        struct nb_unverified unverified;
+        struct nb_http_transfer *done;
+        struct nb_http_reply unread;
+        struct nb_failure f = { 0 };
+        struct fixture fixture;
+        int pair[2];
+
+        begin(&fixture);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
+        for (unsigned i = 0; i < 3; i++)
+                assert_int_equal(send(pair[1], &nothing, sizeof(nothing), 0), sizeof(nothing));
+        fixture.transfer->limit_ms = nb_now_ms();
+        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -ETIMEDOUT);
+        assert_int_equal(recv(pair[0], &unread, sizeof(unread), MSG_DONTWAIT), sizeof(unread));
+        (void)close(pair[0]);
+        (void)close(pair[1]);
+        end(&fixture);
+}
+
 static void cancelled(void **state) {
         struct fixture fixture;
 
@@ -392,6 +416,7 @@ int main(void) {
                 cmocka_unit_test(worker_that_reads_nothing),
                 cmocka_unit_test(worker_that_dies),
                 cmocka_unit_test(parent_ends_what_is_late),
+                cmocka_unit_test(parent_ends_a_flood),
                 cmocka_unit_test(cancelled),
                 cmocka_unit_test(worker_has_none_of_our_files),
                 cmocka_unit_test(no_credential_without_trust),
