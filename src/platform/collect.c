@@ -19,16 +19,15 @@ const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", N
 
 struct found {
         struct nb_platform platform;
-        struct nb_volume volume;
-        struct nb_secret user_data, token; /* of guestinfo */
+        struct nb_volume volume; /* with the user data of guestinfo if there is none */
+        struct nb_secret token;  /* of guestinfo */
 };
 
 #define FOUND_INIT \
-        { .volume = NB_VOLUME_INIT, .user_data = NB_SECRET_INIT, .token = NB_SECRET_INIT }
+        { .volume = NB_VOLUME_INIT, .token = NB_SECRET_INIT }
 
 static void found_done(struct found *found) {
         nb_volume_done(&found->volume);
-        nb_secret_done(&found->user_data);
         nb_secret_done(&found->token);
 }
 
@@ -61,7 +60,9 @@ static int take_volume(const struct nb_places *places, struct found *found, stru
         r = nb_volume_read(places->by_label,
                            is_nocloud ? NB_VOLUME_NOCLOUD : NB_VOLUME_CONFIG_DRIVE, &found->volume,
                            f);
-        if (r < 0 || !found->volume.label)
+        if (r < 0)
+                nb_volume_done(&found->volume);
+        if (!found->volume.label)
                 return r;
         snprintf(found->platform.volume, sizeof(found->platform.volume), "%s", found->volume.label);
         nb_log(LOG_INFO, NB_NONE, "volume '%s': %zu bytes of user data, %zu bytes of metadata",
@@ -99,28 +100,28 @@ static int take_guestinfo(const struct nb_places *places, struct found *found,
                 return 0;
         }
         r = nb_guestinfo_get(tool, NB_GUESTINFO_TOKEN, &found->token, f);
-        if (r >= 0)
-                r = nb_guestinfo_get(tool, NB_GUESTINFO_USER_DATA, &found->user_data, f);
+        /* A volume was attached on purpose, so it takes precedence over guestinfo.userdata. */
+        if (r >= 0 && !found->volume.label)
+                r = nb_guestinfo_get(tool, NB_GUESTINFO_USER_DATA, &found->volume.user_data, f);
         if (r < 0)
                 return r;
         found->platform.has_guestinfo = true;
         nb_log(LOG_INFO, NB_NONE, "VMware's guestinfo: %zu bytes of user data, %s",
-               found->user_data.len, found->token.len > 0 ? "a token" : "no token");
+               found->volume.label ? 0 : found->volume.user_data.len,
+               found->token.len > 0 ? "a token" : "no token");
         return 0;
 }
 
-/* A volume was attached on purpose, so it takes precedence over guestinfo.userdata. What is empty
- * is removed, so that nothing of an earlier run stays. */
+/* What is empty is removed, so that nothing of an earlier run stays. */
 static int write_all(const struct found *found, int folder_fd, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
-        const struct nb_secret *user_data = found->volume.label ? &found->volume.user_data
-                                                                : &found->user_data;
         int r = nb_state_file_format(&nb_platform_file, &found->platform, &note);
         const struct {
                 const char *path, *data;
                 size_t len;
         } files[] = {
-                { NB_PLATFORM_USER_DATA, user_data->data, user_data->len },
+                { NB_PLATFORM_USER_DATA, found->volume.user_data.data,
+                  found->volume.user_data.len },
                 { NB_PLATFORM_META_DATA, found->volume.meta_data.data,
                   found->volume.meta_data.len },
                 { NB_PLATFORM_TOKEN, found->token.data, found->token.len },

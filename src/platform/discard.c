@@ -17,10 +17,15 @@
 
 #define REMOVED_MAX 512
 
-const struct nb_discard_places nb_discard_places = {
-        .kubelet = "/var/lib/kubelet",
-        .credstores = { "/etc/credstore", "/run/credstore" },
-        .platform = NB_PLATFORM_DIRECTORY,
+#define KUBELET "/var/lib/kubelet"
+
+static const struct plaintext {
+        const char *folder;
+        const char *names[4]; /* up to a NULL */
+} plaintexts[] = {
+        { "/etc/credstore", { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN } },
+        { "/run/credstore", { NB_CREDENTIAL_TOKEN, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN } },
+        { NB_PLATFORM_DIRECTORY, { "token", "user-data", "meta-data" } },
 };
 
 static int not_removed(const char *folder, const char *name, int r, struct nb_failure *f) {
@@ -49,49 +54,28 @@ static int remove_file(int folder_fd, const char *folder, const char *name,
         return 0;
 }
 
-static int remove_files(const char *folder, const char *const names[], struct nb_buffer *removed,
-                        struct nb_failure *f) {
+static int remove_files(const char *root, const struct plaintext *plaintext,
+                        struct nb_buffer *removed, struct nb_failure *f) {
         _cleanup_(nb_closep) int folder_fd = -1;
         int result = 0, r;
 
-        r = nb_folder_open(folder, &folder_fd);
+        r = nb_folder_open_below(root, plaintext->folder, &folder_fd);
         if (r < 0)
-                return r == -ENOENT ? 0 : not_removed(folder, "", r, f);
-        for (; *names; names++) {
-                r = remove_file(folder_fd, folder, *names, removed, f);
+                return r == -ENOENT ? 0 : not_removed(plaintext->folder, "", r, f);
+        for (const char *const *name = plaintext->names; *name; name++) {
+                r = remove_file(folder_fd, plaintext->folder, *name, removed, f);
                 result = result < 0 ? result : r;
         }
         return result;
 }
 
-static int remove_all_files(const struct nb_discard_places *places, struct nb_buffer *removed,
-                            struct nb_failure *f) {
-        static const char *const credentials[] = { NB_CREDENTIAL_TOKEN,
-                                                   NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, NULL };
-        static const char *const copies[] = { "token", "user-data", "meta-data", NULL };
-        const struct {
-                const char *folder;
-                const char *const *names;
-        } rows[] = { { places->credstores[0], credentials },
-                     { places->credstores[1], credentials },
-                     { places->platform, copies } };
-        int result = 0;
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                int r = remove_files(rows[i].folder, rows[i].names, removed, f);
-
-                result = result < 0 ? result : r;
-        }
-        return result;
-}
-
-int nb_discard(const struct nb_discard_places *places, struct nb_failure *f) {
+int nb_discard(const char *root, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer removed = NB_BUFFER_INIT(REMOVED_MAX);
         _cleanup_(nb_closep) int folder_fd = -1;
         struct stat st;
-        int r;
+        int result = 0, r;
 
-        r = nb_folder_open(places->kubelet, &folder_fd);
+        r = nb_folder_open_below(root, KUBELET, &folder_fd);
         if (r >= 0 && fstatat(folder_fd, NB_DISCARD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 r = -errno;
         if (r >= 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid()))
@@ -100,15 +84,17 @@ int nb_discard(const struct nb_discard_places *places, struct nb_failure *f) {
                 return 0;
         if (r < 0)
                 return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
-                                      "'%s/" NB_DISCARD_FILE "' cannot be used: %m",
-                                      places->kubelet);
-        r = remove_all_files(places, &removed, f);
+                                      "'" KUBELET "/" NB_DISCARD_FILE "' cannot be used: %m");
+        for (size_t i = 0; i < N_ELEMENTS(plaintexts); i++) {
+                r = remove_files(root, &plaintexts[i], &removed, f);
+                result = result < 0 ? result : r;
+        }
         if (removed.len > 0)
                 nb_log(LOG_NOTICE, NB_TOKEN_DISCARDED,
                        "this machine has joined; the token's plaintext was removed: %s",
                        removed.data);
-        if (r < 0)
-                return r;
+        if (result < 0)
+                return result;
         r = nb_file_remove(folder_fd, NB_DISCARD_FILE);
-        return r < 0 ? not_removed(places->kubelet, NB_DISCARD_FILE, r, f) : 0;
+        return r < 0 ? not_removed(KUBELET, NB_DISCARD_FILE, r, f) : 0;
 }

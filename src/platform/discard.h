@@ -12,13 +12,6 @@
 
 #include "base/failure.h"
 
-struct nb_discard_places {
-        const char *kubelet;       /* the folder of the mark */
-        const char *credstores[2]; /* folders that systemd takes credentials from */
-        const char *platform;      /* what node-bootstrap-platform.service left */
-};
-extern const struct nb_discard_places nb_discard_places; /* of this machine */
-
-/* Logs what was removed and what could not be. NB_TOKEN_NOT_DISCARDED, which is logged by the
- * caller. */
-int nb_discard(const struct nb_discard_places *places, struct nb_failure *f);
+/* Below `root` (NULL: of this machine). Logs what was removed and what could not be.
+ * NB_TOKEN_NOT_DISCARDED, which is logged by the caller. */
+int nb_discard(const char *root, struct nb_failure *f);

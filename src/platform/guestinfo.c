@@ -37,24 +37,11 @@ static bool is_cleared(const struct nb_secret *value) {
         return text + strspn(text, SPACE) == value->data + value->len;
 }
 
-/* The tools have one exit status for all failures, and vmtoolsd writes the message to standard
- * output. */
-static bool has_no_value(const struct nb_process_result *result, const struct nb_secret *output) {
-        return strstr(result->error, NO_VALUE) || strstr(output->data, NO_VALUE);
-}
-
-static const char *explain(int r, const struct nb_process_result *result) {
-        if (r == -E2BIG)
-                return "it is larger than 1 MiB";
-        if (result->status == STATUS_LATE || result->status == STATUS_KILLED)
-                return "no answer within " PATIENCE_S " s";
-        return result->error;
-}
-
 int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                      struct nb_secret *ret_value, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret value = NB_SECRET_INIT;
         struct nb_process_result result = { 0 };
+        const char *why = result.error;
         char request[REQUEST_SIZE];
         int r;
 
@@ -68,12 +55,19 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
         if (r < 0 && r != -E2BIG)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r, "'%s' cannot be run: %m",
                                       tool->path);
-        if (r >= 0 && result.status != 0 && has_no_value(&result, &value))
+        /* The tools have one exit status for all failures, and vmtoolsd writes the message to
+         * standard output. */
+        if (r >= 0 && result.status != 0 &&
+            (strstr(result.error, NO_VALUE) || strstr(value.data, NO_VALUE)))
                 return 0;
+        if (r == -E2BIG)
+                why = "it is larger than 1 MiB";
+        else if (result.status == STATUS_LATE || result.status == STATUS_KILLED)
+                why = "no answer within " PATIENCE_S " s";
         if (r < 0 || result.status != 0)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, EIO,
                                       "'%s' cannot read %s (exit status %d): %s", tool->path, key,
-                                      result.status, explain(r, &result));
+                                      result.status, why);
         /* The tool ends the value with a newline of its own. */
         if (value.len > 0 && value.data[value.len - 1] == '\n')
                 value.data[--value.len] = '\0';

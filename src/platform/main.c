@@ -37,7 +37,7 @@ static int discard(struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         int r = nb_lock_take(NULL, &lock_fd, f);
 
-        return r < 0 ? r : nb_discard(&nb_discard_places, f);
+        return r < 0 ? r : nb_discard(NULL, f);
 }
 
 int main(_unused_ int argc, char *argv[]) {

@@ -12,28 +12,18 @@
 
 struct world {
         struct folder machine;
-        char paths[4][96];
-        struct nb_discard_places places;
 };
 
 static void make(struct world *world, const char *mark) {
-        static const char *const names[] = { "kubelet", "etc", "run", "platform" };
-
         folder_make(&world->machine);
-        for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                (void)snprintf(world->paths[i], sizeof(world->paths[i]), "%s/%s",
-                               world->machine.path, names[i]);
-        world->places = (struct nb_discard_places){ world->paths[0],
-                                                    { world->paths[1], world->paths[2] },
-                                                    world->paths[3] };
-        folder_put(&world->machine, "/kubelet/other", "x");
+        folder_put(&world->machine, "/var/lib/kubelet/other", "x");
         if (mark)
-                folder_put(&world->machine, "/kubelet/node-bootstrap.discard", mark);
-        folder_put(&world->machine, "/etc/node-bootstrap.token", TOKEN);
-        folder_put(&world->machine, "/etc/node-bootstrap.config", "kept");
-        folder_put(&world->machine, "/run/node-bootstrap.tls-bootstrap-token", TOKEN);
-        folder_put(&world->machine, "/platform/token", TOKEN);
-        folder_put(&world->machine, "/platform/platform.json", "{}");
+                folder_put(&world->machine, "/var/lib/kubelet/node-bootstrap.discard", mark);
+        folder_put(&world->machine, "/etc/credstore/node-bootstrap.token", TOKEN);
+        folder_put(&world->machine, "/etc/credstore/node-bootstrap.config", "kept");
+        folder_put(&world->machine, "/run/credstore/node-bootstrap.tls-bootstrap-token", TOKEN);
+        folder_put(&world->machine, "/run/node-bootstrap-platform/token", TOKEN);
+        folder_put(&world->machine, "/run/node-bootstrap-platform/platform.json", "{}");
 }
 
 static void done(struct world *world) {
@@ -51,14 +41,14 @@ static void removes_what_is_plain(void **state) {
         struct world world;
 
         make(&world, "none\n");
-        assert_int_equal(nb_discard(&world.places, &f), 0);
-        assert_false(is_there(&world.machine, "etc/node-bootstrap.token"));
-        assert_false(is_there(&world.machine, "run/node-bootstrap.tls-bootstrap-token"));
-        assert_false(is_there(&world.machine, "platform/token"));
-        assert_false(is_there(&world.machine, "kubelet/node-bootstrap.discard"));
-        assert_true(is_there(&world.machine, "etc/node-bootstrap.config"));
-        assert_true(is_there(&world.machine, "platform/platform.json"));
-        assert_true(is_there(&world.machine, "kubelet/other"));
+        assert_int_equal(nb_discard(world.machine.path, &f), 0);
+        assert_false(is_there(&world.machine, "etc/credstore/node-bootstrap.token"));
+        assert_false(is_there(&world.machine, "run/credstore/node-bootstrap.tls-bootstrap-token"));
+        assert_false(is_there(&world.machine, "run/node-bootstrap-platform/token"));
+        assert_false(is_there(&world.machine, "var/lib/kubelet/node-bootstrap.discard"));
+        assert_true(is_there(&world.machine, "etc/credstore/node-bootstrap.config"));
+        assert_true(is_there(&world.machine, "run/node-bootstrap-platform/platform.json"));
+        assert_true(is_there(&world.machine, "var/lib/kubelet/other"));
         done(&world);
 }
 
@@ -67,12 +57,13 @@ static void without_a_mark_nothing_is_done(void **state) {
         struct world world;
 
         make(&world, NULL);
-        assert_int_equal(nb_discard(&world.places, &f), 0);
-        assert_true(is_there(&world.machine, "etc/node-bootstrap.token"));
-        assert_true(is_there(&world.machine, "platform/token"));
-        world.places.kubelet = "/nonexistent/kubelet";
-        assert_int_equal(nb_discard(&world.places, &f), 0);
-        assert_true(is_there(&world.machine, "etc/node-bootstrap.token"));
+        assert_int_equal(nb_discard(world.machine.path, &f), 0);
+        assert_true(is_there(&world.machine, "etc/credstore/node-bootstrap.token"));
+        assert_true(is_there(&world.machine, "run/node-bootstrap-platform/token"));
+        assert_int_equal(unlinkat(world.machine.fd, "var/lib/kubelet/other", 0), 0);
+        assert_int_equal(unlinkat(world.machine.fd, "var/lib/kubelet", AT_REMOVEDIR), 0);
+        assert_int_equal(nb_discard(world.machine.path, &f), 0);
+        assert_true(is_there(&world.machine, "etc/credstore/node-bootstrap.token"));
         done(&world);
 }
 
@@ -81,28 +72,28 @@ static void refuses_a_mark_that_is_a_link(void **state) {
         struct world world;
 
         make(&world, NULL);
-        folder_link(&world.machine, "/kubelet/node-bootstrap.discard", "other");
-        assert_true(nb_discard(&world.places, &f) < 0);
+        folder_link(&world.machine, "/var/lib/kubelet/node-bootstrap.discard", "other");
+        assert_true(nb_discard(world.machine.path, &f) < 0);
         assert_int_equal(f.code, NB_TOKEN_NOT_DISCARDED);
-        assert_true(is_there(&world.machine, "etc/node-bootstrap.token"));
+        assert_true(is_there(&world.machine, "etc/credstore/node-bootstrap.token"));
         done(&world);
 }
 
 static void put_link(struct world *world) {
         folder_put(&world->machine, "/secret", TOKEN);
-        assert_int_equal(unlinkat(world->machine.fd, "etc/node-bootstrap.token", 0), 0);
-        folder_link(&world->machine, "/etc/node-bootstrap.token", "../secret");
+        assert_int_equal(unlinkat(world->machine.fd, "etc/credstore/node-bootstrap.token", 0), 0);
+        folder_link(&world->machine, "/etc/credstore/node-bootstrap.token", "../../secret");
 }
 
 static void put_second_name(struct world *world) {
-        assert_int_equal(linkat(world->machine.fd, "etc/node-bootstrap.token", world->machine.fd,
-                                "secret", 0),
+        assert_int_equal(linkat(world->machine.fd, "etc/credstore/node-bootstrap.token",
+                                world->machine.fd, "secret", 0),
                          0);
 }
 
 static void put_folder(struct world *world) {
-        assert_int_equal(unlinkat(world->machine.fd, "etc/node-bootstrap.token", 0), 0);
-        assert_int_equal(mkdirat(world->machine.fd, "etc/node-bootstrap.token", 0700), 0);
+        assert_int_equal(unlinkat(world->machine.fd, "etc/credstore/node-bootstrap.token", 0), 0);
+        assert_int_equal(mkdirat(world->machine.fd, "etc/credstore/node-bootstrap.token", 0700), 0);
 }
 
 struct left_case {
@@ -123,13 +114,14 @@ static void leaves(void **state) {
 
         make(&world, "none\n");
         c->put(&world);
-        assert_true(nb_discard(&world.places, &f) < 0);
+        assert_true(nb_discard(world.machine.path, &f) < 0);
         assert_int_equal(f.code, NB_TOKEN_NOT_DISCARDED);
         assert_non_null(
-                strstr(f.detail, "/etc/node-bootstrap.token' is not a regular file with one name"));
-        assert_true(is_there(&world.machine, "etc/node-bootstrap.token"));
-        assert_true(is_there(&world.machine, "kubelet/node-bootstrap.discard"));
-        assert_false(is_there(&world.machine, "run/node-bootstrap.tls-bootstrap-token"));
+                strstr(f.detail,
+                       "/etc/credstore/node-bootstrap.token' is not a regular file with one name"));
+        assert_true(is_there(&world.machine, "etc/credstore/node-bootstrap.token"));
+        assert_true(is_there(&world.machine, "var/lib/kubelet/node-bootstrap.discard"));
+        assert_false(is_there(&world.machine, "run/credstore/node-bootstrap.tls-bootstrap-token"));
         done(&world);
 }
 
