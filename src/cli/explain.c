@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "cli/options.h"
+#include "cli/commands.h"
 
 #define WIDTH 80
 #define WORD_MAX 63

@@ -1,17 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/failure.h"
 #include "base/log.h"
-#include "cli/options.h"
+#include "base/macro.h"
+#include "cli/commands.h"
+
+static const char usage[] =
+        "node-bootstrap [OPTION...] COMMAND\n\n"
+        "Joins this machine to a Kubernetes cluster before kubelet starts.\n"
+        "To start the service: systemctl start node-bootstrap.service\n\n"
+        "  join     join the cluster; run by node-bootstrap.service\n"
+        "  setup    configure this machine and start the service; takes a `kubeadm join` line\n"
+        "  check    show the configuration, and whether a join would succeed\n"
+        "  refresh  look for a new CA or server; run by node-bootstrap-refresh.service\n"
+        "  reset    remove what the join wrote\n"
+        "  status   show the node's certificate and the last join\n"
+        "  explain  explain a failure code, such as `token-unknown`\n";
+
+static const struct command {
+        const char *name;
+        const char *usage; /* for its --help */
+        int (*run)(struct nb_options *options, struct nb_failure *f);
+} commands[] = {
+        { "join",
+          "node-bootstrap join [OPTION...]\n\n"
+          "Joins the cluster, and leaves what the installer needs in $STATE_DIRECTORY. Run by "
+          "node-bootstrap.service.\n",
+          nb_command_join },
+        { "setup",
+          "node-bootstrap setup [OPTION...] [-] [kubeadm join] [HOST:PORT]\n\n"
+          "Writes settings and credentials, and starts node-bootstrap.service.\n"
+          "Accepts the output of `kubeadm token create --print-join-command`, with - from "
+          "standard\n"
+          "input, and all options of `kubeadm join` for a worker.\n",
+          nb_command_setup },
+        { "check",
+          "node-bootstrap check [OPTION...]\n\n"
+          "Runs the steps of a join except the request, and checks this machine. Changes nothing.\n"
+          "Exit status 1: something prevents a join.\n",
+          nb_command_check },
+        { "refresh",
+          "node-bootstrap refresh [OPTION...]\n\n"
+          "Checks whether the cluster's CA or server has changed, and leaves the result in "
+          "$STATE_DIRECTORY.\n"
+          "Run by node-bootstrap-refresh.service: systemctl start "
+          "node-bootstrap-refresh.service.\n",
+          nb_command_refresh },
+        { "reset",
+          "node-bootstrap reset [OPTION...]\n\n"
+          "Removes what the join wrote, and lists what it leaves in place.\n",
+          nb_command_reset },
+        { "status",
+          "node-bootstrap status [OPTION...]\n\n"
+          "Shows the certificate and record of this node, and how long each stage of the last join "
+          "took.\n"
+          "Exit status 1: not joined by node-bootstrap; 2: the certificate has expired or is not "
+          "valid yet;\n"
+          "3: with --check, it expires within PERIOD.\n",
+          nb_command_status },
+        { "explain",
+          "node-bootstrap explain [OPTION...] [CODE...]\n\n"
+          "Explains a failure code: what happened, what was not changed, and what to do. CODE is "
+          "a\n"
+          "NODE_BOOTSTRAP_ERROR or MESSAGE_ID from the journal. Without a CODE, lists all of "
+          "them.\n",
+          nb_command_explain },
+};
+
+static int run_command(struct nb_options *options, const char **ret_name, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE];
+        int r = nb_options_next(options, f);
+
+        if (r < 0)
+                return r;
+        if (r == NB_OPTIONS_END)
+                return nb_failure_set(f, NB_USAGE, 0, "a command is required");
+        for (size_t i = 0; i < N_ELEMENTS(commands); i++)
+                if (!strcmp(options->value, commands[i].name)) {
+                        *ret_name = commands[i].name;
+                        options->usage = commands[i].usage;
+                        return commands[i].run(options, f);
+                }
+        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s",
+                              nb_word_quote(options->value, quoted));
+}
 
 int main(int argc, char **argv) {
+        struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
+        const char *name = NULL;
+        struct nb_failure f = { 0 };
+        int r;
+
         /* Tokens and keys pass through this process: no core dumps, and no debugger of the same
          * user. */
         if (prctl(PR_SET_DUMPABLE, 0) < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)umask(0022);
         nb_log_init("node-bootstrap");
-        return nb_run(argc, argv);
+        r = run_command(&options, &name, &f);
+        if (r >= 0 || f.code == NB_NONE)
+                return r < 0 ? 0 : r;
+        fflush(stdout);
+        if (f.code == NB_USAGE)
+                nb_failure_add(&f, "; see `node-bootstrap %s%s--help`", name ? name : "",
+                               name ? " " : "");
+        nb_log_failure(LOG_ERR, &f);
+        return nb_failure_info(f.code)->exit_status;
 }

@@ -8,7 +8,7 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/stop.h"
-#include "cli/options.h"
+#include "cli/commands.h"
 #include "join/refresh.h"
 #include "kube/kubeconfig_format.h"
 #include "method/documents.h"

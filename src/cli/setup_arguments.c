@@ -70,7 +70,7 @@ static const struct nb_option rows[] = {
         { "skip-phases", "PHASES", NULL, KIND_IGNORED },
         { "patches", "DIR", NULL, KIND_IGNORED },
         { "experimental-patches", "DIR", NULL, KIND_IGNORED },
-        { "v", "LEVEL", NULL, KIND_IGNORED, .letter = 'v' },
+        { "v", "LEVEL", NULL, KIND_IGNORED },
         { NULL },
 };
 
@@ -191,7 +191,7 @@ static int split_pasted(struct nb_secret *pasted, char *argv[static WORDS_MAX], 
 /* Reads kubeadm's line in place of single words. */
 static int take_pasted(struct nb_setup_line *line, bool is_pasted, struct nb_failure *f) {
         struct nb_options *outer = line->options,
-                          inner = { .command = outer->command, .rows = rows, .next = 1 };
+                          inner = { .usage = outer->usage, .rows = rows, .next = 1 };
         char *argv[WORDS_MAX];
         int r;
 

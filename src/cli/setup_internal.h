@@ -18,7 +18,7 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "base/sources.h"
-#include "cli/options.h"
+#include "cli/commands.h"
 #include "settings/settings.h"
 
 #define NB_SETUP_UNIT "node-bootstrap.service"

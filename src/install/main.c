@@ -15,11 +15,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/arguments.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/options.h"
 #include "base/sources.h"
 #include "base/stop.h"
 #include "install/alone.h"
@@ -38,24 +38,11 @@ struct arguments {
         const char *program; /* of the child; "": none is run, for tests */
         const char *root;
         int root_fd; /* -1 without */
-        const char *config_directory;
         struct nb_sources *sources;
 };
 
-static const char help[] =
-        "install [--refresh|--reset] [--root=DIR] [--config-directory=DIR]\n"
-        "\n"
-        "Run by node-bootstrap.service as root. Not for use by hand.\n"
-        "\n"
-        "  --refresh               run by node-bootstrap-refresh.service: replace the CA "
-        "file and the server\n"
-        "  --reset                 run by node-bootstrap reset: remove what the last join "
-        "wrote\n"
-        "  --root=DIR              write below DIR, as for an image; contents keep the "
-        "paths without it\n"
-        "  --config-directory=DIR  where the settings are; default " NB_CONFIG_DIRECTORY "\n"
-        "  --program=PATH          run this instead of " NB_PROGRAM "\n"
-        "  --help, --version\n";
+static const char usage[] = "install [OPTION...]\n\n"
+                            "Run by node-bootstrap.service as root. Not for use by hand.\n";
 
 static int refresh_result(int r, struct nb_failure *f) {
         if (r >= 0 || f->code != NB_REFRESH_INAPPLICABLE)
@@ -185,7 +172,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         child.user = state.owner;
         child.group = state.group;
         snprintf(directory, sizeof(directory), "--config-directory=%s",
-                 arguments->config_directory);
+                 arguments->sources->config_directory);
         snprintf(previous, sizeof(previous), "--previous=%s",
                  nb_node_state_name(inspection->state));
         snprintf(node, sizeof(node), "--node=%s", inspection->node);
@@ -219,17 +206,21 @@ static int run(const struct arguments *arguments, int *ret_status, struct nb_fai
         return run_locked(arguments, END, &inspection, f);
 }
 
-int main(_unused_ int argc, char *argv[]) {
-        struct arguments arguments = { .config_directory = NB_CONFIG_DIRECTORY,
-                                       .program = NB_PROGRAM,
-                                       .root_fd = -1 };
-        const struct nb_argument rows[] = {
-                { "--refresh", &arguments.is_refresh, NULL },
-                { "--reset", &arguments.is_reset, NULL },
-                { "--root", NULL, &arguments.root },
-                { "--config-directory", NULL, &arguments.config_directory },
-                { "--program", NULL, &arguments.program },
-                { 0 },
+int main(int argc, char *argv[]) {
+        struct arguments arguments = { .program = NB_PROGRAM, .root_fd = -1 };
+        struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
+        const struct nb_option rows[] = {
+                { "refresh", NULL,
+                  "run by node-bootstrap-refresh.service: replace the CA file and the server",
+                  .ret_switch = &arguments.is_refresh },
+                { "reset", NULL, "run by node-bootstrap reset: remove what the last join wrote",
+                  .ret_switch = &arguments.is_reset },
+                { "root", "DIR",
+                  "write below DIR, as for an image; contents keep the paths without it",
+                  .ret_value = &arguments.root },
+                { "program", "PATH", "run this instead of " NB_PROGRAM,
+                  .ret_value = &arguments.program },
+                { NULL },
         };
         _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
         struct nb_failure f = { 0 };
@@ -239,11 +230,11 @@ int main(_unused_ int argc, char *argv[]) {
         (void)prctl(PR_SET_DUMPABLE, 0);
         (void)umask(0077);
         nb_log_init("node-bootstrap-install");
-        r = nb_arguments_read(argv, rows, help, &f);
-        if (r == 0)
+        r = nb_options_read(&options, rows, &f);
+        if (r == -ECANCELED)
                 return EXIT_SUCCESS;
-        if (r > 0) {
-                nb_sources_init(&sources, arguments.config_directory);
+        if (r >= 0) {
+                nb_sources_init(&sources, options.config_directory);
                 sources.is_keeping = true;
                 if (arguments.root)
                         r = nb_folder_open(arguments.root, &arguments.root_fd);

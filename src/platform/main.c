@@ -4,27 +4,23 @@
  * let see (collect.h); and takes, after it, the plaintext of the token away (discard.h). Neither
  * knows anything of clusters, and neither opens a connection.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/arguments.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/options.h"
 #include "base/sources.h"
 #include "platform/collect.h"
 #include "platform/discard.h"
 
-static const char help[] =
-        "platform [--discard]\n"
-        "\n"
-        "Run by node-bootstrap-platform.service before the join. Not for use by hand.\n"
-        "\n"
-        "  --discard          after the join, if token.discard is set: remove the plaintext of the "
-        "token\n"
-        "  --help, --version\n";
+static const char usage[] =
+        "platform [OPTION...]\n\n"
+        "Run by node-bootstrap-platform.service before the join. Not for use by hand.\n";
 
 static int collect(struct nb_failure *f) {
         _cleanup_(nb_closep) int folder_fd = -1;
@@ -40,9 +36,15 @@ static int discard(struct nb_failure *f) {
         return r < 0 ? r : nb_discard(NULL, f);
 }
 
-int main(_unused_ int argc, char *argv[]) {
+int main(int argc, char *argv[]) {
+        struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
         bool is_discard = false;
-        const struct nb_argument rows[] = { { "--discard", &is_discard, NULL }, { 0 } };
+        const struct nb_option rows[] = {
+                { "discard", NULL,
+                  "after the join, if token.discard is set: remove the plaintext of the token",
+                  .ret_switch = &is_discard },
+                { NULL },
+        };
         struct nb_failure f = { 0 };
         int r;
 
@@ -50,10 +52,10 @@ int main(_unused_ int argc, char *argv[]) {
         (void)prctl(PR_SET_DUMPABLE, 0);
         (void)umask(0077);
         nb_log_init("node-bootstrap-platform");
-        r = nb_arguments_read(argv, rows, help, &f);
-        if (r == 0)
+        r = nb_options_read(&options, rows, &f);
+        if (r == -ECANCELED)
                 return EXIT_SUCCESS;
-        if (r > 0) {
+        if (r >= 0) {
                 nb_log_field(NB_FIELD_STAGE, "%s", is_discard ? "discard" : "platform");
                 r = is_discard ? discard(&f) : collect(&f);
         }
