@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "cli/check_internal.h"
-#include "join/metadata.h"
 #include "join/retry.h"
 #include "metadata/user_data.h"
 #include "method/documents.h"
@@ -64,16 +63,10 @@ static void print_found(const struct nb_check *check) {
 static int print_recognition(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
         const struct nb_recognition *recognition = &load->recognition;
-        int r;
+        int r = nb_load_recognise(load, f);
 
-        if (load->is_metadata_wanted)
-                r = nb_load_recognise(load, f);
-        else
-                r = nb_machine_read(&check->sources, &load->machine, f);
         if (r < 0)
                 return r;
-        if (!load->is_metadata_wanted)
-                nb_recognise(&load->machine, &load->recognition);
         if (recognition->provider == NB_PROVIDER_NONE)
                 nb_check_row(check, NB_CHECK_NOTE, "no cloud is recognised: %s", recognition->why);
         else

@@ -16,7 +16,6 @@
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "join/access.h"
-#include "join/metadata.h"
 #include "join/retry.h"
 #include "join/stages.h"
 #include "state/handoff.h"
@@ -163,14 +162,13 @@ static int read_metadata(struct given *given, struct nb_failure *f) {
         uint64_t deadline_ms = limit_time(given);
         int r;
 
-        r = nb_load_recognise(load, f);
+        r = load->is_metadata_wanted ? nb_load_recognise(load, f) : 0;
         if (r >= 0) {
                 r = nb_load_metadata(load, deadline_ms, false, f);
                 nb_retry_given_up(deadline_ms, deadline_ms - given->started_ms, "timeout", f);
         }
         nb_sources_done(&given->sources);
-        if (load->is_metadata_read)
-                nb_metadata_report(&load->metadata);
+        nb_load_report_metadata(load);
         return r;
 }
 

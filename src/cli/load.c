@@ -7,10 +7,11 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
 #include "cli/load.h"
-#include "join/metadata.h"
+#include "join/retry.h"
 #include "method/documents.h"
 #include "state/record.h"
 
@@ -66,17 +67,15 @@ int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_fa
 }
 
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
-        int r;
+        enum nb_provider provider = load->settings.metadata_provider;
+        int r = nb_machine_read(load->sources, &load->machine, f);
 
-        if (!load->is_metadata_wanted)
-                return 0;
-        r = nb_machine_read(load->sources, &load->machine, f);
         if (r < 0)
                 return r;
         nb_recognise(&load->machine, &load->recognition);
-        load->provider = load->settings.metadata_provider == NB_PROVIDER_AUTO
-                                 ? load->recognition.provider
-                                 : load->settings.metadata_provider;
+        if (load->is_metadata_wanted)
+                load->provider = provider == NB_PROVIDER_AUTO ? load->recognition.provider
+                                                              : provider;
         return 0;
 }
 
@@ -114,6 +113,11 @@ static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
                                               nb_setting_key(values[i].wish),
                                               nb_provider_title(load->provider), values[i].what);
         return 0;
+}
+
+/* Whether the metadata contains a token or settings for this program. Works without its secrets. */
+static bool is_for_us(const struct nb_metadata *metadata) {
+        return metadata->token_source[0] || metadata->user_data.kind != NB_USER_DATA_NOTHING;
 }
 
 /* One attempt to read the metadata and apply it. */
@@ -254,7 +258,7 @@ static int apply(const struct attempt *attempt, struct nb_failure *f) {
         int r = 0;
 
         load->is_metadata_read = true;
-        load->has_metadata = nb_metadata_is_for_us(&load->metadata);
+        load->has_metadata = is_for_us(&load->metadata);
         if (load->has_metadata)
                 r = take_all(attempt, f);
         forget_secrets(load);
@@ -289,48 +293,71 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehears
                                    .deadline_ms = deadline_ms,
                                    .patience_ms = nb_now_ms() + NB_CLOUD_PATIENCE_MS,
                                    .is_rehearsal = is_rehearsal };
+        time_t since = 0;
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
+                                      .attempt = load_once,
+                                      .userdata = &attempt,
+                                      .waiting_since = &since,
+                                      .is_rehearsal = is_rehearsal };
         int r;
 
         if (load->provider == NB_PROVIDER_NONE)
                 return 0;
         r = verify_wanted(load, f);
-        return r < 0 ? r
-                     : nb_metadata_wait(load->provider, load_once, &attempt, is_rehearsal,
-                                        deadline_ms, f);
-}
-
-static int take_user_data(struct nb_load *load, const struct nb_secret *data,
-                          struct nb_failure *f) {
-        struct nb_metadata *metadata = &load->metadata;
-        int r;
-
-        r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
-                               &metadata->user_data, f);
         if (r < 0)
                 return r;
-        r = nb_metadata_finish(metadata, f);
-        if (r < 0)
-                return r;
-        load->is_metadata_read = true;
-        load->has_metadata = nb_metadata_is_for_us(metadata);
-        return load->has_metadata && load->is_metadata_wanted ? take_documents(load, f) : 0;
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        nb_log_status("Reading the metadata of %s", nb_provider_title(load->provider));
+        r = nb_retry_run(&loop, f);
+        nb_log_field(NB_FIELD_ATTEMPT, NULL);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        return r;
 }
 
 int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
                       struct nb_failure *f) {
+        struct nb_metadata *metadata = &load->metadata;
         int r;
 
-        snprintf(load->metadata.user_data_source, sizeof(load->metadata.user_data_source), "%s",
-                 source);
-        r = take_user_data(load, data, f);
+        snprintf(metadata->user_data_source, sizeof(metadata->user_data_source), "%s", source);
+        r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
+                               &metadata->user_data, f);
+        if (r >= 0)
+                r = nb_metadata_finish(metadata, f);
+        if (r >= 0) {
+                load->is_metadata_read = true;
+                load->has_metadata = is_for_us(metadata);
+                if (load->has_metadata && load->is_metadata_wanted)
+                        r = take_documents(load, f);
+        }
         forget_secrets(load);
         return r;
 }
 
 /* --- Messages --- */
 
+void nb_load_report_metadata(const struct nb_load *load) {
+        const struct nb_metadata *metadata = &load->metadata;
+        const char *source = metadata->user_data_source, *token = metadata->token_source;
+        char text[NB_FAILURE_DETAIL_MAX];
+
+        if (!load->is_metadata_read)
+                return;
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        if (!load->has_metadata) {
+                nb_load_describe(load, text, sizeof(text));
+                nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "%s", text);
+        } else
+                nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s: %s%s%s%s%s%s",
+                       nb_provider_title(metadata->provider), token[0] ? "the token is in " : "",
+                       token, token[0] && source[0] ? "; " : "", source, source[0] ? " is " : "",
+                       source[0] ? metadata->user_data.what : "");
+        nb_log_field(NB_FIELD_STAGE, NULL);
+}
+
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
         const struct nb_metadata *metadata = &load->metadata;
+        bool has_data = metadata->user_data_source[0];
 
         ret[0] = '\0';
         if (!load->is_metadata_wanted)
@@ -345,7 +372,10 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                 snprintf(ret, size, "the metadata of %s has none",
                          nb_provider_title(load->provider));
         else if (load->is_metadata_read)
-                nb_metadata_describe_nothing(metadata, ret, size);
+                snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s",
+                         nb_provider_title(load->provider),
+                         has_data ? metadata->user_data_source : "there is no user data",
+                         has_data ? " is " : "", has_data ? metadata->user_data.what : "");
         else if (load->provider == NB_PROVIDER_NONE)
                 snprintf(ret, size, "no cloud was recognised, so no metadata was read");
 }

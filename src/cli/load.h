@@ -7,7 +7,7 @@
  *
  *      nb_load_local()       settings and bootstrap, from the documents and credentials on this
  *                            machine
- *      nb_load_recognise()   if metadata is wanted: which cloud this is; sends no packet
+ *      nb_load_recognise()   which cloud this is; sends no packet
  *      nb_load_metadata()    if there is a cloud: reads its metadata, and merges all of it again,
  *                            with metadata weakest
  *
@@ -63,14 +63,14 @@ int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
 /* Both. */
 int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
 
-/* Does nothing if no metadata is wanted. NB_METADATA_MALFORMED. */
+/* Sets `provider` only if metadata is wanted. NB_METADATA_MALFORMED. */
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
 
 /*
  * Does nothing if there is no provider. Retries until `deadline_ms` (nb_now_ms(), or
- * NB_TIME_INFINITE; join/metadata.h): until metadata was read and, since an attacker can answer in
- * place of a metadata service, until a join can begin with it (nb_load_verify()). A rehearsal takes
- * the first answer as it is. Failures of nb_cloud_read(), of the documents, and of
+ * NB_TIME_INFINITE; as a stage, join/stages.h): until metadata was read and, since an attacker can
+ * answer in place of a metadata service, until a join can begin with it (nb_load_verify()). A
+ * rehearsal takes the first answer as it is. Failures of nb_cloud_read(), of the documents, and of
  * nb_bootstrap_load(); -ECANCELED.
  */
 int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
@@ -87,6 +87,9 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
 /* Where a token was looked for in vain: "no cloud was recognised, so no metadata was read". "" if
  * no metadata is wanted. */
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
+
+/* Logs what the metadata contains, if it was read, but no values. */
+void nb_load_report_metadata(const struct nb_load *load);
 
 /* Whether a join can begin with all of it: nb_settings_verify(), nb_bootstrap_verify(), and that
  * metadata does not set what the installer had to know before. */

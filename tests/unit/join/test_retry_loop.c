@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "case.h"
-#include "join/metadata.h"
 #include "join/retry.h"
 
 #define ATTEMPTS_MAX 8
@@ -82,7 +81,7 @@ static int run(void *userdata, struct nb_failure *f) {
         return nb_failure_set(f, outcome, EIO, "attempt %u", n_attempts);
 }
 
-static void waits_for_metadata(void **state) {
+static void repeats_attempts(void **state) {
         struct nb_failure f = { 0 };
         uint64_t deadline_ms;
         int r;
@@ -90,8 +89,11 @@ static void waits_for_metadata(void **state) {
         current = *state;
         n_attempts = 0;
         deadline_ms = current->is_deadline_over ? nb_now_ms() : NO_DEADLINE;
-        r = nb_metadata_wait(NB_PROVIDER_AWS, run, &n_attempts, current->is_rehearsal, deadline_ms,
-                             &f);
+        r = nb_retry_run(&(struct nb_retry_loop){ .retry = { NB_RETRY_STAGE, deadline_ms },
+                                                  .attempt = run,
+                                                  .userdata = &n_attempts,
+                                                  .is_rehearsal = current->is_rehearsal },
+                         &f);
         nb_retry_given_up(deadline_ms, 5000, "timeout", &f);
         assert_int_equal(n_attempts, current->n_attempts);
         assert_int_equal(f.code, current->code);
@@ -101,6 +103,6 @@ static void waits_for_metadata(void **state) {
 }
 
 int main(void) {
-        CASES(waits, waits_for_metadata);
-        return case_run("stage metadata");
+        CASES(waits, repeats_attempts);
+        return case_run("retry loop");
 }
