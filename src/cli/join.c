@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,7 +9,6 @@
 #include "base/sources.h"
 #include "base/stop.h"
 #include "base/terminal.h"
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "join/access.h"
@@ -31,7 +27,11 @@ struct given {
         struct nb_access access; /* of a machine that has joined */
         int state_fd;
         uint64_t started_ms; /* of the join */
-        const struct nb_inspection *inspection;
+
+        /* What install has found on this machine. */
+        enum nb_node_state state;
+        const char *node, *valid_until; /* of the certificate */
+        bool has_fallback;              /* it is still usable if joining again fails */
 };
 
 static void given_done(struct given *given) {
@@ -39,13 +39,6 @@ static void given_done(struct given *given) {
         nb_load_done(&given->load);
         nb_access_done(&given->access);
         nb_closep(&given->state_fd);
-}
-
-static void report_joined(const struct nb_inspection *inspection) {
-        nb_log(LOG_INFO, NB_ALREADY_JOINED,
-               "node '%s' has already joined; its certificate is valid until %s", inspection->node,
-               inspection->not_after);
-        nb_log_status("Already joined; the certificate is valid until %s", inspection->not_after);
 }
 
 /* A handoff of an earlier run would vouch for a certificate that this run did not check. */
@@ -73,7 +66,7 @@ static int leave_metadata(const struct given *given, struct nb_failure *f) {
 static uint64_t limit_time(struct given *given) {
         uint64_t *timeout_ms = &given->load.settings.timeout_ms;
 
-        if (given->inspection->fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
+        if (given->has_fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
                 *timeout_ms = FALLBACK_TIMEOUT_MS;
         return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
 }
@@ -85,7 +78,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .settings = &load->settings,
                 .bootstrap = &load->bootstrap,
                 .node_name = node_name,
-                .is_name_own = given->inspection->state == NB_NODE_STATE_NOT_ROTATABLE,
+                .is_name_own = given->state == NB_NODE_STATE_NOT_ROTATABLE,
                 .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
                 .state_fd = given->state_fd,
                 .deadline_ms = limit_time(given),
@@ -122,39 +115,42 @@ static int load_settings(const char *config_directory, struct given *given, stru
         r = nb_sources_receive(&given->sources, f);
         if (r >= 0)
                 r = nb_load_settings(&given->load, &given->sources, f);
-        if (r >= 0 && given->inspection->verify_access)
+        if (r >= 0 && given->state == NB_NODE_STATE_USABLE)
                 r = nb_access_load(&given->sources, &given->load.settings, &given->access, f);
         return r;
 }
 
-/* 1: the certificate stays, with a warning; 0: it is not valid any more. */
-static int keep_unknown(const struct nb_inspection *inspection, const struct nb_failure *why) {
+/* The certificate stays, with a warning. */
+static int keep_unknown(const struct given *given, const struct nb_failure *why) {
         nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN,
-               "cannot verify the certificate of node '%s'; keeping it: %s", inspection->node,
+               "cannot verify the certificate of node '%s'; keeping it: %s", given->node,
                why->detail);
         nb_log_status("Already joined; cannot verify the certificate");
         return 1;
 }
 
+/* 1: the certificate stays; 0: it is not valid any more; -ECANCELED. */
 static int verify_access(struct given *given) {
-        const struct nb_inspection *inspection = given->inspection;
         struct nb_failure why = { 0 };
         int r;
 
         nb_log_field(NB_FIELD_STAGE, "access");
         nb_log_status("Asking the API server whether it accepts the certificate");
-        r = nb_access_verify(&given->access, inspection->node, &why);
+        r = nb_access_verify(&given->access, given->node, &why);
         nb_log_field(NB_FIELD_STAGE, NULL);
-        if (r > 0) {
-                report_joined(inspection);
-                return 1;
-        }
         if (r == -ECANCELED)
                 return r;
         if (r < 0)
-                return keep_unknown(inspection, &why);
-        nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining again", why.detail);
-        return 0;
+                return keep_unknown(given, &why);
+        if (r == 0) {
+                nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining again", why.detail);
+                return 0;
+        }
+        nb_log(LOG_INFO, NB_ALREADY_JOINED,
+               "node '%s' has already joined; its certificate is valid until %s", given->node,
+               given->valid_until);
+        nb_log_status("Already joined; the certificate is valid until %s", given->valid_until);
+        return 1;
 }
 
 static int read_metadata(struct given *given, struct nb_failure *f) {
@@ -198,68 +194,49 @@ static int join_given(struct given *given, struct nb_failure *f) {
         return run_stages(given, node_name, f);
 }
 
-static int join(const char *config_directory, const struct nb_inspection *inspection,
-                struct nb_failure *f) {
-        _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
-                                                     .access = NB_ACCESS_INIT,
-                                                     .state_fd = -1,
-                                                     .inspection = inspection };
+/* install runs join on a machine whose certificate is usable only to ask the API server whether it
+ * accepts that. */
+static int join(const char *config_directory, struct given *given, struct nb_failure *f) {
+        bool is_joined = given->state == NB_NODE_STATE_USABLE;
         int r, forgotten;
 
         /* Even if the first one fails: the installer would accept the handoff. */
-        r = load_settings(config_directory, &given, f);
-        forgotten = forget_handoff(&given, f);
+        r = load_settings(config_directory, given, f);
+        forgotten = forget_handoff(given, f);
         if (r >= 0)
                 r = forgotten;
         if (r < 0)
-                return inspection->verify_access ? keep_unknown(inspection, f) : r;
-        if (inspection->verify_access) {
-                r = verify_access(&given);
-                if (r != 0)
-                        return r;
-        }
-        return join_given(&given, f);
+                return is_joined ? keep_unknown(given, f) : r;
+        r = is_joined ? verify_access(given) : 0;
+        return r != 0 ? r : join_given(given, f);
 }
 
-/* What install has found on this machine. It runs join on a machine whose certificate is usable
- * only to ask the API server whether it accepts that. */
-static int read_options(struct nb_options *options, struct nb_inspection *ret_inspection,
-                        struct nb_failure *f) {
-        const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT), *node = "",
-                   *valid_until = "";
+int nb_command_join(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
+                                                     .access = NB_ACCESS_INIT,
+                                                     .state_fd = -1,
+                                                     .node = "",
+                                                     .valid_until = "" };
+        const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
         const struct nb_option rows[] = {
-                { .name = "previous", .value = "STATE", .ret_value = &previous },
-                { .name = "node", .value = "NAME", .ret_value = &node },
-                { .name = "valid-until", .value = "TIME", .ret_value = &valid_until },
-                { 0 },
+                { "previous", "STATE", .ret_value = &previous },
+                { "node", "NAME", .ret_value = &given.node },
+                { "valid-until", "TIME", .ret_value = &given.valid_until },
+                { NULL },
         };
         int r;
 
         r = nb_options_read(options, rows, f);
         if (r < 0)
                 return r;
-        if (nb_node_state_parse(previous, &ret_inspection->state) < 0)
+        if (nb_node_state_parse(previous, &given.state) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "'--previous' has an unknown value");
-        nb_text_copy_line(node, strlen(node), ret_inspection->node, sizeof(ret_inspection->node));
-        nb_text_copy_line(valid_until, strlen(valid_until), ret_inspection->not_after,
-                          sizeof(ret_inspection->not_after));
-        ret_inspection->fallback = ret_inspection->state == NB_NODE_STATE_OTHER_CLUSTER ||
-                                   ret_inspection->state == NB_NODE_STATE_NOT_ROTATABLE;
-        ret_inspection->verify_access = ret_inspection->state == NB_NODE_STATE_USABLE;
-        return 0;
-}
-
-int nb_command_join(struct nb_options *options, struct nb_failure *f) {
-        struct nb_inspection inspection = { 0 };
-        int r;
-
-        r = read_options(options, &inspection, f);
-        if (r < 0)
-                return r;
+        given.has_fallback = given.state == NB_NODE_STATE_OTHER_CLUSTER ||
+                             given.state == NB_NODE_STATE_NOT_ROTATABLE;
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);
-        r = join(options->config_directory, &inspection, f);
+        r = join(options->config_directory, &given, f);
         nb_terminal_line_end();
         if (r >= 0)
                 return 0;
@@ -268,14 +245,14 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 nb_log_status("Stopped before this machine had joined");
                 return NB_EXIT_STOPPED;
         }
-        if (!inspection.fallback) {
+        if (!given.has_fallback) {
                 nb_log_status("Not joined (%s): %s", nb_failure_info(f->code)->slug, f->detail);
                 return r;
         }
         nb_log_failure(LOG_WARNING, f);
         nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                "joining again failed; keeping the existing certificate, which is valid until %s",
-               inspection.not_after);
+               given.valid_until);
         nb_log_status("Already joined; joining again failed: %s", f->detail);
         return 0;
 }

@@ -6,8 +6,6 @@
  * configuration file, node name, container runtime socket, and swap. Used by `check` and `setup`.
  */
 
-#include <stddef.h>
-
 #include "base/secret.h"
 #include "base/sources.h"
 #include "settings/settings.h"

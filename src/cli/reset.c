@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/process.h"
 #include "base/unit.h"

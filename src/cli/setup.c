@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/sources.h"
 #include "base/unit.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/macro.h"
 #include "base/text.h"
 #include "cli/setup_internal.h"
 #include "settings/store.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +11,7 @@
 #include "crypto/digest.h"
 #include "kube/k3s_token.h"
 #include "method/cluster_identity.h"
-#include "state/handoff.h"
+#include "state/record.h"
 
 #define USER "CN=system:node:"
 #define CA_FILE_MAX ((size_t)256 * 1024)

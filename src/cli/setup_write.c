@@ -11,7 +11,7 @@
 #include "base/process.h"
 #include "base/sources.h"
 #include "cli/setup_internal.h"
-#include "state/handoff.h"
+#include "state/state_file.h"
 
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"

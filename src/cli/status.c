@@ -45,6 +45,11 @@ static const struct {
 };
 
 struct report {
+        bool is_json, is_plot;
+        const char *period; /* of --check; NULL: no --check */
+        uint64_t period_ms;
+        const char *journal_directory;
+
         bool is_joined;  /* by node-bootstrap: there is a record and a certificate */
         bool has_record; /* the record can be read */
         struct nb_record record;
@@ -76,19 +81,19 @@ static int load_settings(struct nb_sources *sources, struct nb_settings *ret_set
         return r;
 }
 
-static enum validity check_validity(const struct nb_installed_certificate *certificate,
-                                    uint64_t period_sec) {
+static enum validity check_validity(const struct report *report) {
+        const struct nb_installed_certificate *certificate = &report->certificate;
         time_t now = time(NULL);
 
         if (now > certificate->not_after)
                 return EXPIRED;
         if (now < certificate->not_before)
                 return NOT_YET_VALID;
-        return (uint64_t)(certificate->not_after - now) < period_sec ? EXPIRING : VALID;
+        return (uint64_t)(certificate->not_after - now) < report->period_ms / 1000 ? EXPIRING
+                                                                                   : VALID;
 }
 
-static int read_report(struct nb_sources *sources, const char *journal_directory,
-                       uint64_t period_sec, struct report *report, struct nb_failure *f) {
+static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
         struct nb_settings settings;
         struct nb_failure why = { 0 }, invalid = { 0 };
         int loaded, r;
@@ -96,7 +101,7 @@ static int read_report(struct nb_sources *sources, const char *journal_directory
         loaded = load_settings(sources, &settings, &invalid);
         memcpy(report->folder, settings.certificate_directory,
                sizeof(settings.certificate_directory));
-        report->timeline_r = nb_timeline_read(journal_directory, &report->timeline,
+        report->timeline_r = nb_timeline_read(report->journal_directory, &report->timeline,
                                               &report->last_failure);
         r = nb_record_read(-1, settings.certificate_directory, &report->record, &why);
         /* Without the settings, the path of the record is unknown. */
@@ -111,8 +116,7 @@ static int read_report(struct nb_sources *sources, const char *journal_directory
         report->is_joined = true;
         report->has_record = r > 0;
         r = nb_installed_read_certificate(&settings, &report->certificate, f);
-        if (r >= 0)
-                report->validity = check_validity(&report->certificate, period_sec);
+        report->validity = check_validity(report);
         return r;
 }
 
@@ -156,44 +160,40 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 nb_json_close(writer);
 }
 
-static void print_renewal(const struct nb_installed_certificate *certificate,
-                          struct nb_json_writer *writer) {
-        double validity_sec = (double)(certificate->not_after - certificate->not_before);
-        char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
-
-        nb_time_format(certificate->not_before + (time_t)(validity_sec * ROTATION_FROM), from);
-        nb_time_format(certificate->not_before + (time_t)(validity_sec * ROTATION_UNTIL), until);
-        print_fact(writer, NULL, "rotationFrom", from);
-        print_fact(writer, NULL, "rotationUntil", until);
-        if (!writer)
-                printf("%12s: by kubelet, between %s and %s\n", "Renewed", from, until);
-}
-
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
         const struct nb_installed_certificate *certificate = &report->certificate;
-        char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
+        const double shares[] = { 0, 1, ROTATION_FROM, ROTATION_UNTIL };
+        char times[N_ELEMENTS(shares)][NB_RFC3339_SIZE];
 
-        nb_time_format(certificate->not_before, from);
-        nb_time_format(certificate->not_after, until);
+        for (size_t i = 0; i < N_ELEMENTS(shares); i++)
+                nb_time_format(certificate->not_before +
+                                       (time_t)((double)(certificate->not_after -
+                                                         certificate->not_before) *
+                                                shares[i]),
+                               times[i]);
         if (writer)
                 nb_json_open(writer, "certificate", '{');
         print_fact(writer, "Subject", "subject", certificate->subject);
         print_fact(writer, "Issuer", "issuer", certificate->issuer);
         print_fact(writer, NULL, "state", validities[report->validity].name);
-        print_fact(writer, "Valid from", "notBefore", from);
-        print_fact(writer, "Valid until", "notAfter", until);
-        if (!writer && report->validity == NOT_YET_VALID)
+        print_fact(writer, "Valid from", "notBefore", times[0]);
+        print_fact(writer, "Valid until", "notAfter", times[1]);
+        print_fact(writer, NULL, "rotationFrom", times[2]);
+        print_fact(writer, NULL, "rotationUntil", times[3]);
+        if (writer) {
+                nb_json_close(writer);
+                return;
+        }
+        if (report->validity == NOT_YET_VALID)
                 print_fact(NULL, "NOT VALID", NULL,
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
-        if (writer || report->validity != EXPIRED)
-                print_renewal(certificate, writer);
+        if (report->validity != EXPIRED)
+                printf("%12s: by kubelet, between %s and %s\n", "Renewed", times[2], times[3]);
         else
                 printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
                        "node-bootstrap.service` joins again; this requires a valid token: "
                        "run `kubeadm token create` on a control plane node\n",
-                       "EXPIRED", until);
-        if (writer)
-                nb_json_close(writer);
+                       "EXPIRED", times[1]);
 }
 
 static void print_timeline(const struct report *report) {
@@ -291,31 +291,12 @@ static int print_svg(const struct report *report, struct nb_failure *f) {
 
 /* --- The command --- */
 
-struct choice {
-        bool is_json, is_plot;
-        const char *period; /* of --check; NULL: no --check */
-        const char *journal_directory;
-        uint64_t period_ms;
-};
-
-static int verify_choice(struct choice *choice, struct nb_failure *f) {
-        if (choice->period &&
-            nb_setting_duration_parse(choice->period, false, &choice->period_ms) < 0)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--check': expected a duration such as 12h or 30d");
-        if (choice->is_plot && (choice->is_json || choice->period))
-                return nb_failure_set(f, NB_USAGE, 0, "'--%s' and '--plot' cannot be combined",
-                                      choice->is_json ? "json" : "check");
-        return 0;
-}
-
-static int print_report(const struct report *report, const struct choice *choice,
-                        struct nb_failure *f) {
-        if (choice->is_json)
+static int print_report(const struct report *report, struct nb_failure *f) {
+        if (report->is_json)
                 return print_json(report, f);
-        if (choice->is_plot)
+        if (report->is_plot)
                 return print_svg(report, f);
-        if (choice->period)
+        if (report->period)
                 print_check(report);
         else
                 print_text(report);
@@ -323,33 +304,36 @@ static int print_report(const struct report *report, const struct choice *choice
 }
 
 int nb_command_status(struct nb_options *options, struct nb_failure *f) {
-        struct choice choice = { .is_json = false };
+        struct report report = { .is_joined = false };
         const struct nb_option rows[] = {
                 { "check", "PERIOD",
                   "print one line: does the certificate expire within PERIOD? "
                   "(default: " CHECK_PERIOD ")",
-                  .by_default = CHECK_PERIOD, .ret_value = &choice.period },
-                { "json", NULL, "print JSON", .ret_switch = &choice.is_json },
+                  .by_default = CHECK_PERIOD, .ret_value = &report.period },
+                { "json", NULL, "print JSON", .ret_switch = &report.is_json },
                 { "plot", NULL, "print a picture of the last join, as SVG",
-                  .ret_switch = &choice.is_plot },
+                  .ret_switch = &report.is_plot },
                 { "journal", "DIR",
                   "use the journal files in DIR instead of this machine's journal",
-                  .ret_value = &choice.journal_directory },
+                  .ret_value = &report.journal_directory },
                 { NULL },
         };
-        struct report report = { .is_joined = false };
         struct nb_sources sources;
         int r;
 
         r = nb_options_read(options, rows, f);
-        if (r >= 0)
-                r = verify_choice(&choice, f);
         if (r < 0)
                 return r;
+        if (report.period && nb_setting_duration_parse(report.period, false, &report.period_ms) < 0)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--check': expected a duration such as 12h or 30d");
+        if (report.is_plot && (report.is_json || report.period))
+                return nb_failure_set(f, NB_USAGE, 0, "'--%s' and '--plot' cannot be combined",
+                                      report.is_json ? "json" : "check");
         nb_sources_init(&sources, options->config_directory);
-        r = read_report(&sources, choice.journal_directory, choice.period_ms / 1000, &report, f);
+        r = read_report(&sources, &report, f);
         if (r >= 0)
-                r = print_report(&report, &choice, f);
+                r = print_report(&report, f);
         if (r < 0)
                 return r;
         return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +10,6 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "platform/discard.h"
-#include "state/handoff.h"
 #include "state/platform.h"
 
 #define REMOVED_MAX 512

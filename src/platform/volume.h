@@ -10,8 +10,6 @@
  * who can attach one reaches two file systems of the kernel, not all of them. No link is followed.
  */
 
-#include <stdbool.h>
-
 #include "base/failure.h"
 #include "base/secret.h"
 
