@@ -109,11 +109,12 @@ static int authorize(struct nb_secret *ret_line, const struct nb_identity *ident
                                       identity->secret.len);
         if (identity->kind != NB_IDENTITY_PASSWORD)
                 return 0;
-        r = nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
-        if (r < 0)
-                return r;
-        r = nb_header_init(ret_line, "Authorization: Basic ", basic.data, basic.len);
-        explicit_bzero(basic.data, basic.allocated);
+        nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
+        r = basic.error;
+        if (r >= 0)
+                r = nb_header_init(ret_line, "Authorization: Basic ", basic.data, basic.len);
+        if (basic.data)
+                explicit_bzero(basic.data, basic.allocated);
         return r;
 }
 

@@ -80,9 +80,8 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                         api->name, status.reason, status.code == 403 ? status.message : text);
         if (answer->status != 200)
                 return nb_answer_failure(api, call, answer, f);
-        if (nb_buffer_append(ret_certificate, text, answer->body.len) < 0)
-                return nb_failure_set_memory(f);
-        return 0;
+        nb_buffer_append(ret_certificate, text, answer->body.len);
+        return ret_certificate->error < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,

@@ -11,20 +11,26 @@
 
 #define FIRST_ALLOCATION 256
 
-int nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len) {
+void nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len) {
         size_t wanted = buffer->len + len + 1, size;
         char *grown;
 
         assert(buffer->len <= buffer->max);
-        if (len > buffer->max - buffer->len)
-                return -E2BIG;
+        if (buffer->error < 0)
+                return;
+        if (len > buffer->max - buffer->len) {
+                buffer->error = -E2BIG;
+                return;
+        }
         if (wanted > buffer->allocated) {
                 size = buffer->allocated ? buffer->allocated : FIRST_ALLOCATION;
                 while (size < wanted)
                         size *= 2;
                 grown = realloc(buffer->data, size);
-                if (!grown)
-                        return -ENOMEM;
+                if (!grown) {
+                        buffer->error = -ENOMEM;
+                        return;
+                }
                 buffer->data = grown;
                 buffer->allocated = size;
         }
@@ -32,14 +38,13 @@ int nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len) {
                 memcpy(buffer->data + buffer->len, data, len);
         buffer->len += len;
         buffer->data[buffer->len] = '\0';
-        return 0;
 }
 
-int nb_buffer_append_string(struct nb_buffer *buffer, const char *string) {
-        return nb_buffer_append(buffer, string, strlen(string));
+void nb_buffer_append_string(struct nb_buffer *buffer, const char *string) {
+        nb_buffer_append(buffer, string, strlen(string));
 }
 
-int nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...) {
+void nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...) {
         _cleanup_(nb_freep) char *text = NULL;
         va_list arguments;
         int len;
@@ -47,7 +52,10 @@ int nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...) {
         va_start(arguments, format);
         len = vasprintf(&text, format, arguments);
         va_end(arguments);
-        return len < 0 ? -ENOMEM : nb_buffer_append(buffer, text, (size_t)len);
+        if (len >= 0)
+                nb_buffer_append(buffer, text, (size_t)len);
+        else
+                buffer->error = -ENOMEM;
 }
 
 void nb_buffer_consume(struct nb_buffer *buffer, size_t len) {
@@ -60,6 +68,7 @@ void nb_buffer_consume(struct nb_buffer *buffer, size_t len) {
 
 void nb_buffer_clear(struct nb_buffer *buffer) {
         buffer->len = 0;
+        buffer->error = 0;
         if (buffer->data)
                 buffer->data[0] = '\0';
 }

@@ -11,20 +11,22 @@ struct nb_buffer {
         size_t len; /* without the NUL */
         size_t allocated;
         size_t max; /* limit for len */
+        int error;  /* 0; -E2BIG above the limit, -ENOMEM, or what a format function sets: from then
+                       on nothing is appended */
 };
 
 #define NB_BUFFER_INIT(ceiling) \
-        { NULL, 0, 0, (ceiling) }
+        { NULL, 0, 0, (ceiling), 0 }
 
-/* 0, -E2BIG above the limit, -ENOMEM. On failure, nothing is appended. */
-int nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len);
-int nb_buffer_append_string(struct nb_buffer *buffer, const char *string);
-int nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...)
+/* Append all of it or nothing. The calls need no check: look at `error` after the last one. */
+void nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len);
+void nb_buffer_append_string(struct nb_buffer *buffer, const char *string);
+void nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
 /* Removes the first `len` bytes. */
 void nb_buffer_consume(struct nb_buffer *buffer, size_t len);
 
-/* Removes all data; keeps the memory and the limit. */
+/* Removes all data and the error; keeps the memory and the limit. */
 void nb_buffer_clear(struct nb_buffer *buffer);
 void nb_buffer_done(struct nb_buffer *buffer);

@@ -10,66 +10,56 @@
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static int encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
-                  struct nb_buffer *ret) {
-        size_t before = ret->len, n_digits = (len * 8 + 5) / 6;
+static void encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
+                   struct nb_buffer *ret) {
+        size_t n_digits = (len * 8 + 5) / 6;
         size_t n = is_padded ? (len + 2) / 3 * 4 : n_digits;
 
         for (size_t i = 0; i < n; i++) {
                 size_t at = i * 6 / 8;
                 unsigned bits = at < len ? (unsigned)data[at] << 8 : 0;
-                int r;
 
                 if (at + 1 < len)
                         bits |= data[at + 1];
-                r = nb_buffer_append(
-                        ret, i < n_digits ? &alphabet[bits >> (10 - i * 6 % 8) & 63] : "=", 1);
-                if (r < 0) {
-                        ret->len = before;
-                        return r;
-                }
+                nb_buffer_append(ret, i < n_digits ? &alphabet[bits >> (10 - i * 6 % 8) & 63] : "=",
+                                 1);
         }
-        return 0;
 }
 
 /* Unused bits must be zero, so that each value has one encoding. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
-        size_t before = ret->len;
         unsigned n_bits = 0;
         uint32_t bits = 0;
-        int r = 0;
 
         if (len % 4 != 0)
-                return -EINVAL;
-        if (len > 0 && text[len - 1] == '=')
+                ret->error = -EINVAL;
+        if (len > 1 && text[len - 1] == '=')
                 len -= text[len - 2] == '=' ? 2 : 1;
-        for (size_t i = 0; i < len && r >= 0; i++) {
+        for (size_t i = 0; i < len && ret->error >= 0; i++) {
                 const char *digit = text[i] ? strchr(standard, text[i]) : NULL;
                 uint8_t byte;
 
                 bits = bits << 6 | (uint32_t)(digit ? digit - standard : 0);
                 n_bits += 6;
                 if (!digit)
-                        r = -EINVAL;
+                        ret->error = -EINVAL;
                 else if (n_bits >= 8) {
                         n_bits -= 8;
                         byte = (uint8_t)(bits >> n_bits);
-                        r = nb_buffer_append(ret, &byte, 1);
+                        nb_buffer_append(ret, &byte, 1);
                 }
         }
-        if (r >= 0 && (n_bits == 6 || bits & ((1U << n_bits) - 1)))
-                r = -EINVAL;
-        if (r < 0)
-                ret->len = before;
-        return r;
+        if (ret->error >= 0 && (n_bits == 6 || bits & ((1U << n_bits) - 1)))
+                ret->error = -EINVAL;
+        return ret->error;
 }
 
-int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
-        return encode(data, len, standard, true, ret);
+void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
+        encode(data, len, standard, true, ret);
 }
 
-int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret) {
-        return encode(data, len, url_safe, false, ret);
+void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret) {
+        encode(data, len, url_safe, false, ret);
 }
 
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret) {

@@ -11,12 +11,12 @@
 
 #include "base/buffer.h"
 
-/* Append to `ret`; 0, -E2BIG, -ENOMEM. */
-int nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
-int nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
+/* Append to `ret`. */
+void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
+void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 
-/* Append the decoded bytes to `ret`; 0, -EINVAL for anything that is not exactly the encoding,
- * -E2BIG, -ENOMEM. */
+/* Appends the decoded bytes to `ret`. 0, or ret->error, which is -EINVAL for anything that is not
+ * exactly the encoding. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
 
 /* Lower case; `ret` holds 2 * len + 1 bytes. */

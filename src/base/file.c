@@ -142,19 +142,19 @@ int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct 
         _cleanup_(nb_closep) int fd = -1;
         char chunk[READ_SIZE];
         struct stat st;
-        ssize_t n;
+        ssize_t n = 0;
         int r;
 
         r = open_regular(folder_fd, name, &fd, &st);
         if (r < 0)
                 return r;
         nb_buffer_clear(ret);
-        while ((n = TEMP_FAILURE_RETRY(read(fd, chunk, sizeof(chunk)))) != 0) {
-                r = n < 0 ? -errno : nb_buffer_append(ret, chunk, (size_t)n);
-                if (r < 0) {
-                        nb_buffer_clear(ret);
-                        return r == -E2BIG ? -EFBIG : r;
-                }
+        while (ret->error >= 0 && (n = TEMP_FAILURE_RETRY(read(fd, chunk, sizeof(chunk)))) > 0)
+                nb_buffer_append(ret, chunk, (size_t)n);
+        r = n < 0 ? -errno : ret->error;
+        if (r < 0) {
+                nb_buffer_clear(ret);
+                return r == -E2BIG ? -EFBIG : r;
         }
         if (ret_stat)
                 *ret_stat = st;

@@ -17,7 +17,8 @@ void nb_check_print_setting(const struct nb_check *check, const struct nb_settin
                             enum nb_setting setting, const char *overridden_by) {
         _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
 
-        if (nb_setting_format(settings, setting, &value) < 0) {
+        nb_setting_format(settings, setting, &value);
+        if (value.error < 0) {
                 check->output->r = -ENOMEM;
                 return;
         }

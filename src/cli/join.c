@@ -57,7 +57,8 @@ static int leave_metadata(const struct given *given, struct nb_failure *f) {
 
         if (!given->load.has_metadata)
                 return 0;
-        if (nb_settings_format(&given->load.from_metadata, &text) < 0)
+        nb_settings_format(&given->load.from_metadata, &text);
+        if (text.error < 0)
                 return nb_failure_set_memory(f);
         return nb_state_file_write(given->state_fd, NB_METADATA_FILE, &text, f);
 }

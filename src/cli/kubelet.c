@@ -90,18 +90,17 @@ static bool find_argument(const struct kubelet *kubelet, const char *name, char 
         return is_found;
 }
 
-static int add_property(struct kubelet *kubelet, const char *property) {
+static void add_property(struct kubelet *kubelet, const char *property) {
         size_t len = 0;
         const char *value = nb_unit_find_property(kubelet->text, property, &len);
 
-        return nb_buffer_printf(&kubelet->arguments, "%.*s\n", (int)len, value ? value : "");
+        nb_buffer_printf(&kubelet->arguments, "%.*s\n", (int)len, value ? value : "");
 }
 
 /* "EnvironmentFiles=/etc/default/kubelet (ignore_errors=yes)", one line for each. */
-static int add_environment_files(struct kubelet *kubelet) {
+static void add_environment_files(struct kubelet *kubelet) {
         const char *line = kubelet->text, *value;
         size_t len = 0;
-        int r;
 
         while ((value = nb_unit_find_property(line, "EnvironmentFiles", &len))) {
                 _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
@@ -109,30 +108,24 @@ static int add_environment_files(struct kubelet *kubelet) {
 
                 snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
                 line = value + len;
-                r = nb_sources_read(kubelet->sources, path, ARGUMENTS_MAX, &file, NULL);
-                if (r >= 0)
-                        r = nb_buffer_printf(&kubelet->arguments, "%s\n", file.data);
-                if (r == -ENOMEM)
-                        return r;
+                if (nb_sources_read(kubelet->sources, path, ARGUMENTS_MAX, &file, NULL) >= 0)
+                        nb_buffer_printf(&kubelet->arguments, "%s\n", file.data);
         }
-        return 0;
 }
 
 static int read_arguments(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
-        int r;
+        struct nb_buffer *arguments = &kubelet->arguments;
 
-        r = add_property(kubelet, "ExecStart");
-        if (r >= 0)
-                r = add_property(kubelet, "Environment");
-        if (r >= 0)
-                r = add_environment_files(kubelet);
-        for (unsigned i = 0; i < settings->n_extra_args && r >= 0; i++)
-                r = nb_buffer_printf(&kubelet->arguments, "--%s\n", settings->extra_args[i]);
-        if (r >= 0 && settings->cri_socket[0])
-                r = nb_buffer_printf(&kubelet->arguments, "--container-runtime-endpoint=%s\n",
-                                     settings->cri_socket);
-        return r == -E2BIG ? 0 : r;
+        add_property(kubelet, "ExecStart");
+        add_property(kubelet, "Environment");
+        add_environment_files(kubelet);
+        for (unsigned i = 0; i < settings->n_extra_args; i++)
+                nb_buffer_printf(arguments, "--%s\n", settings->extra_args[i]);
+        if (settings->cri_socket[0])
+                nb_buffer_printf(arguments, "--container-runtime-endpoint=%s\n",
+                                 settings->cri_socket);
+        return arguments->error == -E2BIG ? 0 : arguments->error;
 }
 
 /* --- Unit and binary --- */

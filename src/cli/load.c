@@ -172,7 +172,8 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
                 snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
                          metadata->token_source);
         }
-        if (nb_settings_format(&load->from_metadata, &text) < 0)
+        nb_settings_format(&load->from_metadata, &text);
+        if (text.error < 0)
                 return nb_failure_set_memory(f);
         merged.data = text.data;
         merged.len = text.len;

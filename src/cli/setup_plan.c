@@ -22,8 +22,11 @@ int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++)
                 is_any_set = is_any_set || nb_setting_is_set(&setup->settings, (enum nb_setting)i);
-        if (is_any_set && (nb_buffer_append_string(document, NB_SETUP_HEADER) < 0 ||
-                           nb_settings_format(&setup->settings, document) < 0))
+        if (is_any_set) {
+                nb_buffer_append_string(document, NB_SETUP_HEADER);
+                nb_settings_format(&setup->settings, document);
+        }
+        if (document->error < 0)
                 return nb_failure_set_memory(f);
         snprintf(setup->directory, sizeof(setup->directory), "%s%s", setup->root ? setup->root : "",
                  setup->config_directory);
@@ -60,16 +63,17 @@ bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
         _cleanup_(nb_buffer_done) struct nb_buffer text_a = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
                                                    text_b = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
 
-        return nb_setting_format(a, key, &text_a) >= 0 && nb_setting_format(b, key, &text_b) >= 0 &&
-               !strcmp(text_a.data, text_b.data);
+        nb_setting_format(a, key, &text_a);
+        nb_setting_format(b, key, &text_b);
+        return text_a.error >= 0 && text_b.error >= 0 && !strcmp(text_a.data, text_b.data);
 }
 
 static void print_value(const struct nb_settings *settings, enum nb_setting key, const char *end) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
-        bool is_shown = nb_setting_is_set(settings, key) &&
-                        nb_setting_format(settings, key, &text) >= 0;
 
-        printf("%s%s", is_shown ? text.data : "(not set)", end);
+        if (nb_setting_is_set(settings, key))
+                nb_setting_format(settings, key, &text);
+        printf("%s%s", text.len > 0 ? text.data : "(not set)", end);
 }
 
 /* A value on the command line must take effect. */

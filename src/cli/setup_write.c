@@ -181,7 +181,6 @@ static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct 
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
         struct file file = { DROP_IN_FOLDER, DROP_IN, 0644 };
         _cleanup_(nb_closep) int fd = -1;
-        int r = 0;
 
         (void)nb_folder_open_below(setup->root, STORE_ENCRYPTED, &fd);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N && !NB_CREDENTIALS_ARE_IMPORTED; i++) {
@@ -190,12 +189,12 @@ static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct 
 
                 if (setup->is_rehearsal && setup->steps[i] != NB_SETUP_KEEP)
                         is_encrypted = setup->steps[i] == NB_SETUP_WRITE && can_encrypt;
-                if (is_encrypted && r >= 0)
-                        r = nb_buffer_printf(
+                if (is_encrypted)
+                        nb_buffer_printf(
                                 &text, "%sLoadCredentialEncrypted=%s:" STORE_ENCRYPTED "/%s\n",
                                 text.len > 0 ? "" : NB_SETUP_HEADER "[Service]\n", name, name);
         }
-        if (r < 0)
+        if (text.error < 0)
                 return nb_failure_set_memory(f);
         file.data = text.data;
         file.len = text.len;

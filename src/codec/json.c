@@ -354,46 +354,41 @@ const char *nb_json_next_key(struct nb_json *json, const char *path, const char 
         return entry ? lh_entry_k(entry) : NULL;
 }
 
-static int quote_character(const char *text, size_t n, uint32_t code_point, struct nb_buffer *ret) {
+static void quote_character(const char *text, size_t n, uint32_t code_point,
+                            struct nb_buffer *ret) {
         if (code_point == '"' || code_point == '\\')
-                return nb_buffer_printf(ret, "\\%c", (char)code_point);
-        if (code_point == '\n')
-                return nb_buffer_append_string(ret, "\\n");
-        if (nb_code_point_is_control(code_point) && code_point > 0xffff) /* as a surrogate pair */
-                return nb_buffer_printf(ret, "\\u%04" PRIx32 "\\u%04" PRIx32,
-                                        0xd7c0 + (code_point >> 10), 0xdc00 + (code_point & 0x3ff));
-        if (nb_code_point_is_control(code_point))
-                return nb_buffer_printf(ret, "\\u%04" PRIx32, code_point);
-        return nb_buffer_append(ret, text, n);
+                nb_buffer_printf(ret, "\\%c", (char)code_point);
+        else if (code_point == '\n')
+                nb_buffer_append_string(ret, "\\n");
+        else if (!nb_code_point_is_control(code_point))
+                nb_buffer_append(ret, text, n);
+        else if (code_point > 0xffff) /* as a surrogate pair */
+                nb_buffer_printf(ret, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (code_point >> 10),
+                                 0xdc00 + (code_point & 0x3ff));
+        else
+                nb_buffer_printf(ret, "\\u%04" PRIx32, code_point);
 }
 
-int nb_json_quote(const char *text, size_t len, struct nb_buffer *ret) {
-        size_t before = ret->len, n;
+void nb_json_quote(const char *text, size_t len, struct nb_buffer *ret) {
         uint32_t code_point;
-        int r;
+        size_t n;
 
-        r = nb_buffer_append(ret, "\"", 1);
-        for (size_t i = 0; i < len && r >= 0; i += n) {
+        nb_buffer_append(ret, "\"", 1);
+        for (size_t i = 0; i < len; i += n) {
                 n = nb_utf8_decode(text + i, len - i, &code_point);
-                r = n == 0 ? -EINVAL : quote_character(text + i, n, code_point, ret);
+                if (n == 0) {
+                        ret->error = -EINVAL;
+                        return;
+                }
+                quote_character(text + i, n, code_point, ret);
         }
-        if (r >= 0)
-                r = nb_buffer_append(ret, "\"", 1);
-        if (r < 0)
-                ret->len = before;
-        return r < 0 ? r : 0;
+        nb_buffer_append(ret, "\"", 1);
 }
 
 /* --- Writing --- */
 
 static void write_text(struct nb_json_writer *writer, const char *text) {
-        if (writer->r >= 0)
-                writer->r = nb_buffer_append_string(writer->buffer, text);
-}
-
-static void write_quoted(struct nb_json_writer *writer, const char *text) {
-        if (writer->r >= 0)
-                writer->r = nb_json_quote(text, strlen(text), writer->buffer);
+        nb_buffer_append_string(writer->buffer, text);
 }
 
 static void write_line_break(struct nb_json_writer *writer) {
@@ -411,7 +406,7 @@ static void write_key(struct nb_json_writer *writer, const char *key) {
         if (writer->depth > 0)
                 write_line_break(writer);
         if (key) {
-                write_quoted(writer, key);
+                nb_json_quote(key, strlen(key), writer->buffer);
                 write_text(writer, writer->is_indented ? ": " : ":");
         }
         writer->wants_comma = true;
@@ -439,15 +434,14 @@ void nb_json_close(struct nb_json_writer *writer) {
 void nb_json_put_string(struct nb_json_writer *writer, const char *key, const char *text) {
         write_key(writer, key);
         if (text)
-                write_quoted(writer, text);
+                nb_json_quote(text, strlen(text), writer->buffer);
         else
                 write_text(writer, "null");
 }
 
 void nb_json_put_integer(struct nb_json_writer *writer, const char *key, int64_t value) {
         write_key(writer, key);
-        if (writer->r >= 0)
-                writer->r = nb_buffer_printf(writer->buffer, "%" PRId64, value);
+        nb_buffer_printf(writer->buffer, "%" PRId64, value);
 }
 
 void nb_json_put_boolean(struct nb_json_writer *writer, const char *key, bool value) {
@@ -459,5 +453,5 @@ int nb_json_finish(struct nb_json_writer *writer) {
         while (writer->depth > 0)
                 nb_json_close(writer);
         write_line_break(writer);
-        return writer->r;
+        return writer->buffer->error;
 }

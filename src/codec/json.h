@@ -74,14 +74,13 @@ const char *nb_json_next_key(struct nb_json *json, const char *path, const char 
 void nb_json_refuse(struct nb_json *json, const char *path, const char *expected,
                     const char *found);
 
-/* Appends a JSON string with its quotes. YAML reads it as the same string. 0, -E2BIG, -ENOMEM,
- * -EINVAL for invalid UTF-8. */
-int nb_json_quote(const char *text, size_t len, struct nb_buffer *ret);
+/* Appends a JSON string with its quotes. YAML reads it as the same string. Invalid UTF-8 sets the
+ * error of the buffer to -EINVAL. */
+void nb_json_quote(const char *text, size_t len, struct nb_buffer *ret);
 
 /*
  * Writes one JSON document into a buffer; not for secrets. `key` is NULL for the outermost value
- * and in a list. The calls need no check: after the first failure they do nothing, and
- * nb_json_finish() returns it.
+ * and in a list. The calls need no check: nb_json_finish() returns the error of the buffer.
  *
  *      struct nb_json_writer writer = { .buffer = &text, .is_indented = true };
  *
@@ -97,7 +96,6 @@ struct nb_json_writer {
         bool is_indented; /* one value per line; otherwise compact, without a final newline */
 
         /* Private. */
-        int r;
         unsigned depth;
         char closing[NB_JSON_DEPTH_MAX];
         bool wants_comma;

@@ -74,8 +74,8 @@ static void take_issued(const struct nb_certificates *bundle, enum state *states
 /* The detail of a failure has room for this many hashes. */
 #define HASHES_NAMED 2
 
-static int name_found(const struct nb_certificates *bundle, const enum state *states,
-                      struct nb_buffer *ret_names) {
+static void name_found(const struct nb_certificates *bundle, const enum state *states,
+                       struct nb_buffer *ret_names) {
         unsigned n_named = 0, n_more = 0;
 
         for (size_t i = 0; i < bundle->n; i++) {
@@ -88,10 +88,10 @@ static int name_found(const struct nb_certificates *bundle, const enum state *st
                         continue;
                 }
                 nb_hex_encode(bundle->entries[i].pin, NB_SHA256_SIZE, hash);
-                if (nb_buffer_printf(ret_names, "%ssha256:%s", n_named++ > 0 ? ", " : "", hash) < 0)
-                        return -ENOMEM;
+                nb_buffer_printf(ret_names, "%ssha256:%s", n_named++ > 0 ? ", " : "", hash);
         }
-        return n_more > 0 ? nb_buffer_printf(ret_names, " and %u more", n_more) : 0;
+        if (n_more > 0)
+                nb_buffer_printf(ret_names, " and %u more", n_more);
 }
 
 static int fail_mismatch(const struct nb_certificates *bundle, const enum state *states,
@@ -99,7 +99,8 @@ static int fail_mismatch(const struct nb_certificates *bundle, const enum state 
         _cleanup_(nb_buffer_done) struct nb_buffer found = NB_BUFFER_INIT(1024);
         char expected[2 * NB_SHA256_SIZE + 1] = "", others[32] = "";
 
-        if (name_found(bundle, states, &found) < 0)
+        name_found(bundle, states, &found);
+        if (found.error < 0)
                 return nb_failure_set_memory(f);
         if (found.len == 0)
                 return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
@@ -124,17 +125,14 @@ static int append_taken(const struct nb_certificates *bundle, const enum state *
                         struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection) {
         for (size_t i = 0; i < bundle->n; i++) {
                 if (states[i] == STATE_TAKEN) {
-                        int r = nb_certificate_export(bundle, i, ret_pem);
-
-                        if (r < 0)
-                                return r;
+                        nb_certificate_export(bundle, i, ret_pem);
                         memcpy(ret_selection->taken[ret_selection->n_taken++],
                                bundle->entries[i].pin, NB_SHA256_SIZE);
                 } else if (states[i] == STATE_LEFT_OUT)
                         memcpy(ret_selection->left_out[ret_selection->n_left_out++],
                                bundle->entries[i].pin, NB_SHA256_SIZE);
         }
-        return 0;
+        return ret_pem->error;
 }
 
 /* Returns how many. */

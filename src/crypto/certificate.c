@@ -182,15 +182,15 @@ static gnutls_x509_crt_t crt_at(const struct nb_certificates *certificates, size
         return certificates->entries[i].crt;
 }
 
-int nb_certificate_export(const struct nb_certificates *certificates, size_t i,
-                          struct nb_buffer *ret_pem) {
+void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
+                           struct nb_buffer *ret_pem) {
         _cleanup_(nb_datum_done) gnutls_datum_t pem = { 0 };
-        int r;
+        int r = gnutls_x509_crt_export2(crt_at(certificates, i), GNUTLS_X509_FMT_PEM, &pem);
 
-        r = gnutls_x509_crt_export2(crt_at(certificates, i), GNUTLS_X509_FMT_PEM, &pem);
         if (r < 0)
-                return nb_gnutls_to_errno(r);
-        return nb_buffer_append(ret_pem, pem.data, pem.size);
+                ret_pem->error = nb_gnutls_to_errno(r);
+        else
+                nb_buffer_append(ret_pem, pem.data, pem.size);
 }
 
 /* The name is text from another party, and is printed to terminals and the journal. */

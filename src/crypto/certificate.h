@@ -36,8 +36,8 @@ void nb_certificates_freep(struct nb_certificates **certificates);
 size_t nb_certificates_count(const struct nb_certificates *certificates);
 
 /* Appends certificate i as PEM. */
-int nb_certificate_export(const struct nb_certificates *certificates, size_t i,
-                          struct nb_buffer *ret_pem);
+void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
+                           struct nb_buffer *ret_pem);
 
 /* RFC 4514 text, cut at the size. */
 void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,

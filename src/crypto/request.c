@@ -67,7 +67,10 @@ int nb_request_create(const struct nb_key *key, const char *node_name, struct nb
         if (r < 0)
                 return r;
         r = gnutls_pem_base64_encode2(NB_PEM_REQUEST, &der, &pem);
-        return r < 0 ? nb_gnutls_to_errno(r) : nb_buffer_append(ret_pem, pem.data, pem.size);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        nb_buffer_append(ret_pem, pem.data, pem.size);
+        return ret_pem->error;
 }
 
 int nb_request_create_der(const struct nb_key *key, const char *node_name,
@@ -76,25 +79,15 @@ int nb_request_create_der(const struct nb_key *key, const char *node_name,
         int r;
 
         r = make_request(key, node_name, &der);
-        return r < 0 ? r : nb_buffer_append(ret_der, der.data, der.size);
+        if (r < 0)
+                return r;
+        nb_buffer_append(ret_der, der.data, der.size);
+        return ret_der->error;
 }
 
-static int append_item(struct nb_buffer *stream, const void *item, size_t len) {
-        int r = nb_base64url_encode(item, len, stream);
-
-        return r < 0 ? r : nb_buffer_append(stream, "|", 1);
-}
-
-static int append_items(struct nb_buffer *stream, const struct nb_key *key,
-                        const char *common_name) {
-        const char *const texts[] = { common_name, NB_NODE_ORGANIZATION, "digital signature",
-                                      "key encipherment", "client auth" };
-        int r;
-
-        r = append_item(stream, key->spki.data, key->spki.size);
-        for (size_t i = 0; i < N_ELEMENTS(texts) && r >= 0; i++)
-                r = append_item(stream, texts[i], strlen(texts[i]));
-        return r;
+static void append_item(struct nb_buffer *stream, const void *item, size_t len) {
+        nb_base64url_encode(item, len, stream);
+        nb_buffer_append(stream, "|", 1);
 }
 
 int nb_request_name(const struct nb_key *key, const char *node_name,
@@ -102,19 +95,22 @@ int nb_request_name(const struct nb_key *key, const char *node_name,
         _cleanup_(nb_buffer_done) struct nb_buffer stream = NB_BUFFER_INIT(STREAM_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_REQUEST_NAME_SIZE - 1);
         char common_name[COMMON_NAME_SIZE];
+        const char *const items[] = { common_name, NB_NODE_ORGANIZATION, "digital signature",
+                                      "key encipherment", "client auth" };
         uint8_t digest[NB_SHA256_SIZE];
         int r;
 
         format_common_name(node_name, common_name);
-        r = append_items(&stream, key, common_name);
-        if (r >= 0)
-                r = nb_sha256(stream.data, stream.len, digest);
-        if (r >= 0)
-                r = nb_buffer_append_string(&text, "node-csr-");
-        if (r >= 0)
-                r = nb_base64url_encode(digest, sizeof(digest), &text);
+        append_item(&stream, key->spki.data, key->spki.size);
+        for (size_t i = 0; i < N_ELEMENTS(items); i++)
+                append_item(&stream, items[i], strlen(items[i]));
+        r = stream.error < 0 ? stream.error : nb_sha256(stream.data, stream.len, digest);
         if (r < 0)
                 return r;
+        nb_buffer_append_string(&text, "node-csr-");
+        nb_base64url_encode(digest, sizeof(digest), &text);
+        if (text.error < 0)
+                return text.error;
         memcpy(ret, text.data, text.len + 1);
         return 0;
 }

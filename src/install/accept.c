@@ -160,10 +160,11 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
                     struct nb_secret *ret_pem) {
         _cleanup_(nb_buffer_done) struct nb_buffer certificates = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(nb_secret_done) struct nb_secret key_pem = NB_SECRET_INIT, pem = NB_SECRET_INIT;
-        int r = 0;
+        int r;
 
-        for (size_t i = 0; i < nb_certificates_count(chain) && r >= 0; i++)
-                r = nb_certificate_export(chain, i, &certificates);
+        for (size_t i = 0; i < nb_certificates_count(chain); i++)
+                nb_certificate_export(chain, i, &certificates);
+        r = certificates.error;
         if (r >= 0)
                 r = nb_key_export(key, &key_pem);
         if (r >= 0)

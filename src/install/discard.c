@@ -8,8 +8,8 @@
 #include "method/documents.h"
 #include "state/handoff.h"
 
-int nb_discard_format(const char *metadata, struct nb_buffer *ret) {
-        return nb_buffer_printf(ret, "%s\n", metadata[0] ? metadata : "none");
+void nb_discard_format(const char *metadata, struct nb_buffer *ret) {
+        nb_buffer_printf(ret, "%s\n", metadata[0] ? metadata : "none");
 }
 
 static int write_mark(const struct nb_context *context, const char *metadata) {
@@ -17,7 +17,8 @@ static int write_mark(const struct nb_context *context, const char *metadata) {
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
-        r = nb_discard_format(metadata, &text);
+        nb_discard_format(metadata, &text);
+        r = text.error;
         if (r >= 0)
                 r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
         return r < 0 ? r : nb_file_write(fd, NB_DISCARD_FILE, 0644, text.data, text.len);

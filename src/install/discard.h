@@ -19,7 +19,7 @@
 
 /* Formats the contents of the mark; `metadata` is as in the record of a join, "" for none. 0,
  * -E2BIG, -ENOMEM. */
-int nb_discard_format(const char *metadata, struct nb_buffer *ret);
+void nb_discard_format(const char *metadata, struct nb_buffer *ret);
 
 /* Removes the mark. 0, also if it does not exist. NB_TARGET_UNWRITABLE. */
 int nb_discard_forget(const struct nb_context *context, struct nb_failure *f);

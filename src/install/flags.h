@@ -21,10 +21,10 @@
 #define NB_FLAGS_MAX (64 * 1024)
 
 /* Appends "--a=b --c=d", nothing if kubelet needs no argument. 0, -ENOMEM. */
-int nb_flags_format(const struct nb_context *context, struct nb_buffer *ret);
+void nb_flags_format(const struct nb_context *context, struct nb_buffer *ret);
 
 /* Appends the contents of the file with these arguments. 0, -E2BIG, -ENOMEM. */
-int nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
+void nb_flags_file_format(const char *arguments, struct nb_buffer *ret);
 
 /* Whether the file is equal to the output of nb_flags_file_format() for these arguments. */
 bool nb_flags_file_is(const char *file, size_t len, const char *arguments);
@@ -33,5 +33,5 @@ bool nb_flags_file_is(const char *file, size_t len, const char *arguments);
  * Appends those of `arguments` that a file does not contain; --hostname-override also if
  * `arguments` lacks it and the file has another one. 0, -E2BIG, -ENOMEM.
  */
-int nb_flags_find_missing(const char *text, const char *arguments, const char *node_name,
-                          struct nb_buffer *ret);
+void nb_flags_find_missing(const char *text, const char *arguments, const char *node_name,
+                           struct nb_buffer *ret);

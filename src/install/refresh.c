@@ -180,8 +180,9 @@ static int format_record(struct refresh *refresh) {
 static int format_kubeconfig(struct refresh *refresh) {
         struct nb_swap *file = &refresh->files[TARGET_KUBECONFIG];
 
-        if (nb_kubeconfig_format(&refresh->handoff, refresh->context->settings.ca_file,
-                                 refresh->link, &file->text) < 0)
+        nb_kubeconfig_format(&refresh->handoff, refresh->context->settings.ca_file, refresh->link,
+                             &file->text);
+        if (file->text.error < 0)
                 return -ENOMEM;
         file->is_wanted = file->text.len != refresh->kubeconfig.len ||
                           memcmp(file->text.data, refresh->kubeconfig.data, file->text.len) != 0;
@@ -201,8 +202,9 @@ static int prepare(struct refresh *refresh, struct nb_failure *f) {
         files[TARGET_CA].is_wanted = r > 0;
         files[TARGET_RESTART].is_wanted = refresh->context->settings.restart_kubelet;
         files[TARGET_RECORD].is_wanted = refresh->has_record;
+        nb_buffer_append_string(&files[TARGET_RESTART].text, "kubelet.service\n");
         if (format_kubeconfig(refresh) < 0 || (refresh->has_record && format_record(refresh) < 0) ||
-            nb_buffer_append_string(&files[TARGET_RESTART].text, "kubelet.service\n") < 0)
+            files[TARGET_RESTART].text.error < 0)
                 return nb_failure_set_memory(f);
         return files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted;
 }

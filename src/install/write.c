@@ -103,7 +103,7 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
 }
 
 /* Replaces a CA file that differs or cannot be read. With the system's CAs there is no CA file. */
-static int prepare_ca(struct plan *plan) {
+static void prepare_ca(struct plan *plan) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         const struct nb_buffer *ca = &plan->accepted->ca;
         struct nb_swap *file = &plan->files[TARGET_CA];
@@ -111,11 +111,12 @@ static int prepare_ca(struct plan *plan) {
         file->is_wanted = ca->len > 0 &&
                           (nb_file_read(file->folder_fd, file->name, &old, NULL) < 0 ||
                            old.len != ca->len || memcmp(old.data, ca->data, ca->len) != 0);
-        return file->is_wanted ? nb_buffer_append(&file->text, ca->data, ca->len) : 0;
+        if (file->is_wanted)
+                nb_buffer_append(&file->text, ca->data, ca->len);
 }
 
 /* Never replaces an existing config.yaml, which is the administrator's. */
-static int prepare_config(struct plan *plan) {
+static void prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
         struct nb_swap *file = &plan->files[TARGET_CONFIG];
         struct stat st;
@@ -123,7 +124,8 @@ static int prepare_config(struct plan *plan) {
         file->is_wanted = config->len > 0 &&
                           fstatat(file->folder_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
                           errno == ENOENT;
-        return file->is_wanted ? nb_buffer_append(&file->text, config->data, config->len) : 0;
+        if (file->is_wanted)
+                nb_buffer_append(&file->text, config->data, config->len);
 }
 
 /* `join` reports which cloud's metadata it used, so the name is recorded only if this machine's
@@ -136,7 +138,8 @@ static const char *name_metadata(const struct plan *plan) {
 static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
-        if (nb_flags_find_missing(file, arguments, plan->context->node_name, &missing) < 0)
+        nb_flags_find_missing(file, arguments, plan->context->node_name, &missing);
+        if (missing.error < 0)
                 return -ENOMEM;
         if (missing.len > 0)
                 nb_log(LOG_WARNING, NB_KUBELET_ARGUMENTS_MISSING,
@@ -155,7 +158,8 @@ static int prepare_flags(struct plan *plan) {
         bool exists;
         int r;
 
-        if (nb_flags_format(plan->context, &words) < 0)
+        nb_flags_format(plan->context, &words);
+        if (words.error < 0)
                 return -ENOMEM;
         r = nb_file_read(file->folder_fd, file->name, &old, NULL);
         if (r < 0 && r != -ENOENT)
@@ -169,7 +173,8 @@ static int prepare_flags(struct plan *plan) {
         if (words.len < sizeof(plan->record.arguments))
                 memcpy(plan->record.arguments, arguments, words.len + 1);
         file->is_wanted = exists || words.len > 0;
-        return nb_flags_file_format(arguments, &file->text) < 0 ? -ENOMEM : 0;
+        nb_flags_file_format(arguments, &file->text);
+        return 0;
 }
 
 static int prepare_plan(struct plan *plan, struct nb_failure *f) {
@@ -187,17 +192,18 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         plan->has_previous = r > 0;
         env->is_wanted = true;
         discard->is_wanted = settings->token_discard;
-        if (nb_kubelet_env_format(plan->context->node_name, settings, &env->text) < 0 ||
-            nb_discard_format(name_metadata(plan), &discard->text) < 0 || prepare_ca(plan) < 0 ||
-            prepare_config(plan) < 0)
-                return nb_failure_set_memory(f);
+        nb_kubelet_env_format(plan->context->node_name, settings, &env->text);
+        nb_discard_format(name_metadata(plan), &discard->text);
+        prepare_ca(plan);
+        prepare_config(plan);
         kubeconfig->is_wanted = true;
-        r = nb_kubeconfig_format(&plan->accepted->handoff.cluster,
-                                 plan->accepted->ca.len > 0 ? settings->ca_file : NULL,
-                                 plan->files[TARGET_LINK].path, &kubeconfig->text);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "cannot format the kubeconfig: %m");
+        nb_kubeconfig_format(&plan->accepted->handoff.cluster,
+                             plan->accepted->ca.len > 0 ? settings->ca_file : NULL,
+                             plan->files[TARGET_LINK].path, &kubeconfig->text);
         r = prepare_flags(plan);
+        for (unsigned i = 0; i < _TARGET_N && r != -ENOMEM; i++)
+                if (plan->files[i].text.error < 0)
+                        r = -ENOMEM;
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
         return r < 0 ? unwritable(plan->files[TARGET_FLAGS].path, r, f) : 0;

@@ -32,11 +32,13 @@ static int compute_signature(const struct nb_token *token, const struct nb_clust
         _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        if (nb_jws_input(token->id, info->kubeconfig, info->kubeconfig_len, &input) < 0)
+        nb_jws_input(token->id, info->kubeconfig, info->kubeconfig_len, &input);
+        if (input.error < 0)
                 return nb_failure_set_memory(f);
         if (nb_hmac_sha256(token->secret, NB_TOKEN_SECRET_LEN, input.data, input.len, mac) < 0)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "HMAC-SHA256 cannot be computed");
-        return nb_jws_format(token->id, mac, ret) < 0 ? nb_failure_set_memory(f) : 0;
+        nb_jws_format(token->id, mac, ret);
+        return ret->error < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 static int verify_signature(const struct nb_join *join, const struct nb_cluster_info *info,

@@ -104,8 +104,9 @@ static int verify_issued(const struct nb_join *join, const char *pem, size_t len
          * NotBefore, so accept any. */
         r = nb_certificate_verify_node(chain, join->key, join->node_name, time(NULL), UINT_MAX, f);
         for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
-                if (nb_certificate_export(chain, i, ret_chain) < 0)
-                        r = nb_failure_set_memory(f);
+                nb_certificate_export(chain, i, ret_chain);
+        if (ret_chain->error < 0)
+                r = nb_failure_set_memory(f);
         if (r >= 0)
                 warn_of_clock(join, chain);
         return r;

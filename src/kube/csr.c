@@ -25,11 +25,10 @@ int nb_csr_format(const char *name, const struct nb_csr_request *request, struct
                                               "client auth" };
         _cleanup_(nb_buffer_done) struct nb_buffer encoded = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX);
         struct nb_json_writer writer = { .buffer = ret };
-        int r;
 
-        r = nb_base64_encode(request->pem, request->len, &encoded);
-        if (r < 0)
-                return r;
+        nb_base64_encode(request->pem, request->len, &encoded);
+        if (encoded.error < 0)
+                return encoded.error;
         nb_json_open(&writer, NULL, '{');
         nb_json_put_string(&writer, "apiVersion", csr_type.api_version);
         nb_json_put_string(&writer, "kind", csr_type.kind);

@@ -16,6 +16,6 @@
 #define NB_JWS_MAC_SIZE 32
 
 /* Append the signed input, and the signature with its MAC. 0, -E2BIG, -ENOMEM. */
-int nb_jws_input(const char *token_id, const char *content, size_t len, struct nb_buffer *ret);
-int nb_jws_format(const char *token_id, const uint8_t mac[static NB_JWS_MAC_SIZE],
-                  struct nb_buffer *ret);
+void nb_jws_input(const char *token_id, const char *content, size_t len, struct nb_buffer *ret);
+void nb_jws_format(const char *token_id, const uint8_t mac[static NB_JWS_MAC_SIZE],
+                   struct nb_buffer *ret);

@@ -5,8 +5,8 @@
 #include "codec/json.h"
 #include "kube/kubeconfig_format.h"
 
-int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
-                         const char *client_certificate, struct nb_buffer *ret) {
+void nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
+                          const char *client_certificate, struct nb_buffer *ret) {
         char server[NB_URL_MAX];
         const struct {
                 const char *before, *value; /* omitted if the value is missing or empty */
@@ -30,26 +30,22 @@ int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
                   client_certificate },
                 { "    client-key: ", client_certificate },
         };
-        int r;
 
         nb_url_format(&cluster->server, server);
-        r = nb_buffer_append_string(ret, "apiVersion: v1\n"
-                                         "kind: Config\n"
-                                         "clusters:\n"
-                                         "- name: default-cluster\n"
-                                         "  cluster:\n");
-        for (size_t i = 0; i < N_ELEMENTS(fields) && r >= 0; i++) {
+        nb_buffer_append_string(ret, "apiVersion: v1\n"
+                                     "kind: Config\n"
+                                     "clusters:\n"
+                                     "- name: default-cluster\n"
+                                     "  cluster:\n");
+        for (size_t i = 0; i < N_ELEMENTS(fields); i++) {
                 const char *value = fields[i].value;
 
                 if (!value || !value[0])
                         continue;
-                r = nb_buffer_append_string(ret, fields[i].before);
-                if (r >= 0)
-                        r = nb_json_quote(value, strlen(value), ret);
-                if (r >= 0)
-                        r = nb_buffer_append_string(ret, "\n");
+                nb_buffer_append_string(ret, fields[i].before);
+                nb_json_quote(value, strlen(value), ret);
+                nb_buffer_append_string(ret, "\n");
         }
-        return r;
 }
 
 int nb_kubeconfig_parse_own(const struct nb_kubeconfig_input *input, const char *ca_file,
@@ -67,7 +63,8 @@ int nb_kubeconfig_parse_own(const struct nb_kubeconfig_input *input, const char 
         r = nb_kubeconfig_parse(&policy, input, &cluster, NULL, f);
         if (r < 0)
                 return r;
-        if (nb_kubeconfig_format(&cluster, ca_file, client_certificate, &own) < 0)
+        nb_kubeconfig_format(&cluster, ca_file, client_certificate, &own);
+        if (own.error < 0)
                 return nb_failure_set_memory(f);
         if (own.len != input->len || memcmp(own.data, input->text, own.len) != 0)
                 return nb_failure_set(f, policy.unacceptable, 0,

@@ -11,8 +11,8 @@
 
 /* Uses the names that kubelet uses: default-cluster, default-auth, default-context. `ca_file` NULL:
  * the CAs of the system. The key is in the file of the client certificate. */
-int nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
-                         const char *client_certificate, struct nb_buffer *ret);
+void nb_kubeconfig_format(const struct nb_cluster *cluster, const char *ca_file,
+                          const char *client_certificate, struct nb_buffer *ret);
 
 /* Reads the cluster of a kubeconfig that is byte for byte what nb_kubeconfig_format() writes for
  * this CA file and client certificate; NB_REFRESH_INAPPLICABLE otherwise. `ca` stays NULL. */

@@ -188,8 +188,7 @@ struct filter {
         const struct nb_kubelet_config_source *source;
         struct nb_buffer *out;
         char *dropped;
-        int r;
-        struct nb_failure *f;
+        struct nb_failure *f; /* the first one is kept */
 };
 
 static enum type find_type(const char *path) {
@@ -207,36 +206,25 @@ static void refuse(struct filter *filter, const struct nb_yaml_node *node, const
                    const char *expected) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        if (filter->r >= 0)
-                filter->r = nb_failure_set(
-                        filter->f, filter->source->code, 0,
-                        "%s:%u: %.100s: expected %s, found %s%s%s", filter->source->origin,
-                        node->line, path, expected, nb_yaml_type_name(node),
-                        node->type == NB_YAML_SCALAR ? " " : "",
-                        node->type == NB_YAML_SCALAR
-                                ? nb_text_quote(node->value, node->value_len, quoted)
-                                : "");
+        filter->out->error = nb_failure_set(
+                filter->f, filter->source->code, 0, "%s:%u: %.100s: expected %s, found %s%s%s",
+                filter->source->origin, node->line, path, expected, nb_yaml_type_name(node),
+                node->type == NB_YAML_SCALAR ? " " : "",
+                node->type == NB_YAML_SCALAR ? nb_text_quote(node->value, node->value_len, quoted)
+                                             : "");
 }
 
 static int fail_output(const struct filter *filter, int r) {
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(filter->f);
         return nb_failure_set(filter->f, filter->source->code, r, "%s: larger than %d bytes",
                               filter->source->origin, NB_KUBELET_CONFIG_MAX);
 }
 
 static void put(struct filter *filter, const char *text) {
-        int r = filter->r < 0 ? 0 : nb_buffer_append_string(filter->out, text);
-
-        if (r < 0)
-                filter->r = fail_output(filter, r);
+        nb_buffer_append_string(filter->out, text);
 }
 
 static void put_quoted(struct filter *filter, const char *text) {
-        int r = filter->r < 0 ? 0 : nb_json_quote(text, strlen(text), filter->out);
-
-        if (r < 0)
-                filter->r = fail_output(filter, r);
+        nb_json_quote(text, strlen(text), filter->out);
 }
 
 /* --- Values --- */
@@ -389,7 +377,7 @@ static void put_section(struct filter *filter, const struct nb_yaml_node *mappin
                 snprintf(path, sizeof(path), "%s.%s", prefix, node->key);
                 put_entry(filter, node, path);
         }
-        if (filter->r < 0 || filter->out->len > before)
+        if (filter->out->error < 0 || filter->out->len > before)
                 return;
         filter->out->len = before - 1;
         put(filter, " {}\n");
@@ -420,7 +408,7 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
         _cleanup_(nb_buffer_done) struct nb_buffer out = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE] = "";
-        struct filter filter = { source, &out, dropped, 0, f };
+        struct filter filter = { source, &out, dropped, f };
         int r;
 
         if (len > NB_KUBELET_CONFIG_MAX)
@@ -436,11 +424,10 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
                 if (strcmp(node->key, "apiVersion") != 0 && strcmp(node->key, "kind") != 0 &&
                     !nb_yaml_is_null(node))
                         put_entry(&filter, node, node->key);
-        if (filter.r < 0)
-                return filter.r;
-        r = nb_buffer_append(ret, out.data, out.len);
-        if (r < 0)
-                return fail_output(&filter, r);
+        if (out.error >= 0)
+                nb_buffer_append(ret, out.data, out.len);
+        if (out.error < 0 || ret->error < 0)
+                return fail_output(&filter, out.error < 0 ? out.error : ret->error);
         memcpy(ret_dropped, dropped, sizeof(dropped));
         return 0;
 }
@@ -455,19 +442,17 @@ int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *
         };
         _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, f);
         const char *value = nb_json_string(&json, "data.kubelet");
-        int r;
 
         if (json.r < 0)
                 return json.r;
         if (!value)
                 return nb_failure_set(f, NB_KUBELET_CONFIG_MISSING, ENOENT,
                                       "the ConfigMap has no data.kubelet");
-        r = nb_buffer_append_string(ret_text, value);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        return r < 0 ? nb_failure_set(f, NB_KUBELET_CONFIG_UNACCEPTABLE, r,
+        nb_buffer_append_string(ret_text, value);
+        if (ret_text->error < 0)
+                return nb_failure_set(f, NB_KUBELET_CONFIG_UNACCEPTABLE, ret_text->error,
                                       "data.kubelet of the ConfigMap has %zu bytes, expected at "
                                       "most %d",
-                                      strlen(value), NB_KUBELET_CONFIG_MAX)
-                     : 0;
+                                      strlen(value), NB_KUBELET_CONFIG_MAX);
+        return 0;
 }

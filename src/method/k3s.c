@@ -42,9 +42,9 @@ static int copy_certificates(const struct nb_secret *pem, struct nb_identity *id
 
         r = nb_certificates_parse(pem->data, pem->len, true, &chain);
         for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
-                r = nb_certificate_export(chain, i, &text);
-        if (r < 0)
-                return r;
+                nb_certificate_export(chain, i, &text);
+        if (r < 0 || text.error < 0)
+                return r < 0 ? r : text.error;
         identity->certificate = TAKE(text.data);
         identity->certificate_len = text.len;
         return 0;

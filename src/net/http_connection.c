@@ -90,16 +90,16 @@ const char *nb_http_leaf(CURL *easy) {
 
 int nb_http_chain(CURL *easy, struct nb_buffer *ret_pem) {
         const struct curl_certinfo *chain = NULL;
-        int r = -ENODATA;
 
-        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain)
+        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain ||
+            chain->num_of_certs < 1)
                 return -ENODATA;
         for (int i = 0; i < chain->num_of_certs; i++) {
                 const char *pem = find_pem(chain->certinfo[i]);
 
-                r = pem ? nb_buffer_append_string(ret_pem, pem) : -ENODATA;
-                if (r < 0)
-                        return r;
+                if (!pem)
+                        return -ENODATA;
+                nb_buffer_append_string(ret_pem, pem);
         }
-        return r;
+        return ret_pem->error;
 }

@@ -153,16 +153,15 @@ static bool is_success(long status) {
 
 static void take_body(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
                       char *data) {
-        int r;
+        struct nb_buffer *body = &transfer->answer.body;
 
         transfer->answer.status = reply->status;
-        transfer->answer.body.max = is_success(reply->status) ? transfer->call.max_body
-                                                              : NB_HTTP_ERROR_BODY_MAX;
+        body->max = is_success(reply->status) ? transfer->call.max_body : NB_HTTP_ERROR_BODY_MAX;
         if (transfer->secret && is_success(reply->status))
-                r = nb_secret_append(transfer->secret, data, reply->len);
+                body->error = nb_secret_append(transfer->secret, data, reply->len);
         else
-                r = nb_buffer_append(&transfer->answer.body, data, reply->len);
-        if (r < 0) {
+                nb_buffer_append(body, data, reply->len);
+        if (body->error < 0) {
                 (void)nb_http_outcome_too_large(&transfer->call, &transfer->failure);
                 end_transfer(transfer);
                 return;

@@ -47,7 +47,7 @@ static int remove_file(int folder_fd, const char *folder, const char *name,
         r = nb_file_remove(folder_fd, name);
         if (r < 0)
                 return not_removed(folder, name, r, f);
-        (void)nb_buffer_printf(removed, "%s%s/%s", removed->len > 0 ? ", " : "", folder, name);
+        nb_buffer_printf(removed, "%s%s/%s", removed->len > 0 ? ", " : "", folder, name);
         return 0;
 }
 

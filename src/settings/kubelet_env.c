@@ -9,15 +9,13 @@
 #define KEY_KUBECONFIG "NODE_BOOTSTRAP_KUBECONFIG="
 #define KEY_DIRECTORY "NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY="
 
-int nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
-                          struct nb_buffer *ret) {
-        int r = nb_buffer_printf(ret, "KUBELET_NODE_NAME=%s\n", node_name);
-
-        if (r >= 0 && nb_setting_is_set(settings, NB_SETTING_KUBECONFIG))
-                r = nb_buffer_printf(ret, KEY_KUBECONFIG "%s\n", settings->kubeconfig);
-        if (r >= 0 && nb_setting_is_set(settings, NB_SETTING_CERTIFICATE_DIRECTORY))
-                r = nb_buffer_printf(ret, KEY_DIRECTORY "%s\n", settings->certificate_directory);
-        return r;
+void nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
+                           struct nb_buffer *ret) {
+        nb_buffer_printf(ret, "KUBELET_NODE_NAME=%s\n", node_name);
+        if (nb_setting_is_set(settings, NB_SETTING_KUBECONFIG))
+                nb_buffer_printf(ret, KEY_KUBECONFIG "%s\n", settings->kubeconfig);
+        if (nb_setting_is_set(settings, NB_SETTING_CERTIFICATE_DIRECTORY))
+                nb_buffer_printf(ret, KEY_DIRECTORY "%s\n", settings->certificate_directory);
 }
 
 static void take_path(const char *line, size_t len, const char *key,

@@ -20,8 +20,8 @@
  * paths, it names these as well (NODE_BOOTSTRAP_KUBECONFIG, NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY),
  * so that they are found if the settings cannot be read.
  */
-int nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
-                          struct nb_buffer *ret);
+void nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
+                           struct nb_buffer *ret);
 
 /* Sets these two paths in `settings`, if the text has them. */
 void nb_kubelet_env_find_paths(const char *text, size_t len, struct nb_settings *settings);

@@ -87,32 +87,30 @@ void nb_settings_init(struct nb_settings *ret_settings) {
 
 /* --- Formatting --- */
 
-int nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
-                      struct nb_buffer *ret) {
+void nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
+                       struct nb_buffer *ret) {
         const struct nb_setting_row *row = &nb_setting_rows[setting];
         const char *value = (const char *)settings + row->offset;
         unsigned n;
-        int r;
 
-        if (row->max == 0)
-                return nb_setting_type_format(row->type, value, ret);
-        memcpy(&n, (const char *)settings + row->n_offset, sizeof(n));
-        r = nb_buffer_append_string(ret, "[");
-        for (unsigned i = 0; i < n && r >= 0; i++) {
-                if (i > 0)
-                        r = nb_buffer_append_string(ret, ", ");
-                if (r >= 0)
-                        r = nb_setting_type_format(row->type, value + i * row->entry_size, ret);
+        if (row->max == 0) {
+                nb_setting_type_format(row->type, value, ret);
+                return;
         }
-        return r < 0 ? r : nb_buffer_append_string(ret, "]");
+        memcpy(&n, (const char *)settings + row->n_offset, sizeof(n));
+        nb_buffer_append_string(ret, "[");
+        for (unsigned i = 0; i < n; i++) {
+                nb_buffer_append_string(ret, i > 0 ? ", " : "");
+                nb_setting_type_format(row->type, value + i * row->entry_size, ret);
+        }
+        nb_buffer_append_string(ret, "]");
 }
 
-int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret) {
+void nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret) {
         const char *section = "";
-        int r;
 
-        r = nb_buffer_append_string(ret, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n");
-        for (unsigned i = 0; i < _NB_SETTING_N && r >= 0; i++) {
+        nb_buffer_append_string(ret, "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n");
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
                 const char *key = nb_setting_rows[i].key, *dot = strchr(key, '.');
                 int section_len = dot ? (int)(dot - key) : 0;
                 bool is_first;
@@ -121,14 +119,11 @@ int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret
                         continue;
                 is_first = dot && strncmp(section, key, (size_t)section_len + 1) != 0;
                 section = key;
-                r = nb_buffer_printf(ret, "%.*s%s%s%s: ", is_first ? section_len : 0, key,
-                                     is_first ? ":\n" : "", dot ? "  " : "", dot ? dot + 1 : key);
-                if (r >= 0)
-                        r = nb_setting_format(settings, i, ret);
-                if (r >= 0)
-                        r = nb_buffer_append_string(ret, "\n");
+                nb_buffer_printf(ret, "%.*s%s%s%s: ", is_first ? section_len : 0, key,
+                                 is_first ? ":\n" : "", dot ? "  " : "", dot ? dot + 1 : key);
+                nb_setting_format(settings, i, ret);
+                nb_buffer_append_string(ret, "\n");
         }
-        return r;
 }
 
 /* --- Checks of several settings --- */

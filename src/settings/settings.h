@@ -141,12 +141,12 @@ bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setti
 
 /* Appends the value as a document has it: `["10.0.0.1:6443"]`, `true`, `"5m"`; of a token only
  * whether there is one. 0, -E2BIG, -ENOMEM. */
-int nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
-                      struct nb_buffer *ret);
+void nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
+                       struct nb_buffer *ret);
 
 /* Appends a document with the keys that are set, without tokens; nb_settings_merge() reads it as
  * the same settings. 0, -E2BIG, -ENOMEM. */
-int nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret);
+void nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret);
 
 /* --- For the parsers of documents --- */
 

@@ -24,10 +24,8 @@
 #define PUNCTUATION "-_." /* inside of a label */
 #define EXPECTED_PATH "an absolute path without //, . and .. in it"
 
-static int format_string(const void *value, struct nb_buffer *ret) {
-        int r = nb_json_quote(value, strlen(value), ret);
-
-        return r == -EINVAL ? -E2BIG : r;
+static void format_string(const void *value, struct nb_buffer *ret) {
+        nb_json_quote(value, strlen(value), ret);
 }
 
 static int copy_text(const char *text, size_t len, size_t size, void *ret) {
@@ -92,14 +90,16 @@ int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, 
         return -EINVAL;
 }
 
-int nb_setting_type_format(const struct nb_setting_type *type, const void *value,
-                           struct nb_buffer *ret) {
-        unsigned i;
-
-        if (!type->words)
-                return type->format ? type->format(value, ret) : format_string(value, ret);
-        i = type->n_words == 2 ? *(const bool *)value : *(const unsigned *)value;
-        return nb_buffer_append_string(ret, type->words[i]);
+void nb_setting_type_format(const struct nb_setting_type *type, const void *value,
+                            struct nb_buffer *ret) {
+        if (type->words)
+                nb_buffer_append_string(ret,
+                                        type->words[type->n_words == 2 ? *(const bool *)value
+                                                                       : *(const unsigned *)value]);
+        else if (type->format)
+                type->format(value, ret);
+        else
+                format_string(value, ret);
 }
 
 const struct nb_setting_type nb_setting_type_provider = {
@@ -217,8 +217,8 @@ static int parse_token(const char *text _unused_, size_t len _unused_, void *ret
         return -EINVAL;
 }
 
-static int format_token(const void *value, struct nb_buffer *ret) {
-        return nb_buffer_append_string(ret, *(const bool *)value ? "\"(not shown)\"" : "\"\"");
+static void format_token(const void *value, struct nb_buffer *ret) {
+        nb_buffer_append_string(ret, *(const bool *)value ? "\"(not shown)\"" : "\"\"");
 }
 
 const struct nb_setting_type nb_setting_type_token = {
@@ -240,8 +240,8 @@ static int parse_expiration(const char *text, size_t len, void *ret) {
         return 0;
 }
 
-static int format_expiration(const void *value, struct nb_buffer *ret) {
-        return nb_buffer_printf(ret, "%" PRIu32, *(const uint32_t *)value);
+static void format_expiration(const void *value, struct nb_buffer *ret) {
+        nb_buffer_printf(ret, "%" PRIu32, *(const uint32_t *)value);
 }
 
 const struct nb_setting_type nb_setting_type_expiration = {
@@ -297,12 +297,13 @@ static int parse_duration(const char *text, size_t len _unused_, void *ret) {
         return 0;
 }
 
-static int format_duration(const void *value, struct nb_buffer *ret) {
+static void format_duration(const void *value, struct nb_buffer *ret) {
         uint64_t ms = *(const uint64_t *)value;
 
         if (ms == UINT64_MAX)
-                return nb_buffer_append_string(ret, "infinity");
-        return nb_buffer_printf(ret, "%" PRIu64 "s", ms / 1000);
+                nb_buffer_append_string(ret, "infinity");
+        else
+                nb_buffer_printf(ret, "%" PRIu64 "s", ms / 1000);
 }
 
 const struct nb_setting_type nb_setting_type_duration = {
@@ -317,11 +318,11 @@ static int parse_endpoint(const char *text, size_t len, void *ret) {
         return nb_endpoint_parse(text, len, ret);
 }
 
-static int format_endpoint(const void *value, struct nb_buffer *ret) {
+static void format_endpoint(const void *value, struct nb_buffer *ret) {
         char text[NB_URL_MAX];
 
         nb_endpoint_format(value, text);
-        return format_string(text, ret);
+        format_string(text, ret);
 }
 
 static bool is_same_endpoint(const void *a, const void *b) {
@@ -340,11 +341,11 @@ static int parse_pin(const char *text, size_t len, void *ret) {
         return nb_pin_parse(text, len, ret);
 }
 
-static int format_pin(const void *value, struct nb_buffer *ret) {
+static void format_pin(const void *value, struct nb_buffer *ret) {
         char text[NB_PIN_TEXT_SIZE];
 
         nb_pin_format(value, text);
-        return format_string(text, ret);
+        format_string(text, ret);
 }
 
 static bool is_same_pin(const void *a, const void *b) {

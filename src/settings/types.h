@@ -39,7 +39,7 @@ struct nb_setting_type {
         /* 0 or -EINVAL, with nothing stored. */
         int (*parse)(const char *text, size_t len, void *ret);
         /* Appends the value as a document has it. 0, -E2BIG, -ENOMEM. */
-        int (*format)(const void *value, struct nb_buffer *ret);
+        void (*format)(const void *value, struct nb_buffer *ret);
 
         /* For entries of a list: whether only one of the two can be in it. */
         bool (*is_same)(const void *a, const void *b);
@@ -59,8 +59,8 @@ extern const struct nb_setting_type nb_setting_type_boolean, nb_setting_type_clu
 int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, size_t len,
                           void *ret);
 /* 0, -E2BIG, -ENOMEM. */
-int nb_setting_type_format(const struct nb_setting_type *type, const void *value,
-                           struct nb_buffer *ret);
+void nb_setting_type_format(const struct nb_setting_type *type, const void *value,
+                            struct nb_buffer *ret);
 
 /* "90m", "1h30m": each unit of d, h, m, s at most once, the larger one first. `is_go`: as Go writes
  * durations: h, m, s, ms in any order, "1.5s". 0 or -EINVAL. */

@@ -29,7 +29,7 @@ static void parse(const char *data, size_t len, bool is_mixed) {
                    nb_certificates_count(certificates) <= NB_CERTIFICATES_MAX);
         for (size_t i = 0; i < nb_certificates_count(certificates); i++) {
                 look_at(certificates, i);
-                FUZZ_CHECK(nb_certificate_export(certificates, i, &pem) == 0);
+                nb_certificate_export(certificates, i, &pem);
         }
         FUZZ_CHECK(nb_certificates_parse(pem.data, pem.len, false, &again) == 0);
         FUZZ_CHECK(nb_certificates_count(certificates) == nb_certificates_count(again));

@@ -54,7 +54,8 @@ static int teardown(void **state) {
 
 static int collect(void *userdata, const struct nb_config_document *document,
                    struct nb_failure *f) {
-        return nb_buffer_printf(userdata, "[%s]", document->len > 0 ? document->data : "empty");
+        nb_buffer_printf(userdata, "[%s]", document->len > 0 ? document->data : "empty");
+        return 0;
 }
 
 static void documents_come_in_order_of_precedence(void **state) {

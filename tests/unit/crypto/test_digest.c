@@ -101,13 +101,12 @@ static void jws_vectors(void **state) {
                 struct nb_buffer input = NB_BUFFER_INIT(1024), text = NB_BUFFER_INIT(64);
                 uint8_t mac[NB_SHA256_SIZE];
 
-                assert_int_equal(nb_buffer_printf(&input, "%s.", cases[i].header), 0);
-                assert_int_equal(
-                        nb_base64url_encode(cases[i].content, strlen(cases[i].content), &input), 0);
+                nb_buffer_printf(&input, "%s.", cases[i].header);
+                nb_base64url_encode(cases[i].content, strlen(cases[i].content), &input);
                 assert_int_equal(nb_hmac_sha256(cases[i].secret, strlen(cases[i].secret),
                                                 input.data, input.len, mac),
                                  0);
-                assert_int_equal(nb_base64url_encode(mac, sizeof(mac), &text), 0);
+                nb_base64url_encode(mac, sizeof(mac), &text);
                 assert_string_equal(text.data, cases[i].mac);
                 nb_buffer_done(&input);
                 nb_buffer_done(&text);

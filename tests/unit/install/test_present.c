@@ -53,7 +53,7 @@ static void put_kubeconfig(const char *cluster, const char *user) {
 static char *encode(const char *text) {
         struct nb_buffer buffer = NB_BUFFER_INIT(64 * 1024);
 
-        assert_int_equal(nb_base64_encode(text, strlen(text), &buffer), 0);
+        nb_base64_encode(text, strlen(text), &buffer);
         return buffer.data;
 }
 

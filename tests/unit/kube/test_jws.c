@@ -41,19 +41,20 @@ static void agrees_with_kubernetes(void **state) {
                                                    signature = NB_BUFFER_INIT(1024);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        assert_int_equal(nb_jws_input(v->token_id, v->content, strlen(v->content), &input), 0);
+        nb_jws_input(v->token_id, v->content, strlen(v->content), &input);
         assert_string_equal(input.data, v->input);
         assert_int_equal(nb_hex_decode(v->mac_hex, strlen(v->mac_hex), mac, sizeof(mac)), 0);
-        assert_int_equal(nb_jws_format(v->token_id, mac, &signature), 0);
+        nb_jws_format(v->token_id, mac, &signature);
         assert_string_equal(signature.data, v->signature);
 }
 
 static int run(const void *input) {
         static const uint8_t mac[NB_JWS_MAC_SIZE];
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(1024);
-        int r = nb_jws_input("joshua", input, strlen(input), &text);
 
-        return r < 0 ? r : nb_jws_format("joshua", mac, &text);
+        nb_jws_input("joshua", input, strlen(input), &text);
+        nb_jws_format("joshua", mac, &text);
+        return text.error;
 }
 
 static void memory_runs_out(void **state) {

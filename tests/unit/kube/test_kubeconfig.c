@@ -231,8 +231,7 @@ static void formats(void **state) {
                 .proxy_url = "http://proxy:3128",
         };
 
-        assert_int_equal(nb_kubeconfig_format(&cluster, "/etc/a \"b\".crt", "/var/c.pem", &text),
-                         0);
+        nb_kubeconfig_format(&cluster, "/etc/a \"b\".crt", "/var/c.pem", &text);
         assert_string_equal(text.data, "apiVersion: v1\n"
                                        "kind: Config\n"
                                        "clusters:\n"
@@ -268,7 +267,7 @@ static void what_is_written_is_read(void **state) {
                           certificate[] = "/var/\"'.pem";
         struct nb_failure f = {};
 
-        assert_int_equal(nb_kubeconfig_format(&cluster, ca_file, certificate, &text), 0);
+        nb_kubeconfig_format(&cluster, ca_file, certificate, &text);
         assert_non_null(strstr(text.data, "server: \"https://[2001:db8::1]:443\"\n"));
         assert_null(strstr(text.data, "tls-server-name"));
         assert_null(strstr(text.data, "proxy-url"));
@@ -287,7 +286,7 @@ static void without_a_ca_the_systems_cas_are_used(void **state) {
         struct nb_cluster cluster = { .server = { .host = "api.example.com", .port = 443 } };
         struct nb_failure f = {};
 
-        assert_int_equal(nb_kubeconfig_format(&cluster, NULL, "/c.pem", &text), 0);
+        nb_kubeconfig_format(&cluster, NULL, "/c.pem", &text);
         assert_null(strstr(text.data, "certificate-authority"));
         assert_int_equal(nb_kubeconfig_parse_client("k", text.data, text.len, &client, &f), 0);
         assert_null(client.ca_file);
@@ -424,7 +423,7 @@ static void make_own(const char *server_name, const char *proxy_url, const char 
         assert_int_equal(nb_url_parse("https://10.0.0.1:6443/p", 23, &cluster.server), 0);
         strcpy(cluster.tls_server_name, server_name);
         strcpy(cluster.proxy_url, proxy_url);
-        assert_int_equal(nb_kubeconfig_format(&cluster, ca_file, certificate, ret), 0);
+        nb_kubeconfig_format(&cluster, ca_file, certificate, ret);
 }
 
 static int parse_own(const struct nb_buffer *text, struct nb_cluster *ret) {
@@ -477,7 +476,7 @@ static void an_edited_kubeconfig_is_not_its_own(void **state) {
                 text.len--;
                 assert_true(parse_own(&text, &cluster) < 0);
                 text.len++;
-                assert_int_equal(nb_buffer_append_string(&text, endings[i]), 0);
+                nb_buffer_append_string(&text, endings[i]);
                 assert_true(parse_own(&text, &cluster) < 0);
         }
 }

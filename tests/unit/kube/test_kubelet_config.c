@@ -196,9 +196,9 @@ static void truncates_the_list_of_dropped_keys(_unused_ void **state) {
         char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
         struct nb_failure f = { 0 };
 
-        assert_int_equal(nb_buffer_append_string(&yaml, HEAD), 0);
+        nb_buffer_append_string(&yaml, HEAD);
         for (unsigned i = 0; i < 200; i++)
-                assert_int_equal(nb_buffer_printf(&yaml, "unknown%u: 1\n", i), 0);
+                nb_buffer_printf(&yaml, "unknown%u: 1\n", i);
         assert_int_equal(filter(yaml.data, CA, &out, dropped, &f), 0);
         assert_true(strlen(dropped) < sizeof(dropped) && strlen(dropped) > sizeof(dropped) / 2);
         assert_string_equal(dropped + strlen(dropped) - 5, ", ...");

@@ -225,7 +225,7 @@ static void compress_text(const char *data, size_t len, struct nb_buffer *ret) {
                 stream.next_out = chunk;
                 stream.avail_out = sizeof(chunk);
                 r = deflate(&stream, Z_FINISH);
-                assert_int_equal(nb_buffer_append(ret, chunk, sizeof(chunk) - stream.avail_out), 0);
+                nb_buffer_append(ret, chunk, sizeof(chunk) - stream.avail_out);
         } while (r == Z_OK);
         assert_int_equal(deflateEnd(&stream), Z_OK);
 }
@@ -248,8 +248,8 @@ static void reads_wrapped(void **state) {
         if (wrapped.what && strstr(wrapped.what, ", in base64"))
                 wrapped.what = "data of another program";
         compress_text(c->text, strlen(c->text), &gzip);
-        assert_int_equal(nb_base64_encode(c->text, strlen(c->text), &base64), 0);
-        assert_int_equal(nb_base64_encode(gzip.data, gzip.len, &both), 0);
+        nb_base64_encode(c->text, strlen(c->text), &base64);
+        nb_base64_encode(gzip.data, gzip.len, &both);
         check(&wrapped, gzip.data, gzip.len, ", in gzip");
         check(&wrapped, both.data, both.len, ", in base64, in gzip");
         if (base64.data && base64.len > 0)
@@ -295,11 +295,11 @@ static void limits_the_expanded_size_of_gzip(void **state) {
         struct nb_failure f = { 0 };
 
         for (size_t i = 0; i < NB_USER_DATA_TEXT_MAX / 16; i++)
-                assert_int_equal(nb_buffer_append(&plain, "# 0123456789abc\n", 16), 0);
+                nb_buffer_append(&plain, "# 0123456789abc\n", 16);
         compress_text(plain.data, plain.len, &gzip);
         assert_int_equal(parse(&gzip, &f), 0);
         nb_buffer_clear(&gzip);
-        assert_int_equal(nb_buffer_append(&plain, "#", 1), 0);
+        nb_buffer_append(&plain, "#", 1);
         compress_text(plain.data, plain.len, &gzip);
         assert_true(gzip.len < 8192);
         assert_unreadable(&gzip, "gzip of more than 1 MiB");
@@ -364,9 +364,9 @@ static void refuses_more_than_the_limit(void **state) {
         struct nb_failure f = { 0 };
 
         while (text.len < NB_USER_DATA_MAX)
-                assert_int_equal(nb_buffer_append(&text, "#\n", 2), 0);
+                nb_buffer_append(&text, "#\n", 2);
         assert_int_equal(parse(&text, &f), 0);
-        assert_int_equal(nb_buffer_append(&text, "#", 1), 0);
+        nb_buffer_append(&text, "#", 1);
         assert_true(parse(&text, &f) < 0);
         assert_int_equal(f.code, NB_METADATA_MALFORMED);
 }
@@ -377,16 +377,14 @@ static void reads_our_key_in_a_large_cloud_config(void **state) {
         struct nb_user_data user_data = NB_USER_DATA_INIT;
         struct nb_failure f = { 0 };
 
-        assert_int_equal(nb_buffer_append_string(
-                                 &text, "#cloud-config\nnode_bootstrap: {timeout: 5m}\ndeep: "),
-                         0);
+        nb_buffer_append_string(&text, "#cloud-config\nnode_bootstrap: {timeout: 5m}\ndeep: ");
         for (unsigned i = 0; i < 100; i++)
-                assert_int_equal(nb_buffer_append_string(&text, "["), 0);
+                nb_buffer_append_string(&text, "[");
         for (unsigned i = 0; i < 100; i++)
-                assert_int_equal(nb_buffer_append_string(&text, "]"), 0);
-        assert_int_equal(nb_buffer_append_string(&text, "\nruncmd:\n"), 0);
+                nb_buffer_append_string(&text, "]");
+        nb_buffer_append_string(&text, "\nruncmd:\n");
         for (unsigned i = 0; i < 50000; i++)
-                assert_int_equal(nb_buffer_printf(&text, "- [a, %u]\n", i), 0);
+                nb_buffer_printf(&text, "- [a, %u]\n", i);
         assert_int_equal(nb_user_data_parse("x", text.data, text.len, &user_data, &f), 0);
         assert_string_equal(user_data.document.data, text.data);
         nb_user_data_done(&user_data);
