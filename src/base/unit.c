@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "base/unit.h"
 
-#define WORDS_MAX 16
 #define SHOW_MAX ((size_t)256 * 1024)
 #define ENTRIES_MAX 100000 /* of a unit, that are searched for a run */
 
@@ -23,37 +22,36 @@ bool nb_systemd_is_running(void) {
         return sd_booted() > 0;
 }
 
-static int run(const char *const words[], struct nb_secret *output, struct nb_failure *f) {
-        const char *argv[WORDS_MAX + 2] = { "systemctl" };
+static int run(const char *const argv[], struct nb_secret *output, struct nb_failure *f) {
         struct nb_process_result result;
         int r;
 
-        for (size_t i = 0; i < WORDS_MAX && words[i]; i++)
-                argv[i + 1] = words[i];
         r = nb_process_run(argv, NULL, 0, output, &result);
         if (r < 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot run systemctl: %m");
         if (result.status != 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
-                                      "`systemctl %s` failed with exit status %d: %s", words[0],
+                                      "`systemctl %s` failed with exit status %d: %s", argv[1],
                                       result.status,
                                       result.error[0] ? result.error : "no error message");
         return 0;
 }
 
-int nb_systemctl(const char *const words[], struct nb_failure *f) {
-        return run(words, NULL, f);
+int nb_systemctl(const char *verb, const char *unit, const char *option, struct nb_failure *f) {
+        const char *const argv[] = { "systemctl", verb, "--quiet", unit, option, NULL };
+
+        return run(argv, NULL, f);
 }
 
 int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret_text,
                  struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *const words[] = { "show", "--no-pager", properties, unit, NULL };
+        const char *const argv[] = { "systemctl", "show", "--no-pager", properties, unit, NULL };
         int r;
 
         if (nb_secret_init(&text, SHOW_MAX) < 0)
                 return nb_failure_set_memory(f);
-        r = run(words, &text, f);
+        r = run(argv, &text, f);
         if (r < 0)
                 return r;
         *ret_text = text;

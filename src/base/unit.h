@@ -25,8 +25,9 @@ struct nb_unit_state {
 /* sd_booted(3) */
 bool nb_systemd_is_running(void);
 
-/* Runs systemctl with these words, up to NULL. NB_SETUP_COMMAND_FAILED with its error message. */
-int nb_systemctl(const char *const words[], struct nb_failure *f);
+/* Runs `systemctl VERB UNIT OPTION`; unit and option may be NULL. NB_SETUP_COMMAND_FAILED with its
+ * error message. */
+int nb_systemctl(const char *verb, const char *unit, const char *option, struct nb_failure *f);
 
 /* NB_SETUP_COMMAND_FAILED. */
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);

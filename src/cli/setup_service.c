@@ -167,20 +167,9 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
 }
 
 bool nb_setup_is_enabled(void) {
-        static const char *const words[] = { "--quiet", "is-enabled", NB_SETUP_UNIT, NULL };
         struct nb_failure ignored = { 0 };
 
-        return nb_systemctl(words, &ignored) >= 0;
-}
-
-static int enable(struct nb_failure *f) {
-        static const char *const words[] = { "--quiet", "enable", NB_SETUP_UNIT, NULL };
-        bool was_enabled = nb_setup_is_enabled();
-        int r = nb_systemctl(words, f);
-
-        if (r >= 0 && !was_enabled)
-                printf("enabled  " NB_SETUP_UNIT "\n");
-        return r;
+        return nb_systemctl("is-enabled", NB_SETUP_UNIT, NULL, &ignored) >= 0;
 }
 
 /* What a service that was started earlier waits for. */
@@ -196,29 +185,31 @@ static void find_wait(struct watch *watch) {
 }
 
 static int begin(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
-        static const char *const reload[] = { "daemon-reload", NULL };
-        const char *start[] = { "start", "--no-block", NB_SETUP_UNIT, NULL };
-        bool is_activating;
-        int r = nb_systemd_is_running() ? nb_systemctl(reload, f) : 0;
+        bool was_enabled, is_activating;
+        int r = nb_systemd_is_running() ? nb_systemctl("daemon-reload", NULL, NULL, f) : 0;
 
         if (r < 0)
                 return r;
-        r = enable(f);
-        if (r < 0 || setup->is_start_unwanted)
+        was_enabled = nb_setup_is_enabled();
+        r = nb_systemctl("enable", NB_SETUP_UNIT, NULL, f);
+        if (r < 0)
                 return r;
+        if (!was_enabled)
+                printf("enabled  " NB_SETUP_UNIT "\n");
+        if (setup->is_start_unwanted)
+                return 0;
         r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
         if (r < 0 || !strcmp(watch->state.active, "active"))
                 return r;
         is_activating = !strcmp(watch->state.active, "activating");
-        /* It has read the previous settings. */
-        if (is_activating && setup->is_changed)
-                start[0] = "restart";
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot read the journal: the progress of the service is not shown");
         if (is_activating && !setup->is_changed)
                 find_wait(watch);
-        return nb_systemctl(start, f);
+        /* A service that is running has read the previous settings. */
+        return nb_systemctl(is_activating && setup->is_changed ? "restart" : "start", NB_SETUP_UNIT,
+                            "--no-block", f);
 }
 
 void nb_setup_rehearse_service(const struct nb_setup *setup) {
