@@ -132,10 +132,8 @@ int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_c
                         return r;
                 if (r == 0)
                         return NB_WATCH_TIME;
-                if (done == watch->transfer)
-                        return finish_watch(watch, f);
                 if (done)
-                        return NB_WATCH_OTHER;
+                        return finish_watch(watch, f);
         }
 }
 
@@ -152,12 +150,6 @@ static const struct nb_call review_call = {
         &(const struct nb_answer_codes){ .unauthorized = NB_TOKEN_REJECTED,
                                          .anonymous = NB_TOKEN_REJECTED }
 };
-
-static struct nb_http_request right_request(enum nb_right right) {
-        const char *body = nb_access_review_body[right];
-
-        return (struct nb_http_request){ .body = body, .body_len = strlen(body) };
-}
 
 static int read_right(const struct nb_api *api, const struct nb_http_answer *answer,
                       struct nb_failure *f) {
@@ -183,25 +175,11 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
 
 int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        const struct nb_http_request request = right_request(right);
+        const char *body = nb_access_review_body[right];
         int r;
 
-        r = nb_api_perform(api, &review_call, &request, &answer, f);
-        return r < 0 ? r : read_right(api, &answer, f);
-}
-
-int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,
-                   struct nb_failure *f) {
-        const struct nb_http_request request = right_request(right);
-
-        return nb_api_start(api, &review_call, &request, ret_transfer, f);
-}
-
-int nb_right_finish(const struct nb_api *api, struct nb_http_transfer *transfer,
-                    struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        int r;
-
-        r = nb_http_finish(transfer, &answer, f);
+        r = nb_api_perform(api, &review_call,
+                           &(struct nb_http_request){ .body = body, .body_len = strlen(body) },
+                           &answer, f);
         return r < 0 ? r : read_right(api, &answer, f);
 }

@@ -42,7 +42,6 @@ int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const cha
 enum nb_watch_result {
         NB_WATCH_EVENT, /* *ret_event is set */
         NB_WATCH_TIME,  /* until_ms has passed; the watch continues */
-        NB_WATCH_OTHER, /* another transfer of this connection has ended; the watch continues */
         NB_WATCH_ENDED, /* the server ended it, as it does after its timeout */
 };
 
@@ -62,12 +61,7 @@ enum nb_right_answer {
 };
 
 /*
- * Asks the API server whether the identity has a right. nb_right_start() and nb_right_finish() do
- * this while a watch continues. Returns one of the above; or NB_TOKEN_REJECTED, NB_SERVER_ERROR,
- * NB_ANSWER_*, and the failures of nb_http_perform().
+ * Asks the API server whether the identity has a right. Returns one of the above; or
+ * NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, and the failures of nb_http_perform().
  */
 int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f);
-int nb_right_start(struct nb_api *api, enum nb_right right, struct nb_http_transfer **ret_transfer,
-                   struct nb_failure *f);
-int nb_right_finish(const struct nb_api *api, struct nb_http_transfer *transfer,
-                    struct nb_failure *f);

@@ -29,8 +29,7 @@ struct await {
         char version[sizeof(
                 ((struct nb_csr *)NULL)->resource_version)]; /* of the last object; bookmarks do not
                                                                 change it */
-        uint64_t report_ms;              /* when to report the next reason to wait */
-        struct nb_http_transfer *review; /* asks why the CSR is not approved, during the watch */
+        uint64_t report_ms; /* when to report the next reason to wait */
 };
 
 static int describe(const struct nb_join *join, struct nb_failure *f) {
@@ -75,69 +74,44 @@ static void report(struct await *a) {
 
 /* --- Why the CSR is not approved --- */
 
-static void take_reason(struct await *a, enum nb_pending_reason reason) {
-        const char *name = nb_pending_reason_name(reason);
-
-        a->join->pending.reason = reason;
-        if (name)
-                nb_log_field(NB_FIELD_REASON, "%s", name);
-        a->report_ms = nb_now_ms();
-}
-
-/* A failed review does not fail the join; it is repeated with the next reminder. */
-static void take_review(struct await *a) {
-        struct nb_pending *p = &a->join->pending;
-        struct nb_failure ignored = { 0 };
-        int r;
-
-        r = nb_right_finish(&a->join->api, TAKE(a->review), &ignored);
-        if (r < 0) {
-                nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
-                       ignored.detail);
-                p->ask_ms = p->remind_ms;
-        }
-        take_reason(a, nb_pending_reason_of(r));
-}
-
-static void ask_when_due(struct await *a) {
-        struct nb_pending *p = &a->join->pending;
-        struct nb_failure ignored = { 0 };
-
-        if (a->review || nb_now_ms() < p->ask_ms)
-                return;
-        p->ask_ms = NB_TIME_INFINITE;
-        if (nb_pending_is_openshift(&a->join->csr))
-                take_reason(a, NB_PENDING_MACHINE);
-        else if (nb_right_start(&a->join->api, NB_RIGHT_NODECLIENT, &a->review, &ignored) < 0)
-                p->reason = NB_PENDING_UNKNOWN;
-}
-
 int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
-        struct nb_failure ignored = { 0 };
+        struct nb_failure why = { 0 };
         int r;
 
         if (nb_pending_is_openshift(&join->csr)) {
                 *ret = NB_PENDING_MACHINE;
                 return 0;
         }
-        r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, &ignored);
-        if (r == -ECANCELED)
+        r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, &why);
+        if (r == -ECANCELED && why.code == NB_NONE)
                 return r;
+        if (r < 0)
+                nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
+                       why.detail);
         *ret = nb_pending_reason_of(r);
         return 0;
 }
 
-/* The next request needs a connection without other transfers. */
-static int settle_review(struct await *a, struct nb_failure *f) {
-        struct nb_http_transfer *done = NULL;
+/* If the API server does not say it, asks again with the next reminder. 0; -ECANCELED. */
+static int ask_when_due(struct await *a) {
+        struct nb_pending *p = &a->join->pending;
+        const char *name;
         int r;
 
-        if (!a->review)
+        if (nb_now_ms() < p->ask_ms)
                 return 0;
-        r = nb_http_wait(a->join->api.http, a->join->deadline_ms, &done, f);
-        if (r > 0)
-                take_review(a);
-        return r < 0 ? r : 0;
+        /* The review needs a connection without other transfers. The next watch starts at the
+         * version of the last object, so that it misses nothing. */
+        nb_csr_watch_done(&a->watch);
+        r = nb_join_ask_reason(a->join, &p->reason);
+        if (r < 0)
+                return r;
+        p->ask_ms = p->reason == NB_PENDING_UNKNOWN ? p->remind_ms : NB_TIME_INFINITE;
+        name = nb_pending_reason_name(p->reason);
+        if (name)
+                nb_log_field(NB_FIELD_REASON, "%s", name);
+        a->report_ms = nb_now_ms();
+        return 0;
 }
 
 static int submit_again(struct await *a, const char *why) {
@@ -238,11 +212,7 @@ static int watch_on(struct await *a, struct nb_failure *f) {
                 return watch_failed(a, f);
         if (r == NB_WATCH_EVENT)
                 return take_event(a, &event);
-        if (r == NB_WATCH_ENDED)
-                return ENDED;
-        if (r == NB_WATCH_OTHER)
-                take_review(a);
-        return WAITING;
+        return r == NB_WATCH_ENDED ? ENDED : WAITING;
 }
 
 /* Reads the CSR with GET, after a delay that grows while the CSR does not change. */
@@ -280,13 +250,13 @@ static int await(struct await *a, struct nb_failure *f) {
                         return describe(a->join, f);
                 if (nb_now_ms() >= a->report_ms)
                         report(a);
-                ask_when_due(a);
+                r = ask_when_due(a);
+                if (r < 0)
+                        return r;
                 r = nb_now_ms() < a->join->watch_refused_until_ms ? ENDED : watch_on(a, f);
                 if (r == ENDED) {
                         nb_csr_watch_done(&a->watch);
-                        r = settle_review(a, f);
-                        if (r >= 0)
-                                r = poll_once(a, f);
+                        r = poll_once(a, f);
                 }
                 if (r != WAITING)
                         return r;
@@ -300,7 +270,6 @@ int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
         memcpy(a.version, join->csr.resource_version, sizeof(a.version));
         begin_wait(&a);
         r = await(&a, f);
-        nb_http_cancel(a.review);
         nb_csr_watch_done(&a.watch);
         if (r < 0)
                 return r;

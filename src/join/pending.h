@@ -39,7 +39,7 @@ uint64_t nb_pending_next_ms(uint64_t waited_ms);
  * approve its CSRs. */
 bool nb_pending_is_openshift(const struct nb_csr *csr);
 
-/* Returns the reason for a result of nb_right_finish(): an enum nb_right_answer, or a failure. */
+/* Returns the reason for a result of nb_right_read(): an enum nb_right_answer, or a failure. */
 enum nb_pending_reason nb_pending_reason_of(int review);
 
 /* For the journal's field: one word; NULL if unknown. */
