@@ -55,7 +55,7 @@ static const struct nb_option *find_row(const struct nb_option *rows, const char
 static int take_common(struct nb_options *options, const struct nb_option *row,
                        struct nb_failure *f) {
         if (row == &common[COMMON_CONFIG_DIRECTORY]) {
-                if (!options->value || !options->value[0])
+                if (!options->value[0])
                         return nb_failure_set(f, NB_USAGE, 0, "'--config-directory' is empty");
                 options->config_directory = options->value;
                 options->has_config_directory = true;

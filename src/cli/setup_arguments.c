@@ -11,7 +11,6 @@
 #include "settings/store.h"
 
 #define PASTED_MAX ((size_t)16384) /* bytes; kubeadm's line has about 200 */
-#define WORDS_MAX 128              /* of a pasted line */
 #define ENTRY_MAX 1023             /* bytes of an entry in a list */
 #define BLANKS " \t\r\n"
 #define SEPARATORS BLANKS "\"'`\\"
@@ -73,8 +72,6 @@ static const struct nb_option rows[] = {
         { NULL },
 };
 
-static int read_words(struct nb_setup_line *line, struct nb_failure *f);
-
 /* Overwrites the token, to hide it from the list of processes. */
 static int take_token(struct nb_setup_line *line, const struct nb_option *row,
                       struct nb_failure *f) {
@@ -131,7 +128,7 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
         char option[64];
 
         snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'", row->name);
-        line->is_token_seen |= row->kind == KIND_TOKEN && !line->is_pasted;
+        line->is_token_seen |= row->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
         if (!value[0])
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
         if (is_repeated)
@@ -161,52 +158,38 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
         return 0;
 }
 
-/* Splits the line at blanks, quotation marks and the backslashes that continue it, and drops what
- * is in front of its options: a prompt, a warning of kubeadm, `sudo kubeadm join`. */
-static int split_pasted(struct nb_secret *pasted, char *argv[static WORDS_MAX], int *ret_argc,
-                        struct nb_failure *f) {
+/* Puts the words of kubeadm's line in front of those that are left. Splits it at blanks, quotation
+ * marks and the backslashes that continue it, and drops what is in front of its options: a prompt,
+ * a warning of kubeadm, `sudo kubeadm join`. */
+static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
+        struct nb_options *options = line->options;
+        struct nb_secret *pasted = &line->setup->pasted;
+        const char *previous = "";
         char *rest;
+        int n = 0;
 
         if (memchr(pasted->data, '\0', pasted->len))
                 return nb_failure_set(f, NB_USAGE, EINVAL, "the pasted line contains a zero byte");
-        *ret_argc = 1;
-        argv[0] = pasted->data;
         for (char *word = strtok_r(pasted->data, SEPARATORS, &rest); word;
              word = strtok_r(NULL, SEPARATORS, &rest)) {
-                if (*ret_argc == WORDS_MAX)
+                if (n + options->argc - options->next == NB_SETUP_WORDS_MAX)
                         return nb_failure_set(f, NB_USAGE, E2BIG,
-                                              "the pasted line has more than %d words",
-                                              WORDS_MAX - 1);
-                argv[(*ret_argc)++] = word;
-                if (!strcmp(word, "join") && !strcmp(basename(argv[*ret_argc - 2]), "kubeadm"))
-                        *ret_argc = 1;
+                                              "the pasted line has more than %d words", n);
+                line->words[n++] = word;
+                if (!strcmp(word, "join") && !strcmp(basename(previous), "kubeadm"))
+                        n = 0;
+                previous = word;
         }
-        if (*ret_argc == 1)
+        if (n == 0)
                 return nb_failure_set(f, NB_USAGE, ENODATA,
                                       "the pasted line is empty; expected `kubeadm join ...`");
+        line->n_pasted = n;
+        while (options->next < options->argc)
+                line->words[n++] = options->argv[options->next++];
+        options->argv = line->words;
+        options->argc = n;
+        options->next = 0;
         return 0;
-}
-
-/* Reads kubeadm's line in place of single words. */
-static int take_pasted(struct nb_setup_line *line, bool is_pasted, struct nb_failure *f) {
-        struct nb_options *outer = line->options,
-                          inner = { .usage = outer->usage, .rows = rows, .next = 1 };
-        char *argv[WORDS_MAX];
-        int r;
-
-        r = split_pasted(&line->setup->pasted, argv, &inner.argc, f);
-        if (r < 0)
-                return r;
-        inner.argv = argv;
-        line->options = &inner;
-        line->is_pasted = is_pasted;
-        r = read_words(line, f);
-        line->options = outer;
-        line->is_pasted = false;
-        if (r >= 0 && inner.has_config_directory)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--config-directory' cannot be part of a pasted line");
-        return r;
 }
 
 static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
@@ -215,7 +198,7 @@ static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
         if (isatty(STDIN_FILENO))
                 fprintf(stderr, "Paste the `kubeadm join` line, then press Enter and Ctrl-D:\n");
         r = nb_setup_read_input(line, "-", "-", PASTED_MAX, NULL, &line->setup->pasted, f);
-        return r < 0 ? r : take_pasted(line, true, f);
+        return r < 0 ? r : take_pasted(line, f);
 }
 
 /* The whole line as one argument; overwritten, since it may contain a token. */
@@ -225,7 +208,9 @@ static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         int r = nb_secret_copy(&line->setup->pasted, word, len);
 
         explicit_bzero(word, len);
-        return r < 0 ? nb_failure_set_memory(f) : take_pasted(line, false, f);
+        r = r < 0 ? nb_failure_set_memory(f) : take_pasted(line, f);
+        line->n_pasted = 0;
+        return r;
 }
 
 /* [[sudo] kubeadm join] HOST:PORT */

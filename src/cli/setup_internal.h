@@ -104,6 +104,8 @@ enum nb_setup_token_kind {
         _NB_SETUP_TOKEN_N,
 };
 
+#define NB_SETUP_WORDS_MAX 128
+
 /* The command line as it was typed. */
 struct nb_setup_line {
         struct nb_options *options;
@@ -113,11 +115,12 @@ struct nb_setup_line {
                 const char *option; /* its name; NULL: there is no token */
                 struct nb_secret value;
         } tokens[_NB_SETUP_TOKEN_N];
-        const char *stdin_reader; /* the argument for which standard input was read */
-        char ignored[256];        /* options */
-        bool is_pasted;           /* the words are from standard input, not from the command line */
-        int n_words;              /* after `kubeadm join` */
-        bool is_token_seen;       /* a token was on the command line */
+        const char *stdin_reader;        /* the argument for which standard input was read */
+        char ignored[256];               /* options */
+        char *words[NB_SETUP_WORDS_MAX]; /* those of a pasted line, and those behind it */
+        int n_pasted;       /* words from standard input, which are not on the command line */
+        int n_words;        /* after `kubeadm join` */
+        bool is_token_seen; /* a token was on the command line */
 };
 
 /* Stores a value of the command line, of a list those between commas; `option` is for messages.
