@@ -421,8 +421,6 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
                  : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, 0);
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r == -E2BIG)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, E2BIG,
                                       "%s contains more than %d files", folder,

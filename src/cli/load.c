@@ -444,8 +444,6 @@ int nb_installed_read_certificate(const struct nb_settings *settings,
         if (r < 0)
                 return nb_installed_refuse(path, r, f);
         r = nb_certificates_parse(pem.data, pem.len, true, &chain);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_INSTALLED_MALFORMED, r,
                                       "'%s' contains no valid certificate", path);

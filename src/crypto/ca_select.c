@@ -166,8 +166,6 @@ int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *crite
                 return nb_failure_set(f, NB_INTERNAL, EIO, "SHA-256 cannot be computed");
         is_hash_of_bytes = criteria->k3s_hash && nb_digest_is_equal(digest, criteria->k3s_hash);
         r = nb_certificates_parse(pem, len, false, &bundle);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, criteria->malformed, -r, "the CA bundle holds %s",
                                       nb_certificates_reason(r));
@@ -177,10 +175,8 @@ int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *crite
         r = append_taken(bundle, states, ret_pem, &selection);
         if (r < 0) {
                 ret_pem->len = before;
-                return r == -E2BIG ? nb_failure_set(f, criteria->malformed, E2BIG,
-                                                    "the CA bundle is larger than %zu bytes",
-                                                    ret_pem->max)
-                                   : nb_failure_set_memory(f);
+                return nb_failure_set(f, criteria->malformed, r,
+                                      "the CA bundle is larger than %zu bytes", ret_pem->max);
         }
         if (ret_selection)
                 *ret_selection = selection;
@@ -198,8 +194,6 @@ static int select_present(const char *pem, size_t len, struct nb_buffer *ret_pem
         int r;
 
         r = nb_ca_select(pem, len, &all, ret_pem, ret_selection, &why);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         return r < 0 ? nb_failure_set(f, NB_REFRESH_INAPPLICABLE, -r,
                                       "the CA file of this machine: %s", why.detail)
                      : 0;

@@ -185,8 +185,6 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
 
         r = nb_certificates_parse(accepted->handoff.certificate,
                                   strlen(accepted->handoff.certificate), false, &chain);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
                                       "'" NB_HANDOFF_FILE

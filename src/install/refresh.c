@@ -94,8 +94,6 @@ static int read_file(const struct refresh *refresh, const char *path, size_t max
                      struct nb_secret *ret, struct nb_failure *f) {
         int r = nb_path_read(refresh->context->root_fd, path, max, ret);
 
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         return r < 0 ? nb_failure_set(f, NB_REFRESH_INAPPLICABLE, r, "cannot read '%s': %m", path)
                      : 0;
 }

@@ -42,8 +42,6 @@ struct row {
 };
 
 static int unfinished(const char *path, int r, struct nb_failure *f) {
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         return nb_failure_set(f, NB_RESET_UNFINISHED, r, "cannot read or remove '%s': %m", path);
 }
 

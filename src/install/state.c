@@ -35,8 +35,6 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         r = nb_file_read_secret(state->fd, name, max, &text, &st);
         if (r == -ENOENT)
                 return r;
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r == -ELOOP || r == -EBADF || r == -EFBIG)
                 return nb_failure_set(
                         f, NB_HANDOFF_MALFORMED, r,

@@ -204,8 +204,6 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         for (unsigned i = 0; i < _TARGET_N && r != -ENOMEM; i++)
                 if (plan->files[i].text.error < 0)
                         r = -ENOMEM;
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         return r < 0 ? unwritable(plan->files[TARGET_FLAGS].path, r, f) : 0;
 }
 

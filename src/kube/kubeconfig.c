@@ -174,8 +174,6 @@ static int read_file(const struct reading *reading, const struct entry *entry, c
         r = snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' ? "" : input->folder,
                      name[0] == '/' ? "" : "/", name);
         r = (size_t)r >= sizeof(path) ? -ENAMETOOLONG : input->read(input->userdata, path, ret);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(reading->f);
         return r < 0 ? nb_failure_set(reading->f, reading->policy->unreadable, r,
                                       r == -EBADF ? "%s: %s.%s: '%.128s' is not a regular file"
                                                   : "%s: %s.%s: cannot read '%.128s': %m",

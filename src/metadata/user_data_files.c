@@ -112,8 +112,6 @@ static int pass_file(const struct kind *kind, const char *where, size_t i,
                                           .text = &text };
         int r = kind->read(entry, &text);
 
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, r,
                                       "%s: %s[%zu].%s: cannot be decoded as its URL, encoding or "

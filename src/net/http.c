@@ -4,9 +4,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,6 +20,9 @@
 #include "net/http_internal.h"
 
 #define WORKERS_BUSY_MAX 64
+
+/* Wait before retrying a server that made a worker exceed its CPU time limit. */
+#define COSTLY_RETRY_MS 10000
 
 void nb_http_answer_done(struct nb_http_answer *answer) {
         nb_buffer_done(&answer->body);
@@ -93,9 +100,7 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         int r;
 
         r = http_new(trust, NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
-        if (r < 0 || !http)
-                return r;
-        if (trust)
+        if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
                 return r;
@@ -113,6 +118,234 @@ int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_h
         return 0;
 }
 
+/* --- Workers and their replies --- */
+
+/* Kills it and returns its status, as of waitpid(2). */
+static int end_worker(struct nb_http *http, struct nb_http_worker *worker) {
+        struct nb_http_worker **p = &http->workers;
+        int status = 0;
+
+        (void)kill(worker->pid, SIGKILL);
+        while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        nb_closep(&worker->fd);
+        while (*p != worker)
+                p = &(*p)->next;
+        *p = worker->next;
+        free(worker);
+        return status;
+}
+
+static int worker_new(struct nb_http *http, struct nb_http_worker **ret_worker) {
+        struct nb_http_worker *worker = calloc(1, sizeof(*worker));
+        int r = worker ? nb_http_worker_start(http, &worker->pid, &worker->fd) : -ENOMEM;
+
+        if (r < 0) {
+                free(worker);
+                return r;
+        }
+        worker->next = http->workers;
+        *ret_worker = http->workers = worker;
+        return 0;
+}
+
+static int send_call(const struct nb_http_transfer *transfer, int fd) {
+        struct iovec parts[] = {
+                { .iov_base = (void *)(uintptr_t)&transfer->call,
+                  .iov_len = sizeof(transfer->call) },
+                { .iov_base = (void *)(uintptr_t)transfer->body,
+                  .iov_len = transfer->call.body_len },
+        };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
+
+        /* A compromised worker may stop reading. */
+        return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* Sends the call to an idle worker, whose connection may still be open, or to a new one. 0, -errno.
+ */
+static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
+        struct nb_http *http = transfer->http;
+        uint64_t connect_ms = http->connect_timeout_ms;
+
+        if (transfer->call.timeout_ms > 0 && transfer->call.timeout_ms < connect_ms)
+                connect_ms = transfer->call.timeout_ms;
+        transfer->begin_ms = nb_now_ms();
+        transfer->limit_ms = transfer->begin_ms + connect_ms + NB_HTTP_GRACE_MS;
+        /* No server is verified, even if an earlier worker of this transfer had verified one: this
+         * is a new connection. */
+        http->has_connected |= transfer->is_connected;
+        transfer->is_connected = false;
+        for (;;) {
+                struct nb_http_worker *worker = wants_new ? NULL : http->workers;
+                bool is_new;
+                int r;
+
+                while (worker && worker->transfer)
+                        worker = worker->next;
+                is_new = !worker;
+                r = is_new ? worker_new(http, &worker) : 0;
+                if (r < 0)
+                        return r;
+                r = send_call(transfer, worker->fd);
+                if (r >= 0) {
+                        worker->transfer = transfer;
+                        transfer->worker = worker;
+                        return 0;
+                }
+                (void)end_worker(http, worker);
+                if (is_new)
+                        return r;
+        }
+}
+
+/* Ends it with the failure that is set. */
+static void end_transfer(struct nb_http_transfer *transfer) {
+        transfer->is_done = true;
+        if (transfer->worker)
+                (void)end_worker(transfer->http, TAKE(transfer->worker));
+}
+
+/* The worker has exited. SIGPROF is from its CPU time limit. */
+static void fail_dead(struct nb_http_transfer *transfer) {
+        int status = end_worker(transfer->http, TAKE(transfer->worker));
+        struct nb_failure *f = &transfer->failure;
+
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) {
+                (void)nb_failure_set(f, NB_ENDPOINT_COSTLY, ETIME,
+                                     "took more than %d s of CPU time; terminated",
+                                     NB_HTTP_CPU_MAX_SEC);
+                f->retry_after_ms = COSTLY_RETRY_MS;
+        } else
+                (void)nb_failure_set(
+                        f, NB_ANSWER_MALFORMED, EBADMSG, "the process that reads the answer %s %d",
+                        WIFSIGNALED(status) ? "was killed by signal" : "exited with status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        end_transfer(transfer);
+}
+
+static void fail_late(struct nb_http_transfer *transfer) {
+        (void)nb_http_outcome_timeout(transfer->http, &transfer->call, transfer->is_connected,
+                                      &transfer->failure);
+        end_transfer(transfer);
+}
+
+/* TLS is verified if required, so the worker may have the secrets for the server now, and not
+ * before. */
+static void take_connected(struct nb_http_transfer *transfer) {
+        struct iovec lines[N_ELEMENTS(transfer->secret_lines)];
+        struct msghdr message = { .msg_iov = lines };
+
+        transfer->is_connected = true;
+        transfer->limit_ms = transfer->call.timeout_ms > 0
+                                     ? transfer->begin_ms + transfer->call.timeout_ms +
+                                               NB_HTTP_GRACE_MS
+                                     : NB_TIME_INFINITE;
+        for (size_t i = 0; i < N_ELEMENTS(lines) && transfer->secret_lines[i]; i++)
+                lines[message.msg_iovlen++] = (struct iovec){ transfer->secret_lines[i]->data,
+                                                              transfer->secret_lines[i]->len + 1 };
+        /* If the worker has exited, the next read detects that. */
+        if (transfer->call.has_secrets)
+                (void)sendmsg(transfer->worker->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static bool is_success(long status) {
+        return status >= 200 && status < 300;
+}
+
+static void take_body(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
+                      char *data) {
+        struct nb_buffer *body = &transfer->answer.body;
+
+        transfer->answer.status = reply->status;
+        body->max = is_success(reply->status) ? transfer->call.max_body : NB_HTTP_ERROR_BODY_MAX;
+        if (transfer->secret && is_success(reply->status))
+                body->error = nb_secret_append(transfer->secret, data, reply->len);
+        else
+                nb_buffer_append(body, data, reply->len);
+        if (body->error < 0) {
+                (void)nb_http_outcome_too_large(&transfer->call, &transfer->failure);
+                end_transfer(transfer);
+                return;
+        }
+        transfer->has_news = transfer->call.is_stream;
+}
+
+static void take_done(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
+                      const char *data) {
+        struct nb_http_answer *answer = &transfer->answer;
+
+        transfer->failure = reply->failure;
+        answer->status = reply->status;
+        answer->date = reply->date;
+        answer->retry_after_ms = reply->retry_after_ms;
+        memcpy(answer->location, reply->location, sizeof(answer->location));
+        if (reply->len > 0)
+                answer->certificate = strndup(data, reply->len);
+        transfer->worker->transfer = NULL;
+        transfer->worker = NULL;
+        transfer->is_done = true;
+        if (reply->len > 0 && !answer->certificate)
+                (void)nb_failure_set_memory(&transfer->failure);
+}
+
+/* The worker's connection was closed, and it opens no second one. Nothing was sent. */
+static void move(struct nb_http_transfer *transfer) {
+        bool was_moved = transfer->is_moved;
+        int r;
+
+        (void)end_worker(transfer->http, TAKE(transfer->worker));
+        transfer->is_moved = true;
+        r = was_moved ? -ECONNRESET : assign_worker(transfer, true);
+        if (r < 0) {
+                (void)nb_failure_set(&transfer->failure, NB_ENDPOINT_RESET, r, "%m");
+                end_transfer(transfer);
+        }
+}
+
+void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
+        char data[NB_HTTP_PIECE_MAX];
+        struct nb_http_reply reply;
+        struct iovec parts[] = { { &reply, sizeof(reply) }, { data, sizeof(data) } };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
+        ssize_t n;
+
+        n = recvmsg(transfer->worker->fd, &message, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return;
+        if (n <= 0) {
+                fail_dead(transfer);
+                return;
+        }
+        if (message.msg_flags & MSG_TRUNC || nb_http_reply_verify(&reply, (size_t)n) < 0) {
+                (void)nb_failure_set(&transfer->failure, NB_ANSWER_MALFORMED, EBADMSG,
+                                     "the process that reads the answer sent an invalid message");
+                end_transfer(transfer);
+                return;
+        }
+        if (reply.connection.begin_usec > 0)
+                transfer->http->connection = reply.connection;
+        switch ((enum nb_http_reply_kind)reply.kind) {
+        case NB_HTTP_CONNECTED:
+                take_connected(transfer);
+                break;
+        case NB_HTTP_BODY:
+                take_body(transfer, &reply, data);
+                break;
+        case NB_HTTP_DONE:
+                take_done(transfer, &reply, data);
+                break;
+        case NB_HTTP_STALE:
+        case _NB_HTTP_REPLY_N:
+                move(transfer);
+                break;
+        }
+        if (transfer->secret)
+                explicit_bzero(data, sizeof(data));
+}
+
+/* --- Transfers --- */
+
 void nb_http_cancel(struct nb_http_transfer *transfer) {
         struct nb_http_transfer **p;
 
@@ -123,7 +356,7 @@ void nb_http_cancel(struct nb_http_transfer *transfer) {
                 p = &(*p)->next;
         *p = transfer->next;
         if (transfer->worker)
-                (void)nb_http_worker_end(transfer->http, transfer->worker);
+                (void)end_worker(transfer->http, transfer->worker);
         nb_http_answer_done(&transfer->answer);
         free(transfer);
 }
@@ -133,10 +366,8 @@ bool nb_http_has_connected(const struct nb_http *http) {
 }
 
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection) {
-        if (http->connection.begin_usec == 0)
-                return false;
         *ret_connection = TAKE(http->connection);
-        return true;
+        return ret_connection->begin_usec > 0;
 }
 
 void nb_http_free(struct nb_http *http) {
@@ -145,7 +376,7 @@ void nb_http_free(struct nb_http *http) {
         while (http->first)
                 nb_http_cancel(http->first);
         while (http->workers)
-                (void)nb_http_worker_end(http, http->workers);
+                (void)end_worker(http, http->workers);
         nb_closep(&http->ca_fd);
         nb_closep(&http->certificate_fd);
         free(http);
@@ -220,7 +451,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         if (r >= 0)
                 r = take_secret_lines(transfer, request);
         if (r >= 0)
-                r = nb_http_transfer_assign(transfer, false);
+                r = assign_worker(transfer, false);
         if (r < 0) {
                 free(transfer);
                 return nb_failure_set(f, NB_INTERNAL, -r, "%s: cannot start the request: %m",
@@ -303,7 +534,7 @@ int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
                                 nb_http_transfer_take_reply(t);
                         /* Also for a compromised worker that never stops sending. */
                         if (!t->is_done && now >= t->limit_ms)
-                                nb_http_transfer_fail_late(t);
+                                fail_late(t);
                 }
         }
 }

@@ -167,8 +167,8 @@ int nb_http_finish_unverified(struct nb_http_transfer *transfer,
 /* Whether any finished transfer had a connection, even if the transfer failed. */
 bool nb_http_has_connected(const struct nb_http *http);
 
-/* The newest connection of transfers that are gone, once: false when none was made since the last
- * call. */
+/* The newest connection of transfers that are gone, once: false, with zeros, when none was made
+ * since the last call. */
 bool nb_http_take_connection(struct nb_http *http, struct nb_http_connection *ret_connection);
 
 /* The server did not answer: NB_ENDPOINT_UNRESOLVED, _REFUSED, _RESET, _UNREACHABLE,

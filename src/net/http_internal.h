@@ -119,18 +119,8 @@ struct nb_http_reply {
  * -EBADMSG. */
 int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size);
 
-/* http_transfer.c: sends the call to an idle worker, whose connection may still be open, or to a
- * new one. 0, -errno. */
-int nb_http_transfer_assign(struct nb_http_transfer *transfer, bool wants_new);
-
 /* Handles one message of its worker. */
 void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
-
-/* Ends it after its time limit. */
-void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
-
-/* Kills it and returns its status, as of waitpid(2). */
-int nb_http_worker_end(struct nb_http *http, struct nb_http_worker *worker);
 
 /* http_worker.c: forks one. 0, -errno. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
@@ -145,15 +135,19 @@ struct nb_http_sockets {
 };
 
 struct nb_http_exchange {
+        /* Of the worker, for all its requests. */
         const struct nb_http *http;
-        struct nb_http_call *call;
-        const char *body;
         int fd;
-        CURL *easy;
-        struct nb_secret *secrets; /* header lines, each with its NUL; empty until the worker has
-                                      received them */
-        bool *has_connected;       /* this worker, now or before */
-        struct nb_http_sockets *sockets;
+        CURL *easy;               /* keeps the connection */
+        struct nb_secret secrets; /* header lines, each with its NUL; empty until the worker has
+                                     received them */
+        bool has_connected;
+        struct nb_http_sockets sockets;
+        struct nb_http_call call;
+        char body[NB_HTTP_REQUEST_BODY_MAX];
+
+        /* Of this request. */
+        struct nb_http_reply reply;
         uint64_t begin_usec;
         /* Header lines: nodes of our own, since curl_slist_append() would copy a secret to a place
          * that nobody wipes. */
@@ -161,7 +155,6 @@ struct nb_http_exchange {
         size_t n_lines;
         struct curl_slist *connect_to;
         char error[CURL_ERROR_SIZE];
-        struct nb_http_reply reply;
         size_t body_len;
         size_t headers_len;
         uint64_t raw_begin; /* what the connection had received before, or up to the last end of a
@@ -178,11 +171,9 @@ struct nb_http_exchange {
 void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
                         const void *data, size_t len);
 
-/* The server's own certificate in PEM; NULL if it presented none. Owned by the handle. */
-const char *nb_http_leaf(CURL *easy);
-
-/* Appends the whole chain that it presented. 0, -ENODATA, -E2BIG, -ENOMEM. */
-int nb_http_chain(CURL *easy, struct nb_buffer *ret_pem);
+/* Certificate `i` in PEM of the chain that the server presented, also of one that does not verify;
+ * NULL if there is none. Owned by the handle. */
+const char *nb_http_certificate(CURL *easy, int i);
 
 /* Bytes received on the connection so far, including headers and the framing of TLS and HTTP; 0 if
  * unknown. */
@@ -191,18 +182,11 @@ uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange);
 /* Sets every option of a transfer. 0; -errno if libcurl refuses one: a build problem. */
 int nb_http_exchange_setup(struct nb_http_exchange *exchange);
 
-/* The host of a URL, without brackets, login and port. The scheme may be missing, as in the URL of
- * a proxy. */
-void nb_http_host(const char *url, char ret[static NB_HTTP_HOST_SIZE]);
-
 /* "169.254.169.254" or "fd00:ec2::254". */
 bool nb_http_is_address(const char *host);
 
 /* The proxy's URL as libcurl finds it; "" for none. */
 const char *nb_http_find_proxy(const struct nb_http *http);
-
-/* How the connection was made, if this exchange made it. */
-void nb_http_note_connection(struct nb_http_exchange *exchange);
 
 /* Sorts the outcome of a transfer that did not end with an answer. */
 int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *f);

@@ -57,10 +57,13 @@ static int outcome_untrusted(const struct nb_http_exchange *exchange, struct nb_
         const struct nb_http *http = exchange->http;
         enum nb_code code = NB_TLS_UNTRUSTED;
         char reason[256] = "";
+        const char *pem;
 
         if (http->ca_fd >= 0)
                 (void)nb_path_read(-1, http->ca_path, CA_MAX, &ca);
-        if (http->explain && nb_http_chain(exchange->easy, &chain) >= 0)
+        for (int i = 0; (pem = nb_http_certificate(exchange->easy, i)); i++)
+                nb_buffer_append_string(&chain, pem);
+        if (http->explain && chain.len > 0 && chain.error >= 0)
                 code = http->explain(chain.data, chain.len, ca.data, ca.len,
                                      http->tls_server_name[0] ? http->tls_server_name
                                                               : exchange->host,
@@ -93,7 +96,7 @@ static int outcome_timeout(const struct nb_http_exchange *exchange, struct nb_fa
                 return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, ETIMEDOUT,
                                       "no answer from a name server within %u s",
                                       exchange->http->connect_timeout_ms / 1000);
-        return nb_http_outcome_timeout(exchange->http, exchange->call, exchange->is_connected, f);
+        return nb_http_outcome_timeout(exchange->http, &exchange->call, exchange->is_connected, f);
 }
 
 int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure *f) {
@@ -107,7 +110,7 @@ int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure
 static bool is_proxy_unusable(const struct nb_http_exchange *exchange) {
         if (exchange->result == CURLE_COULDNT_RESOLVE_PROXY)
                 return true;
-        return nb_http_find_proxy(exchange->http)[0] && !exchange->sockets->is_any &&
+        return nb_http_find_proxy(exchange->http)[0] && !exchange->sockets.is_any &&
                exchange->result != CURLE_COULDNT_RESOLVE_HOST &&
                exchange->result != CURLE_OPERATION_TIMEDOUT &&
                exchange->result != CURLE_OUT_OF_MEMORY;
@@ -142,8 +145,8 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
         /* libcurl's own limit on one header line, 100 KiB, looked like a lack of memory until 8.6.
          */
         if (exchange->is_too_large ||
-            (exchange->result == CURLE_OUT_OF_MEMORY && exchange->sockets->is_any))
-                return nb_http_outcome_too_large(exchange->call, f);
+            (exchange->result == CURLE_OUT_OF_MEMORY && exchange->sockets.is_any))
+                return nb_http_outcome_too_large(&exchange->call, f);
         if (exchange->is_no_server)
                 return nb_failure_set(
                         f, NB_TLS_UNTRUSTED, EKEYREJECTED,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -20,15 +22,96 @@
 #define RAW_FACTOR 4
 #define RAW_EXTRA ((uint64_t)256 * 1024)
 
+/* --- The connection --- */
+
+/* The one that libcurl takes for https. */
+const char *nb_http_find_proxy(const struct nb_http *http) {
+        static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                             "ALL_PROXY" };
+        const char *url = http->proxy_url;
+
+        for (size_t i = 0; i < N_ELEMENTS(names) && (!url || !url[0]); i++)
+                url = getenv(names[i]);
+        return url ? url : "";
+}
+
+/* Without brackets, login and port. The scheme may be missing, as in the URL of a proxy. */
+static void read_host(const char *url, char ret[static NB_HTTP_HOST_SIZE]) {
+        const char *slashes = strstr(url, "//"), *host = slashes ? slashes + 2 : url;
+        const char *login = memrchr(host, '@', strcspn(host, "/"));
+        bool is_ipv6;
+
+        if (login)
+                host = login + 1;
+        is_ipv6 = host[0] == '[';
+        host += is_ipv6;
+        snprintf(ret, NB_HTTP_HOST_SIZE, "%.*s", (int)strcspn(host, is_ipv6 ? "]/" : ":/"), host);
+}
+
+bool nb_http_is_address(const char *host) {
+        struct in6_addr address;
+
+        return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+/* libcurl takes note of when the name was resolved also where there was no name. Through an HTTP
+ * proxy, it is the proxy's. */
+static bool has_resolved(const struct nb_http_exchange *exchange) {
+        char proxy_host[NB_HTTP_HOST_SIZE];
+        long connect_status = 0;
+
+        read_host(nb_http_find_proxy(exchange->http), proxy_host);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
+        return !nb_http_is_address(connect_status > 0 ? proxy_host : exchange->host);
+}
+
+static uint64_t since(curl_off_t earlier_us, curl_off_t us) {
+        return us > earlier_us ? (uint64_t)(us - earlier_us) : 0;
+}
+
+/* How the connection was made, if this exchange made it. */
+static void note_connection(struct nb_http_exchange *exchange) {
+        curl_off_t resolved_us = 0, connected_us = 0, secured_us = 0;
+        long n_connects = 0;
+
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
+        if (n_connects == 0 || secured_us <= 0)
+                return;
+        exchange->reply.connection = (struct nb_http_connection){
+                .begin_usec = exchange->begin_usec,
+                .resolve_usec = has_resolved(exchange) ? since(0, resolved_us) : 0,
+                .tcp_usec = since(resolved_us, connected_us),
+                .tls_usec = since(connected_us, secured_us),
+        };
+}
+
+const char *nb_http_certificate(CURL *easy, int i) {
+        const struct curl_certinfo *chain = NULL;
+        static const char name[] = "Cert:";
+
+        if (curl_easy_getinfo(easy, CURLINFO_CERTINFO, &chain) != CURLE_OK || !chain ||
+            i >= chain->num_of_certs)
+                return NULL;
+        for (const struct curl_slist *line = chain->certinfo[i]; line; line = line->next)
+                if (!strncmp(line->data, name, strlen(name)))
+                        return line->data + strlen(name);
+        return NULL;
+}
+
+/* --- Callbacks --- */
+
 static size_t body_ceiling(const struct nb_http_exchange *exchange) {
         long status = exchange->reply.status;
 
-        return status >= 200 && status < 300 ? exchange->call->max_body : NB_HTTP_ERROR_BODY_MAX;
+        return status >= 200 && status < 300 ? exchange->call.max_body : NB_HTTP_ERROR_BODY_MAX;
 }
 
 /* A stream has its limit per line, since its reader consumes line by line. */
 static bool is_body_within(struct nb_http_exchange *exchange, const char *data, size_t len) {
-        const char *newline = exchange->call->is_stream ? memrchr(data, '\n', len) : NULL;
+        const char *newline = exchange->call.is_stream ? memrchr(data, '\n', len) : NULL;
 
         exchange->body_len = newline ? len - (size_t)(newline + 1 - data)
                                      : exchange->body_len + len;
@@ -55,11 +138,11 @@ static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange) {
         uint64_t sum = 0;
 
-        for (unsigned i = 0; i < exchange->sockets->n; i++) {
+        for (unsigned i = 0; i < exchange->sockets.n; i++) {
                 struct tcp_info info = { 0 };
                 socklen_t len = sizeof(info);
 
-                if (getsockopt(exchange->sockets->fds[i], IPPROTO_TCP, TCP_INFO, &info, &len) >= 0)
+                if (getsockopt(exchange->sockets.fds[i], IPPROTO_TCP, TCP_INFO, &info, &len) >= 0)
                         sum += info.tcpi_bytes_received;
         }
         return sum;
@@ -100,7 +183,7 @@ static bool is_server(const struct nb_http_exchange *exchange) {
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
         if (!exchange->http->is_server || n_connects == 0)
                 return true;
-        leaf = nb_http_leaf(exchange->easy);
+        leaf = nb_http_certificate(exchange->easy, 0);
         return leaf && exchange->http->is_server(leaf, strlen(leaf));
 }
 
@@ -115,7 +198,7 @@ static void add_line(struct nb_http_exchange *exchange, char *line) {
 
 /* Each with its NUL. */
 static int ask_for_secrets(struct nb_http_exchange *exchange) {
-        struct nb_secret *secrets = exchange->secrets;
+        struct nb_secret *secrets = &exchange->secrets;
         ssize_t n = recv(exchange->fd, secrets->data, secrets->size, 0);
 
         if (n <= 0 || secrets->data[n - 1])
@@ -134,16 +217,16 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         static const struct itimerval none = { 0 };
         struct nb_http_exchange *exchange = userdata;
 
-        nb_http_note_connection(exchange);
+        note_connection(exchange);
         if (!is_server(exchange)) {
                 exchange->is_no_server = true;
                 return CURL_PREREQFUNC_ABORT;
         }
         if (exchange->http->is_verified)
                 (void)setitimer(ITIMER_PROF, &none, NULL);
-        exchange->is_connected = *exchange->has_connected = true;
+        exchange->is_connected = exchange->has_connected = true;
         nb_http_reply_send(exchange, NB_HTTP_CONNECTED, NULL, 0);
-        if (exchange->call->has_secrets && ask_for_secrets(exchange) < 0)
+        if (exchange->call.has_secrets && ask_for_secrets(exchange) < 0)
                 return CURL_PREREQFUNC_ABORT;
         return CURL_PREREQFUNC_OK;
 }
@@ -152,11 +235,11 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
 static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
                                struct curl_sockaddr *address) {
         struct nb_http_exchange *exchange = userdata;
-        struct nb_http_sockets *sockets = exchange->sockets;
+        struct nb_http_sockets *sockets = &exchange->sockets;
         int fd;
 
         sockets->is_any = true;
-        if (*exchange->has_connected) {
+        if (exchange->has_connected) {
                 exchange->is_stale = true;
                 return CURL_SOCKET_BAD;
         }
@@ -186,13 +269,13 @@ static int on_close(void *userdata, curl_socket_t fd) {
 /* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the
  * address goes into CONNECT_TO. */
 static int set_url(struct nb_http_exchange *exchange) {
-        const char *name = exchange->http->tls_server_name, *url = exchange->call->url;
+        const char *name = exchange->http->tls_server_name, *url = exchange->call.url;
         char renamed[NB_HTTP_URL_MAX + 256], connect_to[NB_HTTP_URL_MAX + 2];
         const char *host = url + strlen("https://"), *port;
         bool is_plain = exchange->http->is_metadata && !exchange->http->is_verified;
         size_t len;
 
-        nb_http_host(url, exchange->host);
+        read_host(url, exchange->host);
         SET(CURLOPT_PROTOCOLS_STR, is_plain ? "http" : "https");
         if (is_plain)
                 assert(!strncmp(url, "http://", strlen("http://")) &&
@@ -232,17 +315,17 @@ static int set_tls(struct nb_http_exchange *exchange) {
                 SET(CURLOPT_SSLCERT, http->certificate_path);
                 SET(CURLOPT_SSLKEY, http->certificate_path);
         }
-        if (http->is_verified || exchange->call->is_certificate_kept)
+        if (http->is_verified || exchange->call.is_certificate_kept)
                 SET(CURLOPT_CERTINFO, 1L);
         return 0;
 }
 
 static int set_limits(struct nb_http_exchange *exchange) {
         SET(CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->http->connect_timeout_ms);
-        SET(CURLOPT_TIMEOUT_MS, (long)exchange->call->timeout_ms);
-        if (exchange->call->silence_sec > 0) {
+        SET(CURLOPT_TIMEOUT_MS, (long)exchange->call.timeout_ms);
+        if (exchange->call.silence_sec > 0) {
                 SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
-                SET(CURLOPT_LOW_SPEED_TIME, (long)exchange->call->silence_sec);
+                SET(CURLOPT_LOW_SPEED_TIME, (long)exchange->call.silence_sec);
         }
         SET(CURLOPT_TCP_KEEPALIVE, 1L);
         SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
@@ -251,7 +334,7 @@ static int set_limits(struct nb_http_exchange *exchange) {
 }
 
 static int set_content(struct nb_http_exchange *exchange) {
-        struct nb_http_call *call = exchange->call;
+        struct nb_http_call *call = &exchange->call;
 
         if (call->is_post) {
                 SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
@@ -288,7 +371,7 @@ static int set_behaviour(struct nb_http_exchange *exchange) {
         SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
         SET(CURLOPT_OPENSOCKETDATA, exchange);
         SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
-        SET(CURLOPT_CLOSESOCKETDATA, exchange->sockets); /* the connection outlives the exchange */
+        SET(CURLOPT_CLOSESOCKETDATA, &exchange->sockets);
         SET(CURLOPT_XFERINFOFUNCTION, on_progress);
         SET(CURLOPT_XFERINFODATA, exchange);
         SET(CURLOPT_NOPROGRESS, 0L);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +15,6 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
-
-struct worker {
-        const struct nb_http *http;
-        int fd;
-        CURL *easy; /* keeps the connection */
-        struct nb_secret secrets;
-        bool has_connected;
-        struct nb_http_sockets sockets;
-        struct nb_http_call call;
-        char body[NB_HTTP_REQUEST_BODY_MAX];
-};
 
 void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
                         const void *data, size_t len) {
@@ -79,62 +69,54 @@ static void conclude(struct nb_http_exchange *exchange) {
                 (void)nb_http_outcome(exchange, &exchange->reply.failure);
         else
                 read_head(exchange);
-        if (exchange->call->is_certificate_kept && exchange->result == CURLE_OK)
-                leaf = nb_http_leaf(exchange->easy);
+        if (exchange->call.is_certificate_kept && exchange->result == CURLE_OK)
+                leaf = nb_http_certificate(exchange->easy, 0);
         if (leaf && strlen(leaf) > NB_HTTP_PIECE_MAX)
                 leaf = NULL;
         nb_http_reply_send(exchange, NB_HTTP_DONE, leaf, leaf ? strlen(leaf) : 0);
 }
 
-static void serve(struct worker *worker) {
-        struct nb_http_exchange exchange = {
-                .http = worker->http,
-                .call = &worker->call,
-                .body = worker->body,
-                .fd = worker->fd,
-                .easy = worker->easy,
-                .secrets = &worker->secrets,
-                .has_connected = &worker->has_connected,
-                .sockets = &worker->sockets,
-                .begin_usec = nb_now_usec(),
-        };
+static void serve(struct nb_http_exchange *exchange) {
         /* The kernel kills this process after this CPU time. A timer, since the unit forbids
          * setrlimit(2) for RLIMIT_CPU. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
+        const size_t kept = offsetof(struct nb_http_exchange, reply);
 
         if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
                 _exit(EXIT_FAILURE);
-        exchange.raw_begin = nb_http_raw_received(&exchange);
-        curl_easy_reset(exchange.easy);
-        if (nb_http_exchange_setup(&exchange) < 0) {
-                (void)nb_failure_set(&exchange.reply.failure, NB_INTERNAL, EIO,
+        memset((char *)exchange + kept, 0, sizeof(*exchange) - kept);
+        exchange->begin_usec = nb_now_usec();
+        exchange->raw_begin = nb_http_raw_received(exchange);
+        curl_easy_reset(exchange->easy);
+        if (nb_http_exchange_setup(exchange) < 0) {
+                (void)nb_failure_set(&exchange->reply.failure, NB_INTERNAL, EIO,
                                      "libcurl refuses the request");
-                nb_http_reply_send(&exchange, NB_HTTP_DONE, NULL, 0);
+                nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
                 return;
         }
-        exchange.result = curl_easy_perform(exchange.easy);
-        conclude(&exchange);
-        curl_slist_free_all(exchange.connect_to);
+        exchange->result = curl_easy_perform(exchange->easy);
+        conclude(exchange);
+        curl_slist_free_all(exchange->connect_to);
 }
 
 static void work(const struct nb_http *http, int fd) {
-        struct worker *worker = calloc(1, sizeof(*worker));
+        struct nb_http_exchange *exchange = calloc(1, sizeof(*exchange));
         struct iovec parts[2];
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
 
-        if (!worker)
+        if (!exchange)
                 return;
-        worker->http = http;
-        worker->fd = fd;
-        worker->easy = curl_easy_init();
-        if (!worker->easy || nb_secret_init(&worker->secrets, NB_HTTP_SECRETS_MAX) < 0)
+        exchange->http = http;
+        exchange->fd = fd;
+        exchange->easy = curl_easy_init();
+        if (!exchange->easy || nb_secret_init(&exchange->secrets, NB_HTTP_SECRETS_MAX) < 0)
                 return;
         for (;;) {
-                parts[0] = (struct iovec){ &worker->call, sizeof(worker->call) };
-                parts[1] = (struct iovec){ worker->body, sizeof(worker->body) };
-                if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(worker->call))
+                parts[0] = (struct iovec){ &exchange->call, sizeof(exchange->call) };
+                parts[1] = (struct iovec){ exchange->body, sizeof(exchange->body) };
+                if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(exchange->call))
                         return;
-                serve(worker);
+                serve(exchange);
         }
 }
 

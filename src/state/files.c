@@ -108,8 +108,6 @@ const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFO
                                               FIELDS(nb_record, record_fields) };
 
 int nb_installed_refuse(const char *path, int r, struct nb_failure *f) {
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r == -EBADF || r == -ELOOP)
                 return nb_failure_set(f, NB_INSTALLED_MALFORMED, r, "'%s' is not a regular file",
                                       path);
