@@ -41,27 +41,10 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
-/* Whether the plan may replace what is there. */
-static int verify_plan(const struct nb_setup *setup, enum nb_setup_joined joined,
-                       struct nb_failure *f) {
-        bool is_one = setup->n_changes == 1;
-
-        if (setup->is_forced)
-                return 0;
-        if (joined == NB_SETUP_JOINED_ANOTHER)
-                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
-                                      "this machine has joined another cluster");
-        if (setup->n_changes > 0)
-                return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
-                                      "%u setting%s from this machine's; use --force to replace %s",
-                                      setup->n_changes, is_one ? " differs" : "s differ",
-                                      is_one ? "it" : "them");
-        return 0;
-}
-
 static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         enum nb_setup_joined joined;
+        bool is_one;
         int r;
 
         /* Held until everything is written, but not while the service runs: its installer takes the
@@ -82,9 +65,15 @@ static int prepare(struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         if (!setup->is_changed)
                 printf("this machine is already set up like this; nothing to write\n");
-        r = verify_plan(setup, joined, f);
-        if (r < 0)
-                return r;
+        if (joined == NB_SETUP_JOINED_ANOTHER && !setup->is_forced)
+                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
+                                      "this machine has joined another cluster");
+        is_one = setup->n_changes == 1;
+        if (setup->n_changes > 0 && !setup->is_forced)
+                return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
+                                      "%u setting%s from this machine's; use --force to replace %s",
+                                      setup->n_changes, is_one ? " differs" : "s differ",
+                                      is_one ? "it" : "them");
         if (setup->is_rehearsal && setup->document.len > 0)
                 fputs(setup->document.data, stdout);
         r = nb_setup_write(setup, f);

@@ -171,8 +171,8 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
 
 /* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
  * be decrypted here; -errno. */
-int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secret,
-                         struct nb_secret *ret, struct nb_failure *f);
+int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
+                         struct nb_failure *f);
 
 bool nb_setup_is_enabled(void);
 

@@ -136,7 +136,7 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                                       "this machine was booted with a credential %s, which "
                                       "takes precedence over the one that setup would write",
                                       name);
-        r = nb_setup_read_stored(setup, secret, &stored, f);
+        r = nb_setup_read_stored(setup, name, &stored, f);
         if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
                 return r;
         is_kept = r == -ENOENT ? !new->data

@@ -125,17 +125,6 @@ static int refuse_result(const struct watch *watch, const char *more, struct nb_
         return state->exit_status;
 }
 
-/* A kubelet that was running before the join still uses what it read at its start. */
-static void hint_at_kubelet(const struct watch *watch) {
-        struct nb_failure ignored = { 0 };
-        struct nb_unit_state kubelet;
-
-        if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
-            !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
-                printf("kubelet.service was running before the join: run `systemctl restart "
-                       "kubelet.service` to let it use the new certificate\n");
-}
-
 static int watch_to_end(struct watch *watch, struct nb_failure *f) {
         int r;
 
@@ -162,7 +151,6 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
                         watch->failure.error[0] = '\0';
                 return refuse_result(watch, "", f);
         }
-        hint_at_kubelet(watch);
         return 0;
 }
 
@@ -225,12 +213,19 @@ void nb_setup_rehearse_service(const struct nb_setup *setup) {
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
-/* The join does not need kubelet, but the node does. */
-static void print_kubelet(const struct nb_setup *setup) {
+/* The join does not need kubelet, but the node does. A kubelet that was running before the join
+ * still uses what it read at its start. */
+static void print_kubelet(const struct nb_setup *setup, const struct watch *watch) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_kubelet_findings found;
+        struct nb_failure ignored = { 0 };
         struct nb_sources sources = { 0 };
+        struct nb_unit_state kubelet;
 
+        if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
+            !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
+                printf("kubelet.service was running before the join: run `systemctl restart "
+                       "kubelet.service` to let it use the new certificate\n");
         if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
             nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
                 return;
@@ -261,7 +256,7 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
                                "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
         }
         nb_unit_journal_freep(&watch.journal);
-        print_kubelet(setup);
+        print_kubelet(setup, &watch);
         fflush(stdout);
         return r;
 }

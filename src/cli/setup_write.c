@@ -18,7 +18,9 @@
 #define HOST_KEY "/var/lib/systemd/credential.secret"
 #define DROP_IN_FOLDER "/etc/systemd/system/" NB_SETUP_UNIT ".d"
 #define DROP_IN "50-setup.conf"
-#define CIPHERTEXT_MAX (2 * NB_SETUP_SECRET_MAX) /* in base64, with header and tag */
+#define STORED_MAX \
+        (2 * NB_SETUP_SECRET_MAX) /* bytes: encrypted, in base64, with header and tag \
+                                   */
 
 const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
         [NB_SETUP_TOKEN] = NB_CREDENTIAL_TOKEN,
@@ -43,55 +45,53 @@ static bool has_key(void) {
 }
 
 /* Runs `systemd-creds VERB`. -EKEYREJECTED if it fails. */
-static int run_creds(const char *verb, enum nb_setup_secret secret, const struct nb_secret *input,
-                     size_t max, struct nb_secret *ret, char error[static NB_PROCESS_ERROR_SIZE]) {
+static int run_creds(const char *verb, const char *credential, const struct nb_secret *input,
+                     struct nb_secret *ret, struct nb_process_result *result) {
         char name[128];
         const char *const argv[] = { "systemd-creds", verb, name, "--newline=no", "-", "-", NULL };
-        struct nb_process_result result = { 0 };
         int r;
 
-        snprintf(name, sizeof(name), "--name=%s", nb_setup_secret_names[secret]);
-        r = nb_secret_init(ret, max);
+        snprintf(name, sizeof(name), "--name=%s", credential);
+        if (nb_secret_init(ret, STORED_MAX) < 0)
+                return -ENOMEM;
+        r = nb_process_run(argv, input->data, input->len, ret, result);
+        if (r >= 0 && (result->status != 0 || ret->len == 0))
+                r = -EKEYREJECTED;
         if (r < 0)
-                return r;
-        r = nb_process_run(argv, input->data, input->len, ret, &result);
-        strcpy(error, result.error);
-        return r < 0 ? r : result.status != 0 || ret->len == 0 ? -EKEYREJECTED : 0;
+                nb_secret_done(ret);
+        return r;
 }
 
 /* --- Reading --- */
 
-static int read_from(const struct nb_setup *setup, const char *folder, enum nb_setup_secret secret,
-                     size_t max, struct nb_secret *ret, struct nb_failure *f) {
+static int read_from(const struct nb_setup *setup, const char *folder, const char *name,
+                     struct nb_secret *ret, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
         int r = nb_folder_open_below(setup->root, folder, &fd);
 
         if (r >= 0)
-                r = nb_file_read_secret(fd, nb_setup_secret_names[secret], max, ret, NULL);
+                r = nb_file_read_secret(fd, name, STORED_MAX, ret, NULL);
         if (r < 0 && r != -ENOENT)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "cannot read '%s/%s': %m",
-                                      folder, nb_setup_secret_names[secret]);
+                                      folder, name);
         return r;
 }
 
-int nb_setup_read_stored(const struct nb_setup *setup, enum nb_setup_secret secret,
-                         struct nb_secret *ret, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT,
-                                                   text = NB_SECRET_INIT;
-        char error[NB_PROCESS_ERROR_SIZE];
+int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
+                         struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret ciphertext = NB_SECRET_INIT;
+        struct nb_process_result result;
         int r;
 
-        r = read_from(setup, STORE, secret, NB_SETUP_SECRET_MAX, ret, f);
+        r = read_from(setup, STORE, name, ret, f);
         if (r != -ENOENT)
                 return r;
-        r = read_from(setup, STORE_ENCRYPTED, secret, CIPHERTEXT_MAX, &ciphertext, f);
+        r = read_from(setup, STORE_ENCRYPTED, name, &ciphertext, f);
         if (r < 0)
                 return r;
-        if (setup->root ||
-            run_creds("decrypt", secret, &ciphertext, NB_SETUP_SECRET_MAX, &text, error) < 0)
-                return -EKEYREJECTED;
-        *ret = TAKE(text);
-        return 0;
+        return setup->root || run_creds("decrypt", name, &ciphertext, ret, &result) < 0
+                       ? -EKEYREJECTED
+                       : 0;
 }
 
 /* --- Writing --- */
@@ -148,11 +148,11 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
         const struct nb_secret *data = &setup->secrets[secret];
         struct file file = { .name = nb_setup_secret_names[secret], .mode = 0600 },
                     other = { .name = file.name };
-        char error[NB_PROCESS_ERROR_SIZE];
+        struct nb_process_result result;
         int r = 0;
 
         if (is_encrypted && !setup->is_rehearsal) {
-                r = run_creds("encrypt", secret, data, CIPHERTEXT_MAX, &ciphertext, error);
+                r = run_creds("encrypt", file.name, data, &ciphertext, &result);
                 if (r < 0 && r != -EKEYREJECTED)
                         return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
                                               "cannot run systemd-creds: %m");
@@ -160,7 +160,7 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
                         nb_log(LOG_WARNING, NB_NONE,
                                "systemd-creds cannot encrypt here; the credential %s is stored as "
                                "plain text: %s",
-                               file.name, error);
+                               file.name, result.error);
                 is_encrypted = r >= 0;
                 data = is_encrypted ? &ciphertext : data;
         }
