@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,6 @@
 
 #include "base/macro.h"
 #include "base/process.h"
-#include "base/stop.h"
 #include "base/text.h"
 #include "base/unit.h"
 
@@ -233,8 +230,11 @@ static uint64_t read_time(sd_journal *journal) {
 
 int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry) {
         char text[64];
-        int r = sd_journal_next(journal);
+        int r;
 
+        /* Finds journal files that were added since. */
+        (void)sd_journal_process(journal);
+        r = sd_journal_next(journal);
         if (r <= 0)
                 return r;
         ret_entry->when_usec = read_time(journal);
@@ -253,14 +253,6 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
         for (int i = 0; i < _NB_FIELD_N; i++)
                 nb_log_field((enum nb_field)i, "%s", entry->fields[i]);
-}
-
-int nb_unit_journal_wait(struct sd_journal *journal, unsigned ms) {
-        struct pollfd polls[] = { { 0 }, { .fd = sd_journal_get_fd(journal), .events = POLLIN } };
-        int r = nb_stop_poll(polls, N_ELEMENTS(polls), ms);
-
-        (void)sd_journal_process(journal);
-        return r == -ECANCELED ? r : 0;
 }
 
 void nb_unit_journal_freep(struct sd_journal **journal) {

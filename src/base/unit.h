@@ -79,7 +79,4 @@ int nb_unit_journal_open_run(const char *directory, const char *unit, const char
 /* 1 and the next entry; 0 if there is none yet; -errno. */
 int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry);
 
-/* Waits until the journal has grown or the time is over. 0; -ECANCELED (base/stop.h). */
-int nb_unit_journal_wait(struct sd_journal *journal, unsigned ms);
-
 void nb_unit_journal_freep(struct sd_journal **journal);

@@ -15,8 +15,7 @@
 #include "cli/setup_internal.h"
 #include "state/timeline.h"
 
-#define LOOK_MS 1000    /* at least so often, even if nothing is logged */
-#define LOOK_MIN_MS 200 /* at most so often */
+#define LOOK_MS 500 /* systemctl runs each time */
 
 struct watch {
         struct sd_journal *journal; /* NULL: the journal cannot be read */
@@ -82,23 +81,17 @@ static void print_status(struct watch *watch) {
 /* -ECANCELED on Ctrl-C; -ETIME. */
 static int watch_job(struct watch *watch, struct nb_failure *f) {
         for (;;) {
-                uint64_t looked_ms, since_ms;
                 int r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
 
                 if (r < 0)
                         return r;
-                looked_ms = nb_now_ms();
                 print_entries(watch);
                 print_status(watch);
                 if (nb_unit_is_at_rest(&watch->state))
                         return 0;
-                if (looked_ms >= watch->deadline_ms)
+                if (nb_now_ms() >= watch->deadline_ms)
                         return -ETIME;
-                r = watch->journal ? nb_unit_journal_wait(watch->journal, LOOK_MS)
-                                   : nb_stop_wait(LOOK_MS);
-                since_ms = nb_now_ms() - looked_ms;
-                if (r >= 0 && since_ms < LOOK_MIN_MS)
-                        r = nb_stop_wait(LOOK_MIN_MS - since_ms);
+                r = nb_stop_wait(LOOK_MS);
                 if (r < 0)
                         return r;
         }
