@@ -28,7 +28,7 @@ static enum nb_code find_code(const char *text, bool *ret_is_exact) {
                 *at = *at == '_' ? '-' : *at;
         least = strlen(word) / 3 + 1;
         for (unsigned i = NB_NONE + 1; i < _NB_CODE_N; i++) {
-                const struct nb_failure_info *info = nb_failure_info((enum nb_code)i);
+                const struct nb_failure_info *info = nb_failure_info(i);
                 size_t distance = strcasecmp(info->message_id, word) == 0
                                           ? 0
                                           : nb_text_measure_distance(word, info->slug,
@@ -36,7 +36,7 @@ static enum nb_code find_code(const char *text, bool *ret_is_exact) {
 
                 if (distance < least) {
                         least = distance;
-                        found = (enum nb_code)i;
+                        found = i;
                 }
         }
         *ret_is_exact = least == 0;
@@ -101,7 +101,7 @@ int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         for (unsigned i = NB_NONE + 1; n == 0 && i < _NB_CODE_N; i++) {
-                const struct nb_failure_info *info = nb_failure_info((enum nb_code)i);
+                const struct nb_failure_info *info = nb_failure_info(i);
 
                 printf("%-32s %s\n", info->slug, info->subject);
         }

@@ -123,8 +123,7 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
                            (row->kind == KIND_TOKEN && line->tokens[row->target].option) ||
                            (row->kind == KIND_SETTING && row->value &&
                             nb_setting_rows[row->target].max == 0 &&
-                            nb_setting_is_set(&line->setup->settings,
-                                              (enum nb_setting)row->target));
+                            nb_setting_is_set(&line->setup->settings, row->target));
         char option[64];
 
         snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'", row->name);
@@ -143,7 +142,7 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
         case KIND_TOKEN:
                 return take_token(line, row, f);
         case KIND_SETTING:
-                return nb_setup_store(line->setup, (enum nb_setting)row->target, option, value, f);
+                return nb_setup_store(line->setup, row->target, option, value, f);
         case KIND_REFUSED:
                 if (!row->value && !strcmp(value, "false"))
                         return 0;

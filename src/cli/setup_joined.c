@@ -28,7 +28,7 @@ static bool is_node(const char *subject, const char *node_name) {
  * an intended change. */
 static bool is_unchanged(const struct nb_setup *setup, const char *subject) {
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                enum nb_setting key = (enum nb_setting)i;
+                enum nb_setting key = i;
 
                 if (!nb_setting_is_set(&setup->settings, key) || key == NB_SETTING_ENDPOINTS ||
                     key == NB_SETTING_CA_CERT_HASHES ||

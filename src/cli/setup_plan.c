@@ -21,7 +21,7 @@ int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
         int r;
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++)
-                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, (enum nb_setting)i);
+                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, i);
         if (is_any_set) {
                 nb_buffer_append_string(document, NB_SETUP_HEADER);
                 nb_settings_format(&setup->settings, document);
@@ -202,7 +202,7 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
                 setup->has_new_secret = setup->has_new_secret || setup->secrets[i].data;
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                r = plan_secret(setup, (enum nb_setup_secret)i, f);
+                r = plan_secret(setup, i, f);
                 if (r < 0)
                         return r;
         }
@@ -210,7 +210,7 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
         if (r < 0)
                 return r;
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
-                r = plan_setting(setup, &load.settings, (enum nb_setting)i, f);
+                r = plan_setting(setup, &load.settings, i, f);
                 if (r < 0)
                         return r;
         }

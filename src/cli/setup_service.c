@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,15 +27,11 @@ struct watch {
         bool is_installed; /* the service wrote new files for kubelet */
 };
 
-__attribute__((format(printf, 2, 3))) static void print(const struct nb_unit_entry *failure,
-                                                        const char *format, ...) {
+static void print(char mark, const char *text, const struct nb_unit_entry *failure) {
         enum nb_code code = failure ? nb_failure_find(failure->error) : NB_NONE;
-        va_list arguments;
 
         nb_terminal_line_hide();
-        va_start(arguments, format);
-        vprintf(format, arguments);
-        va_end(arguments);
+        printf("%c %s\n", mark, text);
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(failure);
                 printf("    ");
@@ -63,7 +58,7 @@ static void print_entries(struct watch *watch) {
                 watch->is_installed = watch->is_installed || has_id(&entry, NB_INSTALLED);
                 /* A failure that ends the watch is printed at the end. */
                 if (!entry.error[0] || entry.priority > LOG_ERR)
-                        print(entry.error[0] ? &entry : NULL, "  %s\n", entry.message);
+                        print(' ', entry.message, entry.error[0] ? &entry : NULL);
         }
 }
 
@@ -74,7 +69,7 @@ static void print_status(struct watch *watch) {
                 nb_terminal_line_set(status);
         else if (status[0] && strcmp(watch->status, status) != 0 &&
                  strcmp(watch->state.active, "failed") != 0)
-                print(NULL, "* %s\n", status);
+                print('*', status, NULL);
         strcpy(watch->status, status);
 }
 
@@ -123,7 +118,7 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
 
         watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
         if (watch->failure.error[0])
-                print(&watch->failure, "  %s\n", watch->failure.message);
+                print(' ', watch->failure.message, &watch->failure);
         r = watch_job(watch, f);
         nb_terminal_line_end();
         fflush(stdout);

@@ -243,7 +243,7 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 if (setup->steps[i] != NB_SETUP_WRITE)
                         continue;
-                r = write_secret(setup, (enum nb_setup_secret)i, can_encrypt, f);
+                r = write_secret(setup, i, can_encrypt, f);
                 if (r < 0)
                         return r;
         }
