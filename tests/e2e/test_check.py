@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check on a booted machine predicts the result of the service."""
 
+import contextlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 from harness import pki
 from harness.controlplane import MANUAL_GROUP
+from harness.machine import descendants
 from harness.node import UNIT, read_failures
 
 
@@ -125,26 +129,31 @@ def test_token_may_not_create_requests(node, cluster):
     assert found["failure"] == "csr-forbidden" and "accepted by the API server" in text(steps["identity"]), found
 
 
-# Prints who has a socket that is being connected, until the check is over: a neighbour that is not there does not answer.
-OWNERS = """
-node-bootstrap check >/dev/null 2>&1 &
-while kill -0 $! 2>/dev/null; do
-        for inode in $(awk '$4 == "02" { print $10 }' /proc/net/tcp); do
-                for pid in $(ls /proc | grep -x '[0-9]*'); do
-                        ls -l /proc/$pid/fd 2>/dev/null | grep -q "socket:.$inode." && grep -h -e ^Uid -e ^CapPrm -e ^CapEff /proc/$pid/status
-                done
-        done
-done
-"""
+def owners(node, command):
+    """The status of each process of a command, started in the machine, that has a socket that is being connected."""
+    rows = [line.split() for line in Path(f"/proc/{node.leader}/net/tcp").read_text().splitlines()[1:]]
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[3] == "02"}
+    found = []
+    for pid in descendants(command.pid) if sockets else ():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if sockets & {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}:
+                found.append(dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()))
+    return found
 
 
 def test_no_root_on_the_network(node, cluster):
+    """A neighbour that is not there does not answer: the socket is seen while it is being connected."""
     node.forget().configure(endpoints=["198.51.100.250:6443"])
     node.give(cluster.token())
-    lines = set(node.run("sh", "-c", OWNERS, check=False).stdout.splitlines())
-    users = [line.split()[1:] for line in lines if line.startswith("Uid:")]
-    assert users and all("0" not in line for line in users), lines
-    assert all(int(line.split()[1], 16) == 0 for line in lines if line.startswith("Cap")), lines
+    found = []
+    while not found:
+        checking = node.start("node-bootstrap", "check")
+        while checking.poll() is None:
+            found += owners(node, checking)
+        checking.stdout.close()
+    for status in found:
+        assert "0" not in status["Uid"].split(), status
+        assert int(status["CapPrm"], 16) == int(status["CapEff"], 16) == 0, status
 
 
 def test_failures_of_kubelet(node, cluster):

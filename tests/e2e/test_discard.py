@@ -171,5 +171,5 @@ def test_vmware(new_node, cluster):
     assert removed(node) == ["/run/node-bootstrap-platform/token"]
     assert node.read(f"{GUESTINFO}/guestinfo.node-bootstrap.token").decode() == str(token)
     node.reboot()
-    node.await_kubelet(30)
+    node.await_kubelet()
     assert node.said("already-joined")

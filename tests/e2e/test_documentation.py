@@ -125,9 +125,10 @@ def joined_once(new_shared_node):
     node = new_shared_node("documented").prepare().enable(UNIT)
     node.boot("--unit=basic.target")
     # A failure first, so that each search in the journal finds something.
-    node.configure(timeout="1s", pins=None)
     node.give("zzzzzz.0123456789abcdef")
-    node.join(check=False)
+    node.begin()
+    until(lambda: node.said("token-unknown"), "the journal says that the token is unknown")
+    node.run("systemctl", "stop", UNIT)
     node.prepare()
     node.join()
     # It starts the container runtime as well, without which `check` reports kubelet-unprepared.

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from harness.node import SOURCE, UNIT, example, settings
+from harness.wait import PATIENCE
 from test_platform import on_vmware
 
 EXAMPLES = SOURCE / "packaging/examples"
@@ -37,7 +38,7 @@ def test_qemu(tmp_path):
     command = [EXAMPLES / "qemu.sh", "disk", "-S", "-serial", "none", "-monitor", "stdio"]
 
     def run(*more):
-        done = subprocess.run([*command, *more], cwd=tmp_path, input="quit\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+        done = subprocess.run([*command, *more], cwd=tmp_path, input="quit\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
         return done.returncode, done.stdout
 
     status, said = run()

@@ -27,7 +27,7 @@ def wrong_pin(node):
 
 def wrong_secret(node):
     good = node.cluster.token()
-    node.prepare(controlplane.Token(good.id, node.cluster.fresh_token().secret), timeout="20s")
+    node.prepare(controlplane.Token(good.id, node.cluster.fresh_token().secret), timeout="30s")
     return lambda: node.give(good)
 
 
@@ -55,13 +55,13 @@ def denied(node):
 
 
 def nobody_approves(node):
-    node.prepare(node.cluster.token(controlplane.MANUAL_GROUP), timeout="20s")
+    node.prepare(node.cluster.token(controlplane.MANUAL_GROUP), timeout="40s")
     return lambda: node.cluster.decide(node.cluster.csrs(node.name)[0], "Approved")
 
 
 def nobody_listens(node):
     endpoint = node.cluster.new_front().refuse().endpoint
-    node.prepare(endpoints=[endpoint], timeout="5s")
+    node.prepare(endpoints=[endpoint], timeout="30s")
     return node.configure
 
 
@@ -107,7 +107,7 @@ def failing(new_shared_node):
 
 # Ended by a short deadline, or at once.
 
-SHORT = "5s"
+SHORT = "10s"
 
 
 class Trouble:
@@ -249,7 +249,9 @@ def no_cluster_info(trouble):
 
 def no_role_for_cluster_info(trouble):
     trouble.prepare("403", "system:anonymous", cluster=trouble.other)
+    trouble.stack.callback(trouble.other.await_anonymous, 200)
     trouble.stack.enter_context(trouble.other.without(controlplane.CLUSTER_INFO_BINDING))
+    trouble.other.await_anonymous(403)
 
 
 def server_where_nobody_listens(trouble):
@@ -260,7 +262,7 @@ def server_where_nobody_listens(trouble):
 
 
 def nobody_signs(trouble):
-    trouble.prepare(cluster=trouble.other, token=trouble.other.token(controlplane.MANUAL_GROUP), timeout="12s")
+    trouble.prepare(cluster=trouble.other, token=trouble.other.token(controlplane.MANUAL_GROUP), timeout="20s")
     trouble.stack.enter_context(trouble.other.paused("kube-controller-manager"))
     trouble.begun = lambda: trouble.other.decide(trouble.other.await_csr(trouble.node.name), "Approved")
 

@@ -28,7 +28,7 @@ def test_one_reader(node):
     node.replace_join(HOLD)
     node.boot()
     node.begin()
-    until(lambda: node.exists(f"{STATE}/waits"), "the network side has read what it was passed", 20)
+    until(lambda: node.exists(f"{STATE}/waits"), "the network side has read what it was passed")
     assert node.read(CONFIG) in node.path(f"{STATE}/waits").read_bytes()
     node.path(f"{STATE}/waits").unlink()
     assert node.await_end() == ("failed", 66)

@@ -176,7 +176,7 @@ def test_no_environment_file_of_the_dynamic_user(attack):
     assert attack(JOIN + "echo LD_PRELOAD=/evil.so >$R/node-bootstrap.env; echo LD_PRELOAD=/evil.so >$S/node-bootstrap.env\n") == ("active", None)
     node.await_kubelet()
     files = [line.split()[0] for line in node.show("kubelet.service", "EnvironmentFiles").splitlines()]
-    environment = node.run("cat", f"/proc/{node.kubelet_pid()}/environ").stdout
+    environment = node.read_of_kubelet("environ")
     assert "LD_PRELOAD" not in environment
     for path in files + [KUBECONFIG, PKI, CURRENT]:
         assert not path.startswith(("/run/node-bootstrap", "/var/lib/node-bootstrap", STATE))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cryptography import x509
 from harness import controlplane, pki
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, settings
+from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, STATE, UNIT, read_failures, settings
 from harness.wait import until
 
 pytestmark = pytest.mark.each_release
@@ -40,7 +40,7 @@ def joined(new_shared_node, cluster):
 def test_start_returns_zero_when_joined(joined):
     assert joined.done.returncode == 0, joined.journal_text()
     assert joined.is_active(UNIT)
-    assert joined.is_active("node-joined.target")
+    until(lambda: joined.is_active("node-joined.target"), "node-joined.target is reached")
     assert joined.said("joined") and joined.said("installed")
 
 
@@ -126,7 +126,8 @@ def test_join_is_logged_for_people_and_machines(joined, cluster):
     assert fields["NODE_BOOTSTRAP_CSR"] == cluster.csrs(joined.name)[0]["metadata"]["name"]
     assert fields["NODE_BOOTSTRAP_TOKEN_ID"] == joined.read("/etc/credstore/node-bootstrap.token")[:6].decode()
     assert "node-bootstrap.token" in fields["NODE_BOOTSTRAP_TOKEN_SOURCE"]
-    assert not [e for e in joined.entries() if int(e["PRIORITY"]) <= 4], "a join without trouble warns of nothing"
+    slow = read_failures()["csr-pending"]["message-id"]     # the cluster took more than 2 s to approve
+    assert not [e for e in joined.entries() if int(e["PRIORITY"]) <= 4 and e["MESSAGE_ID"] != slow], "a join without trouble warns of nothing"
 
 
 def test_status_prints_what_was_installed(joined, cluster):
@@ -163,13 +164,13 @@ def test_status_tells_what_the_join_took(joined, cluster):
 def test_node_stays_in_touch(joined, cluster):
     """kubelet renews its lease with the files of the join."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{joined.name}"
-    first = until(lambda: cluster.find(lease), "a lease appears", 30)["spec"]["renewTime"]
-    until(lambda: cluster.find(lease)["spec"]["renewTime"] != first, "the lease is renewed", 30)
+    first = until(lambda: cluster.find(lease), "a lease appears")["spec"]["renewTime"]
+    until(lambda: cluster.find(lease)["spec"]["renewTime"] != first, "the lease is renewed")
 
 
 def test_credentials_from_the_machine_itself(new_node, cluster):
     """Token and settings from outside, as SMBIOS or a container manager would pass them; joined while it boots."""
     node = new_node().enable(UNIT)
     node.boot(credentials={"node-bootstrap.token": str(cluster.token()), "node-bootstrap.config": settings(cluster)})
-    until(lambda: node.is_active(UNIT), "joined at boot", 20)
+    until(lambda: node.is_active(UNIT), "joined at boot")
     node.await_kubelet()

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from harness.controlplane import CLUSTER_INFO, CSRS
 from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, STATE, UNIT
-from harness.wait import until
+from harness.wait import PATIENCE, until
 
 STAGES = {
     "discovery": ("GET", CLUSTER_INFO, False),
@@ -42,7 +42,7 @@ def kill(node, what):
 
 
 def assert_joined_once(node, cluster):
-    until(lambda: node.is_active(UNIT), "the join is finished", 30)
+    until(lambda: node.is_active(UNIT), "the join is finished")
     assert len(cluster.csrs(node.name)) == 1
     node.await_kubelet()
     assert node.state_files() == []
@@ -55,7 +55,7 @@ def test_killed_while_talking(node, cluster, stage, what):
     gate = cluster.front.gate(*STAGES[stage])
     try:
         node.begin()
-        assert gate.reached.wait(20), stage
+        assert gate.reached.wait(PATIENCE), stage
         kill(node, what)
     finally:
         cluster.front.plain()

@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509 import load_pem_x509_certificate
 from harness import pki
 from harness.node import CURRENT, UNIT
 from harness.wait import until
@@ -33,29 +34,23 @@ def test_kubelet_rotates(new_node, other_cluster):
     """A certificate that is valid for one more minute: kubelet renews it in the files of the join."""
     node = new_node(other_cluster).prepare().enable(UNIT)
     node.boot()
-    until(lambda: node.exists(CURRENT), "the machine joins", 20)
+    until(lambda: node.exists(CURRENT), "the machine joins")
     first, serial = node.dated(), node.certificate().serial_number
     other_cluster.await_node(node.name)
-    until(lambda: node.exists(CURRENT) and node.dated() != first, "kubelet-client-current.pem moves on", 90)
-    certificate = node.certificate()
+    until(lambda: node.exists(CURRENT) and node.dated() != first, "kubelet-client-current.pem moves on")
+    data = node.read(node.dated())
+    certificate = load_pem_x509_certificate(data)
     assert certificate.serial_number != serial
     assert pki.common_name(certificate) == f"system:node:{node.name}"
-    data = node.read(node.dated())
     key = load_pem_private_key(data[data.index(b"-----BEGIN EC") :], None)
     assert key.public_key().public_numbers() == certificate.public_key().public_numbers()
     requesters = {c["spec"]["username"].split(":")[1] for c in other_cluster.csrs(node.name)}
     assert requesters == {"bootstrap", "node"}
-    connections = other_cluster.front.peer_ports(node.address)
-    assert connections, "kubelet is in touch"
+    until(lambda: other_cluster.front.peer_ports(node.address), "kubelet is in touch, by connections that it makes anew")
 
 
 def kubelet_arguments(node):
-    node.await_kubelet()
-
-    def find():
-        words = node.run("cat", f"/proc/{node.kubelet_pid()}/cmdline").stdout.split("\0")
-        return words if words[0].endswith("/kubelet") else None     # systemd's "(kubelet)" until it is executed
-    return until(find, "kubelet is executed")
+    return node.read_of_kubelet("cmdline").split("\0")
 
 
 def test_node_name_by_kubeadms_way(node, cluster):

@@ -31,7 +31,7 @@ def test_name_of_a_ready_node(node, cluster):
     node.begin()
     entry = node.assert_failed("node-name-taken", before)
     assert node.name in entry["MESSAGE"] and cluster.csrs(node.name) == []
-    until(lambda: not is_ready(cluster, node.name), "the Node is not Ready any more", 60)
+    until(lambda: not is_ready(cluster, node.name), "the Node is not Ready any more")
     node.join()
     assert len(cluster.csrs(node.name)) == 1
 
@@ -55,20 +55,20 @@ def test_revoked_certificate(own_cluster, new_node):
     node = new_node(own_cluster).prepare(node={"verifyAccess": True}).enable(UNIT)
     node.boot()
     lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
-    until(lambda: own_cluster.find(lease), "kubelet counts", 30)
+    until(lambda: own_cluster.find(lease), "kubelet counts")
     first = node.certificate().serial_number
     node.run("systemctl", "stop", "kubelet.service")
     node.join("restart")
     assert node.certificate().serial_number == first and not node.said("node-access-revoked")
     own_cluster.change_client_ca()
-    node.join("restart", timeout=90)
+    node.join("restart")
     assert node.said("node-access-revoked") and node.certificate().serial_number != first
     clients = x509.load_pem_x509_certificate((own_cluster.work / "clients.crt").read_bytes())
     issued = node.certificate()
     clients.public_key().verify(issued.signature, issued.tbs_certificate_bytes, ec.ECDSA(issued.signature_hash_algorithm))
     before = own_cluster.find(lease)["spec"]["renewTime"]
     node.run("systemctl", "start", "kubelet.service")
-    until(lambda: own_cluster.find(lease)["spec"]["renewTime"] != before, "kubelet counts again", 60)
+    until(lambda: own_cluster.find(lease)["spec"]["renewTime"] != before, "kubelet counts again")
     node.run("systemctl", "stop", "kubelet.service")
     revoked = len(node.entries("node-access-revoked"))
     node.join("restart")

@@ -35,7 +35,7 @@ def account(cluster):
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
         "subjects": [{"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": NAMESPACE}],
     })
-    secret = until(lambda: cluster.request("GET", f"{core}/secrets/node-bootstrapper-token").get("data", {}).get("token"), "the token is there", 30)
+    secret = until(lambda: cluster.request("GET", f"{core}/secrets/node-bootstrapper-token").get("data", {}).get("token"), "the token is there")
     return base64.b64decode(secret).decode()
 
 
@@ -113,7 +113,7 @@ def test_worker_waits_for_its_machine(node, cluster, account, approver):
     node.drop_in(UNIT, f"[Service]\nExecStartPre=/bin/sh -c '! cat {BOOTSTRAP} && [ -e {BOOTSTRAP} ]'\n")
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
-    until(lambda: approver.reasons.get(csr), "the approver has looked", 20)
+    until(lambda: approver.reasons.get(csr), "the approver has looked")
     assert approver.reasons[csr] == f"machine for node {node.name} is not there"
     node.await_status("certificate approve")
     assert not node.kubelet_pid()

@@ -46,7 +46,7 @@ def test_installing_and_removing_leave_kubelet_alone(bare, world):
     dpkg(bare, world, "--purge", "node-bootstrap")
     assert bare.kubelet_pid() == kubelet
     bare.reboot()
-    bare.await_kubelet(30)
+    bare.await_kubelet()
 
 
 def test_catalog_is_updated(new_node):
@@ -71,7 +71,7 @@ def test_upgrading_and_removing_on_a_joined_machine(node, world):
     }
     assert node.exists(CONFIG) and node.exists(TOKEN), "the operator's files stay"
     node.reboot()
-    node.await_kubelet(30)
+    node.await_kubelet()
 
 
 def test_purging_removes_what_setup_wrote(new_node, cluster):

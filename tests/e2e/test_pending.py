@@ -15,7 +15,7 @@ def pending(node, cluster, code):
     """Waits with its reason in the journal and in STATUS=; kubelet has not started."""
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     node.await_status(APPROVE)
-    until(lambda: node.said(code), f"the journal says {code}", 30)
+    until(lambda: node.said(code), f"the journal says {code}")
     [entry] = node.entries(code)
     assert entry["PRIORITY"] == "4" and entry["NODE_BOOTSTRAP_CSR"] == csr and f"kubectl {APPROVE} {csr}" in entry["MESSAGE"]
     assert entry["NODE_BOOTSTRAP_USER"].startswith("system:bootstrap:")

@@ -175,7 +175,7 @@ def test_guestinfo_that_cannot_be_read(node, tool, found):
     on_vmware(node)
     node.write("/usr/bin/vmware-rpctool", f"#!/bin/sh\n{tool}\n", 0o755)
     node.enable(UNIT).boot()
-    node.await_kubelet(40)
+    node.await_kubelet()
     assert found in said(node, "platform-unreadable")[0]["MESSAGE"]
 
 

@@ -7,6 +7,7 @@ makes a request, which shows its certificate and that it trusts the server, or u
 """
 
 import collections
+import contextlib
 import itertools
 import json
 import socket
@@ -55,6 +56,7 @@ class Kubelet:
         for name in ("etc", "var/lib"):
             (folder / "root" / name).mkdir(parents=True, exist_ok=True)
         for server in self.servers:
+            await_idle(server)
             server.connections.clear()
             server.requests.clear()
         command = ["unshare", "--mount", "sh", "-euc", RUN, "sh", folder, self.program, *ARGUMENTS,
@@ -62,7 +64,7 @@ class Kubelet:
         with open(folder / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as child:
             try:
                 until(lambda: self.shown() or self.refused() or child.poll() is not None,
-                      "kubelet makes a request or exits", 60)
+                      "kubelet makes a request or exits")
             finally:
                 child.kill()
         self.log = (folder / "log").read_text()
@@ -77,6 +79,15 @@ class Kubelet:
 
     def refused(self):
         return any(connection.error for server in self.servers for connection in list(server.connections))
+
+
+def await_idle(server):
+    """Connections are accepted in their order: those of a kubelet that was killed have ended, too."""
+    with socket.create_connection((server.host, server.port)) as last, contextlib.suppress(OSError):
+        last.shutdown(socket.SHUT_WR)
+        while last.recv(1):
+            pass
+    until(lambda: not server._open, "the connections have ended")
 
 
 @pytest.fixture

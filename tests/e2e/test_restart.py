@@ -59,7 +59,7 @@ def test_node_that_kubeadm_joined(new_node, cluster):
     node.boot()
     node.run(
         "kubeadm", "join", cluster.front.endpoint, f"--token={token}", f"--discovery-token-ca-cert-hash={cluster.ca.pin}",
-        "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=120,
+        "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=300,
     )
     cluster.await_node(node.name)
     node.run("systemctl", "stop", "kubelet.service")
@@ -72,16 +72,16 @@ def test_reboot(node, cluster, cut):
     node.enable(UNIT).boot()
     cluster.await_node(node.name)
     before, lease = node.joined_files(), f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"
-    renewed = until(lambda: cluster.find(lease), "a lease appears", 30)["spec"]["renewTime"]
+    renewed = until(lambda: cluster.find(lease), "a lease appears")["spec"]["renewTime"]
     if cut == "reboot":
         node.reboot()
     else:
         node.kill()
         node.boot()
-    node.await_kubelet(30)
+    node.await_kubelet()
     assert node.said("already-joined")
     assert node.joined_files() == before
-    until(lambda: cluster.find(lease)["spec"]["renewTime"] > renewed, "the node is in touch again", 30)
+    until(lambda: cluster.find(lease)["spec"]["renewTime"] > renewed, "the node is in touch again")
     assert len(cluster.csrs(node.name)) == 1
 
 
@@ -107,7 +107,7 @@ def test_reboot_with_a_misspelt_key(node, cluster):
     settings = node.path("/etc/node-bootstrap/config.yaml")
     settings.write_text(settings.read_text() + "discovry: {}\n")
     node.reboot()
-    node.await_kubelet(30)
+    node.await_kubelet()
     assert node.is_active(UNIT) and node.said("joined-anyway") and not node.said("lock-unavailable")
     assert "discovry" in node.run("node-bootstrap", "status", check=False).stdout
     assert node.joined_files() == before

@@ -2,6 +2,7 @@
 """After the join the token is only in the credential store; during it, in no command line and no environment."""
 
 import base64
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -92,8 +93,9 @@ def found_in(node):
                 shown = inside + "/" + str(path.relative_to(top))
                 if shown.startswith(STORES) or not path.is_file() or path.is_symlink():
                     continue
-                data = path.read_bytes()
-                found += [shown] if any(form in data for form in node.forms) else []
+                with contextlib.suppress(FileNotFoundError):    # a temporary file
+                    data = path.read_bytes()
+                    found += [shown] if any(form in data for form in node.forms) else []
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness import controlplane
 from harness.machine import descendants
 from harness.node import KUBECONFIG, STATE, TOKEN, UNIT, read_failures
-from harness.wait import until
+from harness.wait import PATIENCE, until
 from test_secrecy import Sampler, forms, found_in
 
 pytestmark = pytest.mark.each_release
@@ -28,9 +28,9 @@ def fresh(new_node):
     return node
 
 
-def set_up(node, words, check=True, stdin=None, timeout=60):
+def set_up(node, words, check=True, stdin=None):
     """As typed into a shell."""
-    done = node.run("sh", "-c", f"node-bootstrap setup {words}", check=False, stdin=stdin, timeout=timeout)
+    done = node.run("sh", "-c", f"node-bootstrap setup {words}", check=False, stdin=stdin)
     assert done.returncode == 0 or not check, done.stdout
     return done
 
@@ -94,14 +94,14 @@ def test_token_is_nowhere(fresh, cluster):
         fresh.await_status("certificate approve")
         fresh.path("/root/join").unlink()
         sampler.start()
+        until(lambda: {b"node-bootstrap", b"systemctl"} <= sampler.programs, "setup and its child are seen")
         cluster.kubectl("certificate", "approve", cluster.await_csr(fresh.name)["metadata"]["name"])
-        assert watching.wait(60) == 0
+        assert watching.wait(PATIENCE) == 0
         fresh.await_kubelet()
     finally:
         found = sampler.finish() if sampler.ident else []
         watching.kill()
     assert not found, "nor is it in that of setup, which goes on all that time"
-    assert {b"node-bootstrap", b"systemctl"} <= sampler.programs
     shown = fresh.run("sh", "-c", f"systemctl show {UNIT}; journalctl --all --output=export").stdout + watching.stdout.read()
     assert not any(form.decode() in shown for form in fresh.forms)
     assert not found_in(fresh)
@@ -188,7 +188,7 @@ def test_line_of_kubeadm_from_standard_input(fresh, cluster):
 def test_watch_ends_and_the_service_goes_on(fresh, cluster):
     """With the reason, its remedy and its exit status: automation must not hang on a token that has expired."""
     token = cluster.fresh_token()
-    said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
+    said = failed(set_up(fresh, to(cluster, token) + " --timeout=15s", check=False), "token-unknown")
     assert f"{UNIT} keeps running" in said and said.count(f"this one has the ID {token.id}.") == 2, "while it waits, and at the end"
     assert fresh.show(UNIT, "ActiveState") == "activating"
     said = fresh.run("node-bootstrap", "status", check=False).stdout
@@ -218,7 +218,7 @@ def test_service_that_is_masked_or_stopped(fresh, cluster):
     watching = fresh.start("node-bootstrap", "setup", *words.split())
     fresh.await_status("certificate approve")
     fresh.run("systemctl", "stop", UNIT)
-    said, _ = watching.communicate(timeout=30)
+    said, _ = watching.communicate(timeout=PATIENCE)
     code = "setup-unfinished"
     assert watching.returncode == int(read_failures()[code]["exit"]) and f"node-bootstrap: {code}: " in said, said
     assert not fresh.kubelet_was_started()
@@ -246,7 +246,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
         shown += line
     inside = until(lambda: fresh.run("pgrep", "-f", "node-bootstrap setup", check=False).stdout.split(), "setup is there")
     fresh.run("kill", f"-{signal.SIGINT.name.removeprefix('SIG')}", *inside)
-    assert watching.wait(30) == 143
+    assert watching.wait(PATIENCE) == 143
     said = watching.stdout.read()
     assert "the join goes on" in said
     assert fresh.show(UNIT, "ActiveState") == "activating"
@@ -258,7 +258,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
         shown += line
     assert fresh.said("stopped"), "the service is started again"
     cluster.kubectl("certificate", "approve", cluster.await_csr(fresh.name)["metadata"]["name"])
-    assert watching.wait(60) == 0
+    assert watching.wait(PATIENCE) == 0
     said = shown + watching.stdout.read()
     assert "* Waiting" not in said, "on a terminal it is one line"
     assert f"token {token.id} -> token {other.id}" in said and other.secret not in said

@@ -108,5 +108,5 @@ def test_first_endpoint_dies_while_waiting(manual, cluster):
     first.vanish()
     first.cut()
     cluster.kubectl("certificate", "approve", csr)
-    until(lambda: manual.is_active(UNIT), "the machine joins", 90)
+    until(lambda: manual.is_active(UNIT), "the machine joins")
     first.close()

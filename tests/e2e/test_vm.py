@@ -11,6 +11,7 @@ from cryptography import x509
 from harness import controlplane, network
 from harness.node import CURRENT, KUBECONFIG, SOURCE, UNIT, settings
 from harness.vm import LATE, Template, Vm
+from harness.wait import until
 
 sys.path.append(str(SOURCE / "tests/integration"))
 
@@ -36,7 +37,7 @@ def new_vm(world, template):
 def joined_by(vm, cluster, token, name):
     """kubelet was started after the machine received the certificate of this node with this token."""
     vm.await_kubelet()
-    assert vm.run(f"systemctl is-active {UNIT} node-joined.target").split() == ["active", "active"]
+    until(lambda: vm.run(f"systemctl is-active {UNIT} node-joined.target", check=False).split() == ["active", "active"], "both are active")
     certificate = x509.load_pem_x509_certificate(vm.run(f"cat {CURRENT}").encode())
     assert certificate.subject.rfc4514_string() == f"CN=system:node:{name},O=system:nodes"
     [entry] = yaml.safe_load(vm.run(f"cat {KUBECONFIG}"))["clusters"]
@@ -59,8 +60,8 @@ def logs_on_the_console(vm):
     folder = f"/etc/systemd/system/{UNIT}.d"
     text = (SOURCE / "packaging/examples/console.conf").read_text()
     vm.run(f"systemctl stop kubelet.service\nmkdir -p {folder}\ncat >{folder}/console.conf <<'END'\n{text}END\n"
-           f"systemctl daemon-reload\nsystemctl restart {UNIT}", timeout=180)
-    assert "node-bootstrap-install: node 'hypervisor' has already joined" in vm.console()
+           f"systemctl daemon-reload\nsystemctl restart {UNIT}")
+    until(lambda: "node-bootstrap-install: node 'hypervisor' has already joined" in vm.console(), "the message is on the console")
 
 
 def test_credentials_of_the_hypervisor(new_vm, cluster):

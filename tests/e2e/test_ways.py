@@ -198,7 +198,7 @@ def test_ipv6(node, cluster, closing, endpoint):
     try:
         node.configure(endpoints=[endpoint])
         joined(node, cluster)
-        assert "[::1]:6443" in node.journal_text("-u", "node-bootstrap", "--lines=20")
+        assert "[::1]:6443" in node.journal_text("-u", "node-bootstrap", "--boot")
     finally:
         relay.terminate()
         node.run("pkill", "socat", check=False)
@@ -211,7 +211,7 @@ def test_proxy_of_the_environment(node, cluster, closing):
     node.configure()
     drop_in(node, f"Environment=HTTPS_PROXY={proxy.url}\n")
     assert "proxy-url" not in joined(node, cluster)
-    assert proxy.asked == [cluster.front.endpoint] * 2
+    assert len(proxy.asked) >= 2 and set(proxy.asked) == {cluster.front.endpoint}
 
 
 @pytest.mark.parametrize("exception", ["{address}", "198.51.100.0/24", "*"])

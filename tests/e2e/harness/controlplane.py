@@ -24,7 +24,7 @@ from cryptography import x509
 
 from . import pki
 from .proxy import Front
-from .wait import until
+from .wait import PATIENCE, until
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 MANUAL_GROUP = "system:bootstrappers:e2e:manual"  # may ask for a certificate, and nobody approves it by itself
@@ -104,7 +104,7 @@ class ControlPlane:
             "--service-account-key-file=sa.pub", "--service-cluster-ip-range=10.96.0.0/16",
             "--enable-admission-plugins=NodeRestriction", *self.extra["kube-apiserver"],
         )
-        until(self._is_ready, "kube-apiserver is ready", 60, 0.2)
+        until(self._is_ready, "kube-apiserver is ready", pause=0.2)
 
     def change_client_ca(self):
         """Earlier client certificates become invalid; the servers keep theirs."""
@@ -245,7 +245,7 @@ controlPlaneEndpoint: {self.front.endpoint}
         said = self._tool(self.assets / "kubeadm", "token", "create", "--print-join-command", "--kubeconfig=kubeadm.conf")
         line = next(line for line in said.splitlines() if line.startswith("kubeadm join "))
         token = line.split("--token ")[1].split()[0]
-        until(lambda: f"jws-kubeconfig-{token[:6]}" in self.cluster_info(), "cluster-info is signed", 20)
+        until(lambda: f"jws-kubeconfig-{token[:6]}" in self.cluster_info(), "cluster-info is signed")
         return line
 
     def kubectl(self, *arguments):
@@ -253,14 +253,14 @@ controlPlaneEndpoint: {self.front.endpoint}
 
     def _tool(self, *command):
         done = subprocess.run(
-            command, cwd=self.work, check=False, text=True, timeout=60,
+            command, cwd=self.work, check=False, text=True, timeout=PATIENCE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}"
         return done.stdout
 
     def request(self, method, path, body=None, raw=False):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=20)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=PATIENCE)
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         connection.request(method, path, body and json.dumps(body), {"Content-Type": kind})
         answer = connection.getresponse()
@@ -282,8 +282,8 @@ controlPlaneEndpoint: {self.front.endpoint}
     def node(self, name):
         return self.find(f"/api/v1/nodes/{name}")
 
-    def await_node(self, name, timeout=60):
-        return until(lambda: self.node(name), f"Node {name} appears", timeout, 0.1)
+    def await_node(self, name):
+        return until(lambda: self.node(name), f"Node {name} appears", pause=0.1)
 
     def delete_node(self, name):
         """With the requests for it, so that the next one is like the first."""
@@ -301,8 +301,8 @@ controlPlaneEndpoint: {self.front.endpoint}
                 found.append(item)
         return found
 
-    def await_csr(self, node, timeout=20):
-        return until(lambda: self.csrs(node), f"a request for {node} appears", timeout)[0]
+    def await_csr(self, node):
+        return until(lambda: self.csrs(node), f"a request for {node} appears")[0]
 
     def decide(self, csr, condition, message="by the test"):
         csr = self.request("GET", f"{CSRS}/{csr['metadata']['name']}")
@@ -344,7 +344,7 @@ controlPlaneEndpoint: {self.front.endpoint}
             },
         })
         if signing:
-            until(lambda: f"jws-kubeconfig-{token.id}" in self.cluster_info(), "cluster-info is signed", 20)
+            until(lambda: f"jws-kubeconfig-{token.id}" in self.cluster_info(), "cluster-info is signed")
         return token
 
     def patch_token(self, token, changes):
@@ -352,6 +352,18 @@ controlPlaneEndpoint: {self.front.endpoint}
 
     def cluster_info(self):
         return self.request("GET", CLUSTER_INFO)["data"]
+
+    def await_anonymous(self, status):
+        """Waits until an anonymous GET of cluster-info gets this status: the API server applies changed roles a moment later."""
+        context = ssl.create_default_context(cadata=self.ca.pem.decode())
+
+        def ask():
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE)
+            with contextlib.closing(connection):
+                connection.request("GET", CLUSTER_INFO)
+                return connection.getresponse().status
+
+        until(lambda: ask() == status, f"an anonymous client gets {status}")
 
     def remove_signatures(self):
         """Signs again only when the controller manager continues."""
@@ -382,10 +394,12 @@ controlPlaneEndpoint: {self.front.endpoint}
     def _sign_anew(self, text):
         signatures = {key: value for key, value in self.cluster_info().items() if key != "kubeconfig"}
         self.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": text}})
-        until(lambda: all(self.cluster_info().get(key) != value for key, value in signatures.items()), "cluster-info is signed anew", 20)
+        until(lambda: all(self.cluster_info().get(key) != value for key, value in signatures.items()), "cluster-info is signed anew")
 
     def delete_token(self, token):
+        """Returns when cluster-info is not signed with it any more."""
         self.request("DELETE", f"{SECRETS}/bootstrap-token-{token.id}")
+        until(lambda: f"jws-kubeconfig-{token.id}" not in self.cluster_info(), "the signature is taken away")
 
 
 def encode(pem):

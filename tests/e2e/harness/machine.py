@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One machine: a container booted with systemd-nspawn from an overlay of the session's root."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -11,13 +12,11 @@ import uuid
 from pathlib import Path
 
 from . import image, isolation, network
-from .wait import until
+from .wait import PATIENCE, until
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""}
 REBOOT = 133
-# More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed then, and what was asked for goes on.
-PATIENCE = 150
 numbers = itertools.count()
 
 
@@ -74,9 +73,9 @@ class Machine:
                 [*command, "--", *init], env=environment, preexec_fn=self.enter_groups, cwd=self.directory,
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,
             )
-        self.leader = until(self._find_leader, f"{self.name}: init runs", 20, 0.01)
+        self.leader = until(self._find_leader, f"{self.name}: init runs", pause=0.01)
         if wait:
-            until(lambda: self._is_up(wait), f"{self.name}: {wait} is reached", 30)
+            until(lambda: self._is_up(wait), f"{self.name}: {wait} is reached")
 
     def _find_leader(self):
         """The child of nspawn that is the first process of a PID name space."""
@@ -95,7 +94,7 @@ class Machine:
     def reboot(self):
         """An orderly reboot."""
         self.run("systemctl", "--no-block", "reboot")
-        code = self.nspawn.wait(60)
+        code = self.nspawn.wait(PATIENCE)
         assert code == REBOOT, f"systemd-nspawn ended with {code} instead of {REBOOT}"
         init, others = self.boot_arguments
         self.boot(*init, **others)
@@ -111,7 +110,7 @@ class Machine:
             except ProcessLookupError:
                 pass
         try:
-            self.nspawn.wait(10)
+            self.nspawn.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.nspawn.kill()
             self.nspawn.wait()
@@ -192,8 +191,15 @@ class Machine:
 
     # what it says
 
+    def sync_journal(self):
+        """Returns when journald has written everything that was sent to it before."""
+        if self.leader:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.run("journalctl", "--sync", check=False)
+
     def journal(self, *matches):
         """The journal's entries as dictionaries, read from outside."""
+        self.sync_journal()
         text = subprocess.run(
             ["journalctl", f"--directory={self.root}/var/log/journal", "--output=json", "--all", "--quiet", "--no-pager", *matches],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
@@ -201,6 +207,7 @@ class Machine:
         return [json.loads(line) for line in text.splitlines()]
 
     def journal_text(self, *arguments):
+        self.sync_journal()
         return subprocess.run(
             ["journalctl", f"--directory={self.root}/var/log/journal", "--no-pager", "--quiet", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine with node-bootstrap and kubelet on it, and what tests ask of it."""
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -12,8 +13,8 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from .machine import PATIENCE, Machine
-from .wait import until
+from .machine import Machine
+from .wait import PATIENCE, until
 
 UNIT = "node-bootstrap.service"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
@@ -125,11 +126,21 @@ class Node(Machine):
         exits = until(lambda: self.journal(f"INVOCATION_ID={invocation}", "MESSAGE_ID=" + PROCESS_EXITED), "systemd logs it")
         return state, int(exits[-1]["EXIT_STATUS"])
 
-    def await_status(self, pattern, timeout=20):
-        return until(lambda: re.search(pattern, self.show(UNIT, "StatusText")), f"STATUS= says {pattern!r}", timeout)
+    def await_status(self, pattern):
+        return until(lambda: re.search(pattern, self.show(UNIT, "StatusText")), f"STATUS= says {pattern!r}")
 
-    def await_kubelet(self, timeout=20):
-        until(lambda: self.kubelet_pid(), f"{self.name}: kubelet runs", timeout)
+    def await_kubelet(self):
+        until(self.kubelet_pid, f"{self.name}: kubelet runs")
+
+    def read_of_kubelet(self, name):
+        """A file of kubelet's folder in /proc, once systemd's child has become kubelet."""
+        def find():
+            folder = f"/proc/{self.kubelet_pid()}"
+            words, found = (self.run("cat", f"{folder}/{one}", check=False) for one in ("cmdline", name))
+            is_there = words.returncode == found.returncode == 0 and words.stdout.split("\0")[0].endswith("/kubelet")
+            return found.stdout if is_there else None
+
+        return until(find, f"{self.name}: kubelet is executed")
 
     def kubelet_pid(self):
         state, pid = self.show("kubelet.service", "ActiveState", "MainPID")
@@ -156,7 +167,8 @@ class Node(Machine):
             for folder, folders, files in os.walk(self.path(root)):
                 for name in ["", *files, *folders]:
                     path = Path(folder, name)
-                    found["/" + str(path.relative_to(self.root))] = describe(path)
+                    with contextlib.suppress(FileNotFoundError):    # a temporary file of kubelet
+                        found["/" + str(path.relative_to(self.root))] = describe(path)
         return found
 
     def joined_files(self):
@@ -191,6 +203,7 @@ class Node(Machine):
         """The unit has failed with this code, reported it as documented, and changed nothing."""
         row = read_failures()[code]
         state, status = self.await_end()
+        self.sync_journal()
         log = self.run("journalctl", "--catalog", "--no-pager", "--boot", f"--unit={UNIT}").stdout
         assert (state, status) == ("failed", int(row["exit"])), log
         last = [e for e in self.entries() if "NODE_BOOTSTRAP_ERROR" in e][-1]

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 from . import controlplane, image, isolation
-from .wait import until
+from .wait import PATIENCE, until
 
 # Runs what is sent to it, as root.
 SHELL = {
@@ -121,7 +121,7 @@ class Vm:
         with open(self.directory / "qemu", "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
-    def run(self, script, check=True, timeout=60):
+    def run(self, script, check=True, timeout=2 * PATIENCE):
         """The output of a shell script, both streams together. QEMU accepts connections long before the guest does."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
@@ -133,7 +133,7 @@ class Vm:
         assert not check or (mark and int(status) == 0), f"{script}: {said}"
         return text
 
-    def await_kubelet(self, timeout=180):
+    def await_kubelet(self, timeout=4 * PATIENCE):
         """No command runs inside meanwhile: that would cost more than the boot."""
         def is_up():
             console = self.console()

@@ -3,8 +3,12 @@
 
 import time
 
+# For what takes no time where all is well. More than TimeoutStopSec= of Debian's systemd, 90 s: a kubelet that does not stop is killed
+# then, and what was asked for goes on.
+PATIENCE = 150
 
-def until(condition, what, timeout=30.0, pause=0.05):
+
+def until(condition, what, timeout=PATIENCE, pause=0.05):
     """Returns the first true value of condition(); fails with `what` at the time limit."""
     deadline = time.monotonic() + timeout
     while True:
