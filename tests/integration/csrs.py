@@ -121,7 +121,7 @@ class Requests:
             self._log.clear()
             self.oldest = self.version
 
-    def wait_for(self, n=1, timeout=30):
+    def wait_for(self, n=1, timeout=90):
         """The names of the objects, once there are n of them; for tests."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.objects) >= n, timeout), "no CSR was created"

@@ -412,6 +412,15 @@ class BlackHole:
 _kept = []
 
 
+def shut_down(server):
+    """Its port is bound again, so that no other test's server gets it."""
+    server.close()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((server.host, server.port))
+    _kept.append(sock)
+
+
 def dead_endpoint():
     """An address without a listener, bound so that no other test's server gets it."""
     sock = socket.socket()

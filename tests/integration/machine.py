@@ -27,6 +27,8 @@ TOKEN_SOURCE = "credential 'node-bootstrap.token'"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = 99           # exit status of the program that inspect() has in the place of join
 PATIENCE = 90           # seconds until a test gives up on a child; no test measures speed
+# What a program may report where so much else runs that its time was over before it met the fault of a case.
+OUT_OF_TIME = {"endpoint-unreachable", "endpoint-unresolved", "metadata-unreachable", "csr-pending"}
 
 # Taken once: pytest changes the environment while cases are played side by side.
 KEPT = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
@@ -556,21 +558,27 @@ class Case:
         self.name, self.prepare, self.code, self.exit, self.words = name, prepare, code, exit_status, words
         self.requests, self.csrs, self.check, self.faketime, self.settings = requests, csrs, check, faketime, settings
 
-    def play(self, path):
+    def play(self, path, has_leisure=False):
         path.mkdir()
         world = self.world(path)
         try:
             changes = self.prepare(world)
             settings = {**(changes if isinstance(changes, dict) else {}), **self.settings}
             if self.code:
-                kind = FAILURES[self.code]["class"]
-                settings.setdefault("timeout", "infinity" if kind == "fatal" else "5s")
+                settings.setdefault("timeout", "infinity" if FAILURES[self.code]["class"] == "fatal" else "5s")
+                if has_leisure and settings["timeout"] != "infinity":
+                    settings["timeout"] = "30s"
             servers = settings.pop("servers", None) or [world.server]
             world.configure(*servers, **settings)
-            self.verify(world, self.join(world))
+            run = self.join(world)
+            if had_time := has_leisure or not self.code or run.code == self.code or run.code not in OUT_OF_TIME:
+                self.verify(world, run)
         finally:
             world.close()
         world.check()
+        if not had_time:
+            self.faketime = None if self.faketime and " x" in self.faketime else self.faketime     # a clock that runs faster
+            self.play(path.with_name(f"{path.name}-with-leisure"), True)
 
     def join(self, world):
         return world.machine.join(faketime=self.faketime)

@@ -18,6 +18,7 @@ import apiserver
 import csrs
 import faults
 import pki
+from machine import PATIENCE
 
 NODE = "node-1"
 
@@ -27,7 +28,7 @@ class Client:
         context = ssl.create_default_context(cadata=ca.pem.decode()) if ca else ssl._create_unverified_context()
         if cert:
             context.load_cert_chain(cert)
-        self.http = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=20)
+        self.http = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=PATIENCE)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def raw(self, method, path, body=None):
@@ -194,18 +195,18 @@ def test_program(tmp_path):
     """The demonstration program writes what a machine needs, and ends on request."""
     child = subprocess.Popen([sys.executable, "-B", apiserver.__file__, "--directory", tmp_path, "--approve", "0"], stdout=subprocess.PIPE, text=True)
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not (tmp_path / "port").exists() and time.monotonic() < end:
             time.sleep(0.02)
         files = {name: (tmp_path / name).read_text() for name in ("ca.crt", "pin", "token", "endpoint", "port")}
         assert os.stat(tmp_path / "token").st_mode & 0o777 == 0o600
         assert pki.pin(x509.load_pem_x509_certificate(files["ca.crt"].encode())) == files["pin"].strip()
         context = ssl.create_default_context(cadata=files["ca.crt"])
-        http_client = http.client.HTTPSConnection("127.0.0.1", int(files["port"]), context=context, timeout=20)
+        http_client = http.client.HTTPSConnection("127.0.0.1", int(files["port"]), context=context, timeout=PATIENCE)
         http_client.request("POST", apiserver.CSRS, json.dumps(csr_object(pki.new_key())), {"Authorization": "Bearer " + files["token"].strip()})
         assert http_client.getresponse().status == 201
     finally:
         child.terminate()
-        output, _ = child.communicate(timeout=20)
+        output, _ = child.communicate(timeout=PATIENCE)
     assert files["endpoint"].strip() in output and " 201 system:bootstrap:" in output
     assert files["token"].strip().split(".")[1] not in output

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stage await: outcomes of a request, certificates, and broken connections."""
 
+import contextlib
 import threading
 import time
 
@@ -10,9 +11,9 @@ import apiserver
 import csrs
 import faults
 import pki
-from machine import NODE, TOKEN_ID, Case
+from machine import NODE, PATIENCE, TOKEN_ID, Case
 
-LEEWAY = 0.3        # until the machine certainly watches
+LEEWAY = 0.3        # the machine usually watches by then, and it is no matter if it does not
 
 
 def fate(controller):
@@ -50,6 +51,14 @@ def vanish(then):
     return controller
 
 
+def approved_by_hand(world):
+    """By who reads what the join says."""
+    def controller(cluster, name):
+        world.machine.current().wait_for_line("kubectl certificate approve")
+        csrs.approve(reason="KubectlApprove")(cluster, name)
+    world.cluster.controller = controller
+
+
 def replaced_by_ours(cluster, name):
     """The CSR is deleted and created again: same contents, another UID, approved."""
     cluster.stopping.wait(LEEWAY)
@@ -58,7 +67,7 @@ def replaced_by_ours(cluster, name):
 
 
 FATES = [
-    Case("approved by hand a moment later", fate(csrs.approve(after=3, reason="KubectlApprove")), None, 0, "kubectl certificate approve", csrs=1),
+    Case("approved by hand a moment later", approved_by_hand, None, 0, "kubectl certificate approve", csrs=1),
     Case("issued before the watch begins", fate(csrs.approve(after=0, issue_after=0)), None, 0, csrs=1),
     Case("never approved", fate(csrs.never), "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
     Case("approved, never issued", fate(csrs.approved_only), "csr-not-issued", 75, check=kept),
@@ -193,11 +202,18 @@ def test_watch(played, case):
     played(case)
 
 
+def await_watch(world):
+    """Waits until the server has a watch, which it serves from then on."""
+    end = time.monotonic() + PATIENCE
+    while not world.server.seen("watch"):
+        assert time.monotonic() < end, "nobody watches"
+        time.sleep(0.01)
+
+
 def later(world, action):
     """Runs an action once the machine watches."""
     def run():
-        world.cluster.csrs.wait_for()
-        time.sleep(LEEWAY)
+        await_watch(world)
         action(world.csrs()[0])
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -215,7 +231,8 @@ def test_silent_load_balancer(world):
 
 def test_watch_is_resumed(world):
     """A watch that the server ends in order is opened again where it ended, not from the beginning."""
-    world.cluster.controller = csrs.approve(after=1)
+    world.cluster.controller = csrs.never
+    world.server.on("watch", lambda request: csrs.approve()(world.cluster, world.csrs()[0]))
     world.server.on("watch", lambda request: faults.watch_events(csrs.bookmark(world.cluster.csrs.version))(request), times=1)
     world.machine.join().joined()
     first, second, *_ = world.server.seen("watch")
@@ -243,7 +260,8 @@ def test_token_expires_and_watch_ends(world):
         world.cluster.tokens[TOKEN_ID].valid = False
         world.cluster.tokens["zyxwvu"] = apiserver.Token("fedcba9876543210")
         for connection in world.server.connections[1:]:
-            connection.sock.shutdown(2)
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(2)
     later(world, expire)
     world.machine.join(faketime="+0 x10").failed("token-rejected", 77, TOKEN_ID)
     kept(world, None)
@@ -270,8 +288,7 @@ def test_server_restarts(world):
     """All connections are cut and the endpoint is away for a while."""
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
-    world.cluster.csrs.wait_for()
-    time.sleep(LEEWAY)
+    await_watch(world)
     world.server.on_connect = faults.reset
     for connection in world.server.connections:
         try:

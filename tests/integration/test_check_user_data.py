@@ -15,7 +15,7 @@ import pytest
 import apiserver
 import pki
 from cloud import CloudWorld
-from machine import FAILURES, HEADER, KEPT, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
+from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
 from test_check import sections
 from test_metadata_data import FORMS, FORBIDDEN, OTHER_TOKEN
 
@@ -75,11 +75,11 @@ def test_signal_while_reading_standard_input():
     """SIGINT and SIGTERM end it."""
     with subprocess.Popen([find_program("node-bootstrap"), "check", "--user-data=-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         mask = pathlib.Path(f"/proc/{run.pid}/status")
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while "SigBlk:\t0000000000004002" not in mask.read_text() and time.monotonic() < end:
             time.sleep(0.01)
         run.terminate()
-        assert run.wait(30) == 143
+        assert run.wait(PATIENCE) == 143
 
 
 def test_json(tmp_path):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from machine import TOKEN
+from machine import PATIENCE, TOKEN
 from test_check import OTHER, Place
 
 
@@ -24,6 +24,6 @@ def test_a_credential_that_others_can_read_where_it_comes_from(place, name, stor
     argv = [word for word in place.argv() if word != "--local"]
     argv[argv.index("check")] = "join"
     joined = subprocess.run(argv, env=place.environment(CREDENTIALS_DIRECTORY="/run/delivered", STATE_DIRECTORY="/run/delivered"),
-                            check=False, text=True, capture_output=True, timeout=20) if is_exposed else None
+                            check=False, text=True, capture_output=True, timeout=PATIENCE) if is_exposed else None
     assert ("token-exposed" in done.stdout) == is_exposed
     assert not joined or (joined.returncode == 78 and "expected no access for others" in joined.stderr), joined

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discovery: connections, that is invalid answers, TLS, several endpoints, another `server:`, clocks."""
 
+import errno
 import itertools
 import os
 import shutil
@@ -252,14 +253,16 @@ def liar(same_token):
 def stalls_at_the_second_copy(world):
     """`server:` is another address, and one endpoint answers only once: the other one continues."""
     elsewhere(world)
-    server = world.endpoint()
-    server.on("cluster-info", faults.stall, skip=1)
+    world.stalling = world.endpoint()
+    world.stalling.on("cluster-info", faults.stall, skip=1)
     world.server.on("cluster-info", faults.slow(0.3), times=1)
-    return server
+    return world.stalling
 
 
 def not_held_up(world, run):
-    assert run.seconds < 9, f"one endpoint held up the other for {run.seconds:.1f} s"
+    """From the request that nobody answers, which is given up after 10 s, to what comes after it."""
+    stalled, [create] = world.stalling.seen("cluster-info")[1:], world.other.seen("create")
+    assert all(create.when < request.when + 9 for request in stalled)
 
 
 def only_discovery(world, run):
@@ -321,11 +324,15 @@ os.execv(sys.argv[2], sys.argv[2:])
 def name_server(world):
     """One that receives queries and does not answer."""
     server = world.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    try:
-        server.bind((f"127.{os.getpid() % 250 + 2}.{next(numbers)}.53", 53))
-    except PermissionError:
-        pytest.skip("port 53 needs root")
-    return server
+    while True:
+        try:
+            server.bind((f"127.{os.getpid() % 250 + 2}.{next(numbers)}.53", 53))
+            return server
+        except PermissionError:
+            pytest.skip("port 53 needs root")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:     # by other tests
+                raise
 
 
 def answer_names(server):
@@ -452,8 +459,8 @@ def test_attempt_cut_short_by_the_deadline(world):
 
     world.server.identity = pki.CA().serving()
     world.server.on_connect = stall_later
-    world.machine.configure(world.server, timeout="4s")
-    world.machine.join().failed(*UNTRUSTED, "gave up after 4 s")
+    world.machine.configure(world.server, timeout="8s")
+    world.machine.join().failed(*UNTRUSTED, "gave up after 8 s")
     assert len(seen) > 2
 
 
@@ -502,7 +509,7 @@ def test_reason_is_told_once(world):
     """Warns when the reason changes, not at each attempt; the status says what the join waits for."""
     world.server.on("cluster-info", faults.UNAVAILABLE)
     world.machine.configure(world.server, timeout="60s")
-    run = world.machine.join(faketime="+0 x10").failed("server-error", 69)
+    run = world.machine.join(faketime="+0 x5").failed("server-error", 69)
     assert len(world.server.requests) > 3 and 1 <= run.codes.count("server-error") <= 2
     assert any(world.server.endpoint in status for status in run.statuses)
 

@@ -121,7 +121,7 @@ def test_stopped_in_the_middle(world, first):
     run = world.machine.start_join()
     wait_until(lambda: any(getattr(connection, "is_bombed", False) for connection in world.server.connections))
     run.signal(signal.SIGTERM)
-    assert run.wait(10).exit == 143
+    assert run.wait().exit == 143
     nobody_left(world, run)
 
 

@@ -299,7 +299,7 @@ def test_expired_and_join_fails(world):
     before(start=-pki.DAY, end=-pki.HOUR)(world.machine, world.cluster.ca)
     files = snapshot(world.machine.root)
     world.server.on_connect = faults.reset
-    world.machine.configure(world.server, timeout="2s")
+    world.machine.configure(world.server, timeout="5s")
     world.machine.unit().failed("endpoint-reset", 69)
     assert snapshot(world.machine.root) == files
 

@@ -11,6 +11,7 @@ import pytest
 
 import faults
 import metadata
+from machine import PATIENCE
 from namespace import Namespace, Packets
 
 USER_DATA = "#!/bin/sh\ntrue\n"
@@ -42,7 +43,7 @@ def every(condition=lambda cloud: True):
 def ask(namespace, service, path, headers=None, method="GET"):
     """(status, body, headers)"""
     def connect():
-        made = http.client.HTTPConnection(service.address, timeout=20)
+        made = http.client.HTTPConnection(service.address, timeout=PATIENCE)
         made.connect()
         return made
     connection = namespace.within(connect)

@@ -118,12 +118,12 @@ def by_user_data(world, text):
     yield HEADER + to_yaml({"node": {"name": NODE}})
 
 
-def write_way(world, way, text):
-    """The initial configuration of the machine, with a short timeout."""
+def write_way(world, way, text, timeout="60s"):
+    """The initial configuration of the machine."""
     steps = way(world, text)
     world.machine.write_settings(next(steps))
     (world.machine.etc / "config.yaml").chmod(0o600)
-    world.machine.write_settings(HEADER + to_yaml({"timeout": "3s"}) + ("" if re.search(r"^  name: ", text, re.M) else f"node: {{name: {NODE}}}\n"),
+    world.machine.write_settings(HEADER + to_yaml({"timeout": timeout}) + ("" if re.search(r"^  name: ", text, re.M) else f"node: {{name: {NODE}}}\n"),
                                  "config.yaml.d/10-name.yaml")
 
 
@@ -154,11 +154,16 @@ class Attack:
         self.way, self.person, self.after = way, person, after
 
     def play(self, path):
+        """A busy computer may take more than the short time until somebody is met."""
+        if not self.meets(path, "3s"):
+            assert self.meets(path.with_name(f"{path.name}-with-leisure"), "30s"), "nobody met who is in the middle"
+
+    def meets(self, path, timeout):
         path.mkdir()
         world_type, way, text = find_ways()[self.way]
         world = world_type(path)
         try:
-            write_way(world, way, text)
+            write_way(world, way, text, timeout)
             evil = pki.CA("kubernetes")
             servers = [world.server, *world._more]
             if self.after == 0:
@@ -167,13 +172,13 @@ class Attack:
                 step_in(server, evil, self.after)
             run = join(world)
             met = [connection for server in servers for connection in server.connections if connection.number > self.after]
-            assert met, "nobody met who is in the middle"
             assert leaks(met, secrets_of(world)) == []
             assert run.exit != 0 and world.csrs() == [], run.stderr
         finally:
             world.close()
         world.machine.check_secret()
         assert [violation for server in (world.server, *world._more) for violation in server.cluster.violations] == []
+        return bool(met)
 
 
 ATTACKS = [Attack(way, person, after) for way in find_ways()
@@ -202,8 +207,9 @@ def test_what_the_cluster_gets_would_be_found(tmp_path, way):
 
 @pytest.fixture
 def joined(world):
-    world.configure(timeout="3s")
+    world.configure(timeout="60s")
     world.machine.unit().joined()
+    world.configure(timeout="5s")
     world.met = len(world.server.connections)
     return world
 

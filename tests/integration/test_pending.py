@@ -8,7 +8,7 @@ import pytest
 
 import csrs
 import faults
-from machine import NODE, TOKEN_ID
+from machine import NODE, PATIENCE, TOKEN_ID
 
 FASTER = "+0 x10"
 USER = "system:bootstrap:" + TOKEN_ID
@@ -26,21 +26,22 @@ def told(run):
     return [found[1] for line in run.lines if (found := re.search(r": (csr-pending[a-z-]*): ", line))]
 
 
-def wait_until(condition, patience=60):
-    end = time.monotonic() + patience
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
-def join(world, timeout, faketime=FASTER):
-    world.machine.configure(world.server, timeout=timeout)
-    return world.machine.join(faketime=faketime)
+def join(world):
+    """Until shortly before the first reminder: the reason is asked for after 10 s, and a busy computer takes a while until then."""
+    world.machine.configure(world.server, timeout="55s")
+    return world.machine.join(faketime=FASTER)
 
 
 def test_nobody_is_bound(world):
     world.cluster.tokens[TOKEN_ID].may = ("create", "get", "list", "watch")
-    run = join(world, "20s").failed("csr-pending-unbound", 75, USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient",
+    run = join(world).failed("csr-pending-unbound", 75, USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient",
                                     "kubeadm init phase bootstrap-token")
     name, = world.csrs()
     assert told(run) == ["csr-pending", "csr-pending-unbound", "csr-pending-unbound"], "at once, with its reason, and at the end"
@@ -55,14 +56,14 @@ def test_a_user_whose_name_is_cut(world):
         obj["spec"]["username"] = "x" + "ü" * 60
     for kind in ("create", "get", "watch"):
         world.server.on(kind, faults.edited(rename))
-    run = join(world, "20s")
+    run = join(world)
     assert run.codes[-1].startswith("csr-pending-un")
     assert any("xüü" in status for status in run.statuses)
     assert not any("\ufffd" in line for line in [*run.statuses, *run.lines])
 
 
 def test_no_approver(world):
-    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"'{USER}' is allowed automatic approval", "csrapproving")
+    run = join(world).failed("csr-pending-unapproved", 75, f"'{USER}' is allowed automatic approval", "csrapproving")
     assert told(run) == ["csr-pending", "csr-pending-unapproved", "csr-pending-unapproved"]
     assert world.server.kinds.count("watch") == 2, "before the question and after it"
 
@@ -73,7 +74,7 @@ def test_no_machine(world):
         obj["spec"]["username"] = MACHINE_CONFIG
     world.server.on("create", faults.edited(rename))
     world.server.on("watch", faults.stall)
-    run = join(world, "20s").failed("csr-pending-unapproved", 75, f"InternalDNS is '{NODE}'", "oc get machines")
+    run = join(world).failed("csr-pending-unapproved", 75, f"InternalDNS is '{NODE}'", "oc get machines")
     assert told(run)[0] == "csr-pending" and not world.server.seen("review")
 
 
@@ -84,13 +85,13 @@ def test_no_machine(world):
 def test_reason_is_not_known(world, answer):
     """This is not a failure, and no cause is guessed."""
     world.server.on("review", answer)
-    run = join(world, "20s").failed("csr-pending", 75, "the API server does not say")
+    run = join(world).failed("csr-pending", 75, "the API server does not say")
     assert set(told(run)) == {"csr-pending"} and len(world.server.seen("review")) == 1
 
 
 def test_reason_by_polling(world):
     world.server.on("watch", faults.forbidden)
-    run = join(world, "40s").failed("csr-pending-unapproved", 75)
+    run = join(world).failed("csr-pending-unapproved", 75)
     assert len(world.server.seen("review")) == 1 and told(run)[:2] == ["csr-pending", "csr-pending-unapproved"]
 
 
@@ -114,7 +115,7 @@ def test_approval_by_itself_asks_nothing(world):
 def test_told_again_at_growing_distances(world):
     """After 1, 5 and 15 min, and not in between."""
     world.machine.configure(world.server, timeout=None)
-    run = world.machine.start_join(faketime="+0 x60")
+    run = world.machine.start_join(faketime="+0 x30")
     run.wait_for_line("is waiting for approval for 15 min")
     csrs.approve()(world.cluster, world.csrs()[0])
     run.wait().joined()

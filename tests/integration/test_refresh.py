@@ -7,6 +7,7 @@ import os
 import pytest
 
 import apiserver
+import faults
 import pki
 from machine import FAILURES, HEADER, SECRET, Machine, to_yaml
 from test_crash import TABLE, points, reset, save, strace, table, traced  # noqa: F401
@@ -158,9 +159,7 @@ def replaced_in_one_step(world):
 
 
 def dead_server(world):
-    dead = world.endpoint()
-    world.cluster.server = dead.url
-    dead.close()
+    world.cluster.server = f"https://{faults.dead_endpoint()}"
 
 
 def server_of_another_ca(world):

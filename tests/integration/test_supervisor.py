@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 import apiserver
 import pki
 import supervisor
-from machine import SECRET, TOKEN, TOKEN_ID
+from machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
 
 NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
 PATH = "/v1-k3s/client-kubelet.crt"
@@ -34,7 +34,7 @@ def call(server, method, path, body=None, *, auth=None, node=NODE, password=PASS
     if cert:
         context.load_cert_chain(cert)
     headers = {f"{program}-Node-Name": node, f"{program}-Node-Password": password, "Authorization": auth}
-    connection = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection(server.host, server.port, context=context, timeout=PATIENCE)
     connection.request(method, path, body, {key: value for key, value in headers.items() if value})
     answer = connection.getresponse()
     return answer.status, answer.read()

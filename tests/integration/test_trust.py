@@ -95,7 +95,7 @@ def test_retry_after_is_obeyed_by_requests(world):
 
 def test_reasons_that_take_turns_do_not_fill_the_journal(world):
     world.server.on("cluster-info", faults.in_turn(*[faults.UNAVAILABLE, faults.error(404, "NotFound", "no cluster-info")] * 50))
-    world.machine.configure(world.server, timeout="8s")
+    world.machine.configure(world.server, timeout="12s")
     run = world.machine.join()
     assert len(world.server.seen("cluster-info")) > 4
     assert warnings(run, "server-error") <= 2 and warnings(run, "cluster-info-missing") <= 2
@@ -103,6 +103,7 @@ def test_reasons_that_take_turns_do_not_fill_the_journal(world):
 
 def test_the_last_word_says_that_it_was_tried_again(world):
     world.server.on("create", faults.unauthorized)
+    world.machine.configure(world.server, timeout=None)
     run = world.machine.join(faketime="+0 x10").failed("token-rejected", 77)
     assert run.lines[-2].endswith("; gave up after 30 s")
 

@@ -137,7 +137,7 @@ def web_page(world):
 
 
 def server_is_down(world):
-    world.server.close()
+    faults.shut_down(world.server)
 
 
 def always_busy(world):

@@ -204,7 +204,7 @@ def test_metadata_service(played, case):
 
 # What faults.py has, each name once. How a behaviour is brought about: for a request, at connect, in TLS.
 
-HELPERS = {"healthy", "in_turn", "flaky", "Proxy", "BlackHole", "dead_endpoint"}
+HELPERS = {"healthy", "in_turn", "flaky", "Proxy", "BlackHole", "dead_endpoint", "shut_down"}
 MADE = {    # name -> the arguments of functions that return an action
     "answer": ("<html>", 200), "error": (403, "Forbidden", "no"), "redirect": ("https://192.0.2.1/",), "forbidden_to": ("system:anonymous",),
     "edited": (lambda obj: obj.clear(),), "rewritten": (lambda body: body[::-1],), "announced": (1 << 30,), "large": (2 << 20,), "deep": (10000,),
