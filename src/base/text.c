@@ -63,7 +63,7 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size) {
                 if (used + (is_copied ? n : 1) >= size)
                         break;
                 if (is_copied) {
-                        memcpy(ret + used, text + i, n);
+                        memmove(ret + used, text + i, n);
                         used += n;
                 } else
                         ret[used++] = n > 0 ? ' ' : '?';

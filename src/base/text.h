@@ -21,7 +21,7 @@ bool nb_code_point_is_control(uint32_t code_point);
 bool nb_text_is_printable(const char *text, size_t len);
 
 /* Copies as much as fits, in whole characters. Characters that are not printable are replaced by a
- * space, and invalid UTF-8 by '?'. */
+ * space, and invalid UTF-8 by '?'. `ret` may be `text`. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
 
 /* Adds a name to "a, b", once, as a line; "..." if it does not fit. `size`: of the whole list. */

@@ -139,7 +139,7 @@ static int read_options(struct nb_options *options, struct nb_check *check, stru
         const struct nb_option rows[] = {
                 { "all", NULL, "also show settings with their default, and missing credentials",
                   'a', .ret_switch = &check->shows_all },
-                { "json", NULL, "print JSON", .ret_switch = &check->output->is_json },
+                { "json", NULL, "print JSON", .ret_switch = &check->output.is_json },
                 { "local", NULL, "check settings, credentials and metadata; contact no API server",
                   .ret_value = &local },
                 { "user-data", "FILE", "check user data for a new machine; implies --local",
@@ -187,15 +187,11 @@ static int run(struct nb_check *check, struct nb_failure *ret_first) {
         if (r < 0)
                 return r;
         nb_log_mute();
-        nb_check_begin_output(check->output);
+        nb_check_begin_output(&check->output);
         check->sources.is_keeping = true;
         if (!check->user_data)
                 nb_check_find_stores(check);
         return run_steps(check, ret_first);
-}
-
-static void output_done(struct nb_check_output *output) {
-        nb_buffer_done(&output->json);
 }
 
 static void check_done(struct nb_check *check) {
@@ -205,16 +201,16 @@ static void check_done(struct nb_check *check) {
         nb_secret_done(&check->kubelet);
         nb_secret_done(&check->pending_key);
         nb_load_done(&check->load);
+        nb_buffer_done(&check->output.json);
 }
 
 int nb_command_check(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(output_done) struct nb_check_output output = { .json = NB_BUFFER_INIT(
-                                                                         NB_CHECK_JSON_MAX) };
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
                                                         .kubelet = NB_SECRET_INIT,
                                                         .pending_key = NB_SECRET_INIT,
                                                         .load = NB_LOAD_INIT,
-                                                        .output = &output };
+                                                        .output.json = NB_BUFFER_INIT(
+                                                                NB_CHECK_JSON_MAX) };
         struct nb_failure first = { 0 };
         int status = 0, r;
 
@@ -222,7 +218,8 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         check.is_root = geteuid() == 0;
-        output.is_coloured = !output.is_json && nb_terminal_takes_escapes(STDOUT_FILENO);
+        check.output.is_coloured = !check.output.is_json &&
+                                   nb_terminal_takes_escapes(STDOUT_FILENO);
         r = nb_privilege_split(&status, &first);
         if (r > 0)
                 return status;
@@ -236,7 +233,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
                 fprintf(stderr, "node-bootstrap: %s\n", first.detail);
                 return nb_failure_info(first.code)->exit_status;
         }
-        if (nb_check_end_output(&output, &first) < 0)
+        if (nb_check_end_output(&check.output, &first) < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         return first.code == NB_NONE ? 0 : EXIT_NOT_GOOD;
 }

@@ -35,7 +35,7 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
 
 /* Prints why a missing value is no failure here. The manual tells the operator to remove the token
  * after the join, and only the service can read some sources. */
-static bool is_excused(const struct nb_check *check, enum nb_code code) {
+static bool is_excused(struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
                        clusters = 1U << NB_CHECK_CLUSTER_INFO;
@@ -64,7 +64,7 @@ static bool is_excused(const struct nb_check *check, enum nb_code code) {
         return true;
 }
 
-static void set_log_fields(const struct nb_check *check) {
+static void set_log_fields(struct nb_check *check) {
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
         const struct nb_identity *identity = &bootstrap->identity;
 
@@ -102,8 +102,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
 
 /* --- Cluster --- */
 
-static void print_clock(const struct nb_check *check, const struct nb_join *join,
-                        const char *name) {
+static void print_clock(struct nb_check *check, const struct nb_join *join, const char *name) {
         int64_t ahead = -nb_join_clock_behind_sec(join);
         char duration[NB_DURATION_SIZE];
 
@@ -117,7 +116,7 @@ static void print_clock(const struct nb_check *check, const struct nb_join *join
                      "clock: %s %s that of %s", duration, ahead < 0 ? "behind" : "ahead of", name);
 }
 
-static void print_trust(const struct nb_check *check) {
+static void print_trust(struct nb_check *check) {
         const struct nb_settings *settings = &check->load.settings;
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
 
@@ -276,7 +275,7 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
 }
 
 /* The request of an earlier start. 1: its name; 0: there is none; -errno. */
-static int find_request(const struct nb_check *check, char ret_name[static NB_REQUEST_NAME_SIZE]) {
+static int find_request(struct nb_check *check, char ret_name[static NB_REQUEST_NAME_SIZE]) {
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         int r = check->pending_r;
 

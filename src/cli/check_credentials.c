@@ -126,7 +126,7 @@ void nb_check_find_stores(struct nb_check *check) {
         check->sources.stores = check->stores;
 }
 
-static const char *expected_name(_unused_ const struct nb_check *check, _unused_ const char *folder,
+static const char *expected_name(_unused_ struct nb_check *check, _unused_ const char *folder,
                                  const char *name) {
         static const char *const prefixes[] = { "node-bootstrap", "node_bootstrap",
                                                 "nodebootstrap" };
@@ -144,7 +144,7 @@ static const char *expected_name(_unused_ const struct nb_check *check, _unused_
 /* --- What they are, without their secrets --- */
 
 /* nb_bootstrap_load() finds out whether it is valid, and names the failure. */
-static void print_plain(struct nb_check *check, unsigned credential, const char *folder, int fd) {
+static void print_plain(struct nb_check *check, unsigned credential, const char *folder) {
         _cleanup_(nb_secret_done) struct nb_secret data = NB_SECRET_INIT;
         const char *name = nb_check_credential_names[credential];
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
@@ -152,9 +152,7 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
         size_t len;
         int r;
 
-        r = check->sources.credentials_directory
-                    ? nb_file_read_secret(fd, name, CREDENTIAL_MAX, &data, &st)
-                    : nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
+        r = nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
         if (r < 0) {
                 errno = -r;
                 nb_check_row(check, NB_CHECK_DOUBT, "%s: cannot be read in %s: %m", name, folder);
@@ -199,7 +197,7 @@ static bool print_in_folder(struct nb_check *check, unsigned credential, const c
                                      ? ""
                                      : ", with LoadCredentialEncrypted= in a drop-in");
         else
-                print_plain(check, credential, folder, fd);
+                print_plain(check, credential, folder);
         return true;
 }
 
@@ -222,8 +220,8 @@ static bool print_credential(struct nb_check *check, unsigned credential) {
 }
 
 /* Returns whether there is one. */
-static bool print_token(const struct nb_check *check, const char *what,
-                        const struct nb_secret *token, const char *origin) {
+static bool print_token(struct nb_check *check, const char *what, const struct nb_secret *token,
+                        const char *origin) {
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
 
         if (!token->data || nb_check_mask_token(token->data, token->len, text) < 0)

@@ -90,7 +90,7 @@ struct nb_check {
         const char *user_data; /* --user-data: a file, or "-"; NULL: check this machine */
         bool shows_all;        /* --all */
         bool is_local;         /* --local */
-        struct nb_check_output *output;
+        struct nb_check_output output;
 
         const char *stores[NB_CHECK_STORES_N + 1]; /* readable ones, for `sources` */
         char drop_ins[_NB_CHECK_CREDENTIAL_N][NB_SETTINGS_PATH_MAX]; /* drop-in of the service that
@@ -166,21 +166,19 @@ void nb_check_end_step(struct nb_check *check, const struct nb_failure *f);
 int nb_check_end_output(struct nb_check_output *output, const struct nb_failure *first);
 
 /* One line; control characters are replaced. */
-void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const char *format, ...)
+void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
 /* "timeout: 5m (ORIGIN)"; `overridden_by` is the origin of a stronger value, or NULL. */
-void nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings,
+void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
                             enum nb_setting setting, const char *overridden_by);
 /* Those that are set, or all. Returns how many are set. */
-unsigned nb_check_print_settings(const struct nb_check *check, const struct nb_settings *settings);
+unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings);
 
 /* Prints the files of a folder that nobody reads because of their names: `expected` returns what
  * they should be called; NULL: nothing to print. */
-typedef const char *nb_check_expected(const struct nb_check *check, const char *folder,
-                                      const char *name);
-void nb_check_print_unread(const struct nb_check *check, const char *folder,
-                           nb_check_expected *expected);
+typedef const char *nb_check_expected(struct nb_check *check, const char *folder, const char *name);
+void nb_check_print_unread(struct nb_check *check, const char *folder, nb_check_expected *expected);
 
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128

@@ -30,7 +30,7 @@ struct target {
 };
 
 /* 1: cannot tell as this user. */
-static int try_to_write(const struct nb_check *check, struct target *target) {
+static int try_to_write(struct nb_check *check, struct target *target) {
         struct statvfs file_system;
         struct stat st;
 
@@ -89,7 +89,7 @@ static bool is_in_sandbox(const char *unit, const char *path, bool is_existing) 
  * ProtectHome= and the like are not checked, nor are quoted paths: nb_unit_next_word() does not
  * unquote.
  */
-static int check_sandbox(const struct nb_check *check, const struct target *target,
+static int check_sandbox(struct nb_check *check, const struct target *target,
                          struct nb_failure *f) {
         const char *unit = check->service.data;
         char real[PATH_MAX];
@@ -109,7 +109,7 @@ static int check_sandbox(const struct nb_check *check, const struct target *targ
                         : "it is below none of its ReadWritePaths=");
 }
 
-static int check_target(const struct nb_check *check, struct target *target, struct nb_failure *f) {
+static int check_target(struct nb_check *check, struct target *target, struct nb_failure *f) {
         int r = try_to_write(check, target);
 
         if (r >= 0 && check_sandbox(check, target, f) < 0)
@@ -171,7 +171,7 @@ static bool is_in_property(const char *text, const char *property, const char *p
         return at && memmem(at, len, path, strlen(path));
 }
 
-static void print_order(const struct nb_check *check, const char *text) {
+static void print_order(struct nb_check *check, const char *text) {
         const char *kubeconfig = check->load.settings.kubeconfig;
 
         bool waits = nb_unit_has_word(text, "After", UNIT),

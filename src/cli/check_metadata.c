@@ -18,7 +18,7 @@
 
 /* --- What metadata or user data holds --- */
 
-static void print_tokens(const struct nb_check *check) {
+static void print_tokens(struct nb_check *check) {
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
         const struct nb_identity *identity = &bootstrap->identity;
         bool are_two = bootstrap->token.value.data &&
@@ -33,7 +33,7 @@ static void print_tokens(const struct nb_check *check) {
                              identity->token_id[0] ? "." : "", identity->source);
 }
 
-static void print_found(const struct nb_check *check) {
+static void print_found(struct nb_check *check) {
         const struct nb_load *load = &check->load;
 
         print_tokens(check);

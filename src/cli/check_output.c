@@ -49,24 +49,22 @@ static void write_row(struct nb_check_output *output, enum nb_check_mark mark, c
         nb_json_close(&output->writer);
 }
 
-void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const char *format, ...) {
-        struct nb_check_output *output = check->output;
-        _cleanup_(nb_freep) char *text = NULL, *line = NULL;
+void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *format, ...) {
+        struct nb_check_output *output = &check->output;
+        _cleanup_(nb_freep) char *line = NULL;
         uint64_t now_ms = nb_now_ms();
         va_list arguments;
         int n;
 
         va_start(arguments, format);
-        n = vasprintf(&text, format, arguments);
+        n = vasprintf(&line, format, arguments);
         va_end(arguments);
-        if (n < 0)
-                text = NULL;
-        line = text ? malloc((size_t)n + 1) : NULL;
-        if (!line) {
+        if (n < 0) {
+                line = NULL;
                 output->r = -ENOMEM;
                 return;
         }
-        nb_text_copy_line(text, (size_t)n, line, (size_t)n + 1);
+        nb_text_copy_line(line, (size_t)n, line, (size_t)n + 1);
         if (output->is_json)
                 write_row(output, mark, line, now_ms - output->row_ms);
         else
@@ -77,7 +75,7 @@ void nb_check_row(const struct nb_check *check, enum nb_check_mark mark, const c
 }
 
 void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *step) {
-        struct nb_check_output *output = check->output;
+        struct nb_check_output *output = &check->output;
 
         if (output->is_json) {
                 nb_json_open(&output->writer, NULL, '{');
@@ -120,7 +118,7 @@ static void write_failure(struct nb_check_output *output, const struct nb_failur
 }
 
 void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
-        struct nb_check_output *output = check->output;
+        struct nb_check_output *output = &check->output;
 
         if (f->code != NB_NONE)
                 nb_check_row(check, NB_CHECK_BAD, "%s: %s", nb_failure_info(f->code)->slug,
@@ -150,7 +148,7 @@ void nb_check_skip_step(struct nb_check *check, const struct nb_check_step *step
                 nb_check_row(check, NB_CHECK_UNTRIED, "%s: skipped", step->label);
         else
                 nb_check_row(check, NB_CHECK_NOTE, "skipped: see above");
-        check->output->worst = NB_CHECK_UNTRIED;
+        check->output.worst = NB_CHECK_UNTRIED;
         nb_check_end_step(check, &none);
 }
 

@@ -13,13 +13,13 @@
 
 #define PATH_SIZE (NB_SETTINGS_PATH_MAX + 256)
 
-void nb_check_print_setting(const struct nb_check *check, const struct nb_settings *settings,
+void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
                             enum nb_setting setting, const char *overridden_by) {
         _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
 
         nb_setting_format(settings, setting, &value);
         if (value.error < 0) {
-                check->output->r = -ENOMEM;
+                check->output.r = -ENOMEM;
                 return;
         }
         nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)%s%s", nb_setting_key(setting), value.data,
@@ -27,7 +27,7 @@ void nb_check_print_setting(const struct nb_check *check, const struct nb_settin
                      overridden_by ? overridden_by : "");
 }
 
-unsigned nb_check_print_settings(const struct nb_check *check, const struct nb_settings *settings) {
+unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings) {
         unsigned n = 0;
 
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
@@ -42,7 +42,7 @@ unsigned nb_check_print_settings(const struct nb_check *check, const struct nb_s
 
 /* --- Files that are not read because of their names --- */
 
-void nb_check_print_unread(const struct nb_check *check, const char *folder,
+void nb_check_print_unread(struct nb_check *check, const char *folder,
                            nb_check_expected *expected) {
         struct dirent **entries = NULL;
         int n = scandir(folder, &entries, NULL, alphasort);
@@ -64,36 +64,23 @@ static bool ends_with(const char *name, const char *suffix) {
         return len > n && strcasecmp(name + len - n, suffix) == 0;
 }
 
-/* The settings may name a kubeconfig beside them. */
-static bool looks_like_settings(const struct nb_check *check, const char *folder,
-                                const char *name) {
+/* In the folder of settings, or in config.yaml.d. The settings may name a kubeconfig there. */
+static const char *expected_file(struct nb_check *check, const char *folder, const char *name) {
         const struct nb_settings *settings = &check->load.settings;
+        bool is_drop_in = strcmp(folder, check->sources.config_directory) != 0;
         char path[PATH_SIZE];
 
         snprintf(path, sizeof(path), "%s/%s", folder, name);
-        return name[0] != '.' &&
-               (ends_with(name, ".yml") || ends_with(name, ".yaml") || ends_with(name, ".json")) &&
-               strcmp(settings->discovery_file, path) != 0 &&
-               strcmp(settings->bootstrap_kubeconfig, path) != 0 &&
-               strcmp(settings->url_ca_file, path) != 0;
-}
-
-static const char *expected_file(const struct nb_check *check, const char *folder,
-                                 const char *name) {
-        if (!strcmp(name, "config.d") || !strcmp(name, "config.yml.d"))
+        if (!is_drop_in && (!strcmp(name, "config.d") || !strcmp(name, "config.yml.d")))
                 return "config.yaml.d";
-        return strcmp(name, "config.yaml") != 0 && looks_like_settings(check, folder, name)
-                       ? "config.yaml, or config.yaml.d/*.yaml"
-                       : NULL;
-}
-
-static bool is_drop_in(const char *name) {
-        return ends_with(name, ".yaml") && !strcmp(name + strlen(name) - 5, ".yaml");
-}
-
-static const char *expected_drop_in(const struct nb_check *check, const char *folder,
-                                    const char *name) {
-        return !is_drop_in(name) && looks_like_settings(check, folder, name) ? "*.yaml" : NULL;
+        if (name[0] == '.' ||
+            !(ends_with(name, ".yml") || ends_with(name, ".yaml") || ends_with(name, ".json")) ||
+            !strcmp(settings->discovery_file, path) ||
+            !strcmp(settings->bootstrap_kubeconfig, path) || !strcmp(settings->url_ca_file, path))
+                return NULL;
+        if (is_drop_in)
+                return !strcmp(name + strlen(name) - 5, ".yaml") ? NULL : "*.yaml";
+        return !strcmp(name, "config.yaml") ? NULL : "config.yaml, or config.yaml.d/*.yaml";
 }
 
 /* --- Whether the service can read them, by mode and owner --- */
@@ -113,7 +100,7 @@ static bool has_access_list(const char *path) {
         return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-static int check_file(const struct nb_check *check, const char *path, enum nb_code code,
+static int check_file(struct nb_check *check, const char *path, enum nb_code code,
                       struct nb_failure *f) {
         const char *service = check->service.data;
         bool has_all_users = nb_unit_has_word(service, "LoadState", "loaded") &&
@@ -169,7 +156,7 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         r = nb_load_settings(&check->load, &check->sources, f);
         snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
         nb_check_print_unread(check, folder, expected_file);
-        nb_check_print_unread(check, drop_ins, expected_drop_in);
+        nb_check_print_unread(check, drop_ins, expected_file);
         if (r < 0)
                 return r;
         check->has_settings = true;

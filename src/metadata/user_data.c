@@ -112,8 +112,10 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
         struct nb_failure ignored = { 0 };
 
         if (reading->files)
-                return nb_user_data_files_of_ignition(reading->where, data, len, reading->files,
-                                                      reading->f);
+                return contains(data, len, "\"ignition\"")
+                               ? nb_user_data_pass_files(NB_USER_DATA_IGNITION, reading->where,
+                                                         data, len, reading->files, reading->f)
+                               : 0;
         json = nb_json_parse(data, len, reading->where, NB_METADATA_MALFORMED, &ignored);
         if (json.r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
@@ -144,8 +146,8 @@ static int take_cloud_config(struct reading *reading, const char *data, size_t l
         int r = 0;
 
         if (reading->files)
-                r = nb_user_data_files_of_cloud_config(reading->where, data, len, reading->files,
-                                                       &f);
+                r = nb_user_data_pass_files(NB_USER_DATA_CLOUD_CONFIG, reading->where, data, len,
+                                            reading->files, &f);
         /* Most cloud-configs are for cloud-init alone, and need not be parsed. */
         else if (contains(data, len, KEY))
                 r = nb_yaml_parse_key(reading->where, data, len, NB_METADATA_MALFORMED, KEY, &root,

@@ -93,13 +93,19 @@ static int read_file(const struct nb_yaml_node *file, struct nb_secret *ret) {
                       strcmp(scalar(contents, "compression"), "gzip") == 0, ret);
 }
 
-struct kind {
+static const struct kind {
         const char *key, *list; /* where the files are: a list, or a list in a mapping */
         const char *name;       /* of the list, and of the text in an entry, for messages */
         const char *text;
         const char *mode;
         int mode_base;
         int (*read)(const struct nb_yaml_node *entry, struct nb_secret *ret);
+} kinds[] = {
+        [NB_USER_DATA_CLOUD_CONFIG] = { "write_files", NULL, "write_files", "content",
+                                        "permissions", 8, read_entry },
+        /* JSON is YAML, but for escaped characters above U+FFFF, which no data URL has. */
+        [NB_USER_DATA_IGNITION] = { "storage", "files", "storage.files", "contents.source", "mode",
+                                    10, read_file },
 };
 
 static int pass_file(const struct kind *kind, const char *where, size_t i,
@@ -124,8 +130,10 @@ static int pass_file(const struct kind *kind, const char *where, size_t i,
         return files->each(files->userdata, &file, f);
 }
 
-static int find_files(const struct kind *kind, const char *where, const char *data, size_t len,
-                      const struct nb_user_data_files *files, struct nb_failure *f) {
+int nb_user_data_pass_files(enum nb_user_data_tool tool, const char *where, const char *data,
+                            size_t len, const struct nb_user_data_files *files,
+                            struct nb_failure *f) {
+        const struct kind *kind = &kinds[tool];
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         const struct nb_yaml_node *list;
         size_t i = 0;
@@ -138,33 +146,4 @@ static int find_files(const struct kind *kind, const char *where, const char *da
         for (const struct nb_yaml_node *entry = list->first; entry && r >= 0; entry = entry->next)
                 r = pass_file(kind, where, i++, entry, files, f);
         return r;
-}
-
-int nb_user_data_files_of_cloud_config(const char *where, const char *data, size_t len,
-                                       const struct nb_user_data_files *files,
-                                       struct nb_failure *f) {
-        static const struct kind kind = { .key = "write_files",
-                                          .name = "write_files",
-                                          .text = "content",
-                                          .mode = "permissions",
-                                          .mode_base = 8,
-                                          .read = read_entry };
-
-        return find_files(&kind, where, data, len, files, f);
-}
-
-/* JSON is YAML, but for escaped characters above U+FFFF, which no data URL has. */
-int nb_user_data_files_of_ignition(const char *where, const char *data, size_t len,
-                                   const struct nb_user_data_files *files, struct nb_failure *f) {
-        static const struct kind kind = { .key = "storage",
-                                          .list = "files",
-                                          .name = "storage.files",
-                                          .text = "contents.source",
-                                          .mode = "mode",
-                                          .mode_base = 10,
-                                          .read = read_file };
-
-        if (!memmem(data, len, "\"ignition\"", strlen("\"ignition\"")))
-                return 0;
-        return find_files(&kind, where, data, len, files, f);
 }

@@ -22,9 +22,10 @@ struct nb_user_data_files {
         void *userdata;
 };
 
-/* Call `each` for every file in the text. Failures of `each`, and NB_METADATA_MALFORMED. */
-int nb_user_data_files_of_cloud_config(const char *where, const char *data, size_t len,
-                                       const struct nb_user_data_files *files,
-                                       struct nb_failure *f);
-int nb_user_data_files_of_ignition(const char *where, const char *data, size_t len,
-                                   const struct nb_user_data_files *files, struct nb_failure *f);
+/* The tool that writes the files. */
+enum nb_user_data_tool { NB_USER_DATA_CLOUD_CONFIG, NB_USER_DATA_IGNITION };
+
+/* Calls `each` for every file in the text. Failures of `each`, and NB_METADATA_MALFORMED. */
+int nb_user_data_pass_files(enum nb_user_data_tool tool, const char *where, const char *data,
+                            size_t len, const struct nb_user_data_files *files,
+                            struct nb_failure *f);
