@@ -112,10 +112,9 @@ int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_h
                          struct nb_failure *f) {
         int r = http_new(is_https, connect_timeout_ms, ret_http, f);
 
-        if (r < 0)
-                return r;
-        (*ret_http)->is_metadata = true;
-        return 0;
+        if (r >= 0)
+                (*ret_http)->is_metadata = true;
+        return r;
 }
 
 /* --- Workers and their replies --- */
@@ -259,7 +258,10 @@ static void take_body(struct nb_http_transfer *transfer, const struct nb_http_re
 
         transfer->answer.status = reply->status;
         body->max = is_success(reply->status) ? transfer->call.max_body : NB_HTTP_ERROR_BODY_MAX;
-        if (transfer->secret && is_success(reply->status))
+        /* A server that took over the worker can change the status between two pieces. */
+        if (body->len > body->max)
+                body->error = -E2BIG;
+        else if (transfer->secret && is_success(reply->status))
                 body->error = nb_secret_append(transfer->secret, data, reply->len);
         else
                 nb_buffer_append(body, data, reply->len);
@@ -560,9 +562,8 @@ static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_
                                    failure->detail);
                 f->retry_after_ms = failure->retry_after_ms;
                 f->is_unverified = !transfer->http->is_verified || !transfer->is_connected;
-        } else {
+        } else
                 *ret_answer = TAKE(transfer->answer);
-        }
         nb_http_cancel(transfer);
         return r;
 }

@@ -319,6 +319,36 @@ static void parent_ends_a_flood(void **state) {
         end(&fixture);
 }
 
+/* An error has a lower limit than a success, which must hold for what came before too. */
+static void status_that_changes(void **state) {
+        static struct {
+                struct nb_http_reply head;
+                char data[NB_HTTP_PIECE_MAX];
+        } piece = { .head = { .kind = NB_HTTP_BODY, .len = NB_HTTP_PIECE_MAX, .status = 200 } };
+        struct nb_unverified unverified;
+        struct nb_http_transfer *done;
+        struct nb_failure f = { 0 };
+        struct fixture fixture;
+        int pair[2];
+
+        begin(&fixture);
+        fixture.transfer->call.max_body = 4 * NB_HTTP_PIECE_MAX;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
+        for (unsigned i = 0; i < 3; i++) {
+                piece.head.status = i < 2 ? 200 : 500;
+                assert_int_equal(send(pair[1], &piece, sizeof(piece), 0), sizeof(piece));
+                nb_http_transfer_take_reply(fixture.transfer);
+                assert_int_equal(fixture.transfer->is_done, i == 2);
+        }
+        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -EMSGSIZE);
+        assert_int_equal(f.code, NB_ANSWER_MALFORMED);
+        (void)close(pair[0]);
+        (void)close(pair[1]);
+        end(&fixture);
+}
+
 static void cancelled(void **state) {
         struct fixture fixture;
 
@@ -417,6 +447,7 @@ int main(void) {
                 cmocka_unit_test(worker_that_dies),
                 cmocka_unit_test(parent_ends_what_is_late),
                 cmocka_unit_test(parent_ends_a_flood),
+                cmocka_unit_test(status_that_changes),
                 cmocka_unit_test(cancelled),
                 cmocka_unit_test(worker_has_none_of_our_files),
                 cmocka_unit_test(no_credential_without_trust),
