@@ -39,7 +39,8 @@ int nb_secret_append(struct nb_secret *secret, const void *data, size_t len) {
         assert(secret->data);
         if (len > secret->size - secret->len)
                 return -E2BIG;
-        memcpy(secret->data + secret->len, data, len);
+        if (len > 0)
+                memcpy(secret->data + secret->len, data, len);
         secret->len += len;
         secret->data[secret->len] = '\0';
         return 0;

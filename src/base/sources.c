@@ -34,12 +34,10 @@ void nb_sources_init(struct nb_sources *ret_sources, const char *config_director
 
 /* --- What is kept in memory --- */
 
-enum kept_kind { KEPT_FILE, KEPT_FOLDER, KEPT_CREDENTIAL };
-
 struct nb_kept {
         struct nb_kept *next;
-        enum kept_kind kind;
-        bool is_put; /* by nb_sources_put*() or another process, not read here */
+        enum nb_source_kind kind;
+        bool is_put; /* by nb_sources_put() or another process, not read here */
         int r;       /* of the reading */
         mode_t mode;
         struct nb_secret data;
@@ -58,21 +56,13 @@ void nb_sources_done(struct nb_sources *sources) {
 }
 
 /* The newest one of that name. */
-static const struct nb_kept *find_kept(const struct nb_sources *sources, enum kept_kind kind,
+static const struct nb_kept *find_kept(const struct nb_sources *sources, enum nb_source_kind kind,
                                        const char *name) {
         const struct nb_kept *kept = sources->kept;
 
         while (kept && (kept->kind != kind || strcmp(kept->name, name) != 0))
                 kept = kept->next;
         return kept;
-}
-
-static int copy_secret(const struct nb_secret *data, struct nb_secret *ret) {
-        int r = nb_secret_init(ret, data->len);
-
-        if (r < 0)
-                return r;
-        return data->len > 0 ? nb_secret_append(ret, data->data, data->len) : 0;
 }
 
 static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *ret,
@@ -83,22 +73,23 @@ static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *r
                 return -EFBIG;
         if (ret_stat)
                 *ret_stat = (struct stat){ .st_mode = kept->mode };
-        return copy_secret(&kept->data, ret);
+        return nb_secret_copy(ret, kept->data.data, kept->data.len);
 }
 
 /* `r` is the result of the reading; without one, `data` is NULL. 0 or -ENOMEM. */
-static int add_kept(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
-                    const struct nb_secret *data, mode_t mode) {
+static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
+                    bool is_put, int r, const struct nb_secret *data, mode_t mode) {
         size_t name_size = strlen(name) + 1;
         struct nb_kept *kept = calloc(1, sizeof(*kept) + name_size);
 
         if (!kept)
                 return -ENOMEM;
-        if (data && copy_secret(data, &kept->data) < 0) {
+        if (data && nb_secret_copy(&kept->data, data->data, data->len) < 0) {
                 free(kept);
                 return -ENOMEM;
         }
         kept->kind = kind;
+        kept->is_put = is_put;
         kept->r = r;
         kept->mode = mode;
         memcpy(kept->name, name, name_size);
@@ -108,33 +99,18 @@ static int add_kept(struct nb_sources *sources, enum kept_kind kind, const char 
 }
 
 /* Returns `r`, the result of the reading, or -ENOMEM. */
-static int keep(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
+static int keep(struct nb_sources *sources, enum nb_source_kind kind, const char *name, int r,
                 const struct nb_secret *data, mode_t mode) {
         if (!sources->is_keeping || r == -ENOMEM)
                 return r;
-        return add_kept(sources, kind, name, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
+        return add_kept(sources, kind, name, false, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
 }
 
-static int put(struct nb_sources *sources, enum kept_kind kind, const char *name, int r,
-               const struct nb_secret *data, mode_t mode) {
-        if (add_kept(sources, kind, name, r, data, mode) < 0)
-                return -ENOMEM;
-        sources->kept->is_put = true;
-        return 0;
-}
+int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
+                   mode_t mode, const struct nb_secret *value) {
+        int r = value || kind == NB_SOURCE_FOLDER ? 0 : -ENOENT;
 
-int nb_sources_put(struct nb_sources *sources, const char *credential,
-                   const struct nb_secret *value) {
-        return put(sources, KEPT_CREDENTIAL, credential, value ? 0 : -ENOENT, value, 0400);
-}
-
-int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mode,
-                        const struct nb_secret *value) {
-        return put(sources, KEPT_FILE, path, value ? 0 : -ENOENT, value, mode);
-}
-
-int nb_sources_put_folder(struct nb_sources *sources, const char *path) {
-        return put(sources, KEPT_FOLDER, path, 0, NULL, 0);
+        return add_kept(sources, kind, name, true, r, value, mode);
 }
 
 /* --- What is passed to another process --- */
@@ -186,12 +162,12 @@ static ssize_t receive_entry(struct nb_sources *sources, char *at, size_t len) {
         memcpy(&head, at, sizeof(head));
         name = at + sizeof(head);
         len -= sizeof(head);
-        if (head.kind > KEPT_CREDENTIAL || head.r > 0 || head.name_size == 0 ||
+        if (head.kind > NB_SOURCE_CREDENTIAL || head.r > 0 || head.name_size == 0 ||
             head.name_size > len || head.len > len - head.name_size || name[head.name_size - 1])
                 return -EBADMSG;
-        if (put(sources, head.kind, name, head.r,
-                &(struct nb_secret){ .data = name + head.name_size, .len = head.len },
-                head.mode) < 0)
+        if (add_kept(sources, head.kind, name, true, head.r,
+                     &(struct nb_secret){ .data = name + head.name_size, .len = head.len },
+                     head.mode) < 0)
                 return -ENOMEM;
         return (ssize_t)(sizeof(head) + head.name_size + head.len);
 }
@@ -221,7 +197,7 @@ int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f) {
 
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat) {
-        const struct nb_kept *kept = find_kept(sources, KEPT_FILE, path);
+        const struct nb_kept *kept = find_kept(sources, NB_SOURCE_FILE, path);
         _cleanup_(nb_closep) int fd = -1;
         struct stat st = { 0 };
         int r;
@@ -233,7 +209,7 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, &st);
         if (r >= 0 && ret_stat)
                 *ret_stat = st;
-        return keep(sources, KEPT_FILE, path, r, ret, st.st_mode);
+        return keep(sources, NB_SOURCE_FILE, path, r, ret, st.st_mode);
 }
 
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
@@ -259,8 +235,7 @@ int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secre
         if (text.len > max)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, EFBIG,
                                       "'%s' is larger than %zu bytes", name, max);
-        *ret = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(text);
         return 0;
 }
 
@@ -304,7 +279,7 @@ static int list_kept(const struct nb_sources *sources, const char *folder, struc
         size_t len = strlen(folder);
 
         for (const struct nb_kept *kept = sources->kept; kept; kept = kept->next)
-                if (kept->kind == KEPT_FILE && !strncmp(kept->name, folder, len) &&
+                if (kept->kind == NB_SOURCE_FILE && !strncmp(kept->name, folder, len) &&
                     kept->name[len] == '/' && !strchr(kept->name + len + 1, '/') &&
                     add_name(names, kept->name + len + 1) < 0)
                         return -E2BIG;
@@ -366,7 +341,7 @@ static mode_t find_mode(const char *name, const struct nb_secret *delivered) {
 static int read_credential(struct nb_sources *sources, const char *name, size_t max,
                            struct nb_secret *ret, struct stat *ret_stat) {
         const char *folder = sources->credentials_directory;
-        const struct nb_kept *entry = find_kept(sources, KEPT_CREDENTIAL, name);
+        const struct nb_kept *entry = find_kept(sources, NB_SOURCE_CREDENTIAL, name);
         _cleanup_(nb_closep) int fd = -1;
         int r;
 
@@ -381,7 +356,7 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
                 if (r >= 0)
                         ret_stat->st_mode |= find_mode(name, ret);
         }
-        return keep(sources, KEPT_CREDENTIAL, name, r, ret, ret_stat->st_mode);
+        return keep(sources, NB_SOURCE_CREDENTIAL, name, r, ret, ret_stat->st_mode);
 }
 
 /* --- Documents --- */
@@ -390,7 +365,7 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
 static int each_document(struct nb_sources *sources, const char *path, nb_config_each each,
                          void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const struct nb_kept *kept = path ? find_kept(sources, KEPT_FILE, path) : NULL;
+        const struct nb_kept *kept = path ? find_kept(sources, NB_SOURCE_FILE, path) : NULL;
         const char *origin = path ? path : "credential '" NB_CREDENTIAL_CONFIG "'";
         struct stat st = { 0 };
         int r;
@@ -412,13 +387,13 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
 
 static int each_in_folder(struct nb_sources *sources, const char *folder, nb_config_each each,
                           void *userdata, struct nb_failure *f) {
-        const struct nb_kept *kept = find_kept(sources, KEPT_FOLDER, folder);
+        const struct nb_kept *kept = find_kept(sources, NB_SOURCE_FOLDER, folder);
         char path[PATH_MAX + NAME_MAX + 2];
         struct names names = { .n = 0 };
         int r;
 
         r = kept ? kept->r
-                 : keep(sources, KEPT_FOLDER, folder, list_folder(folder, &names), NULL, 0);
+                 : keep(sources, NB_SOURCE_FOLDER, folder, list_folder(folder, &names), NULL, 0);
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
         if (r == -E2BIG)
@@ -477,8 +452,7 @@ int nb_sources_credential(struct nb_sources *sources, const char *name, size_t m
                                       "credential '%s' has mode %04o, here or in its credential "
                                       "store; expected no access for others",
                                       name, st.st_mode & 07777);
-        *ret = secret;
-        secret = (struct nb_secret)NB_SECRET_INIT;
+        *ret = TAKE(secret);
         return 0;
 }
 

@@ -87,15 +87,14 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
                            struct nb_failure *f);
 
-/* Adds a credential to what is kept in memory; NULL marks it as missing. 0 or -ENOMEM. */
-int nb_sources_put(struct nb_sources *sources, const char *credential,
-                   const struct nb_secret *value);
+/* A file, which its folder then also lists; a folder, whose files on disk are then ignored; a
+ * credential. Files and folders have absolute paths. */
+enum nb_source_kind { NB_SOURCE_FILE, NB_SOURCE_FOLDER, NB_SOURCE_CREDENTIAL };
 
-/* The same for a file, which its folder then also lists, and for a folder, whose files on disk are
- * ignored. */
-int nb_sources_put_file(struct nb_sources *sources, const char *path, mode_t mode,
-                        const struct nb_secret *value);
-int nb_sources_put_folder(struct nb_sources *sources, const char *path);
+/* Adds it to what is kept in memory; `value` NULL marks it as missing, unless it is a folder. 0 or
+ * -ENOMEM. */
+int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
+                   mode_t mode, const struct nb_secret *value);
 
 /*
  * Passes what is in memory to the network side, which cannot read files that only root may read: as

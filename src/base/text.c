@@ -103,7 +103,7 @@ static size_t count_first_word(const char *text, size_t len) {
         return n < len ? n : 0;
 }
 
-bool nb_text_has_letters(const char *text, size_t len) {
+static bool has_letters(const char *text, size_t len) {
         for (size_t i = 0; i < len; i++)
                 if (isalnum((unsigned char)text[i]) || (unsigned char)text[i] >= 0x80)
                         return true;
@@ -117,7 +117,7 @@ const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_
         /* A long line of several words may be a pasted command that contains a secret without a
          * recognizable form. */
         if (len > QUOTED_LINE_MAX && word > 0 && word <= NB_TEXT_QUOTED_MAX &&
-            nb_text_has_letters(text + word, len - word))
+            has_letters(text + word, len - word))
                 head = word;
         else if (len > NB_TEXT_QUOTED_MAX) {
                 head = QUOTED_HEAD;

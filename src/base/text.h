@@ -28,7 +28,6 @@ void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
 void nb_text_list_add(char *list, size_t size, const char *name);
 
 /* ASCII letters or digits, or anything beyond ASCII. */
-bool nb_text_has_letters(const char *text, size_t len);
 
 /* Quotes text for a message: only the first word of a long line; the beginning, the end and the
  * length of a word above NB_TEXT_QUOTED_MAX bytes: "'sha256:0123… 4567' (180 bytes)", since the

@@ -51,8 +51,7 @@ int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret
         r = run(argv, &text, f);
         if (r < 0)
                 return r;
-        *ret_text = text;
-        text = (struct nb_secret)NB_SECRET_INIT;
+        *ret_text = TAKE(text);
         return 0;
 }
 

@@ -227,8 +227,9 @@ static int put_file(void *userdata, const struct nb_user_data_file *file, struct
                 return 0;
         snprintf(path, sizeof(path), "%s%s%s", is_own ? files->directory : "", is_own ? "/" : "",
                  is_own ? file->path + strlen(own) : file->path);
-        r = credential ? nb_sources_put(sources, credential, file->text)
-                       : nb_sources_put_file(sources, path, file->mode, file->text);
+        r = nb_sources_put(sources, credential ? NB_SOURCE_CREDENTIAL : NB_SOURCE_FILE,
+                           credential ? credential : path, credential ? 0400 : file->mode,
+                           file->text);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
@@ -238,11 +239,11 @@ static int hide_settings(struct nb_sources *sources, const char *directory) {
         int r;
 
         snprintf(path, sizeof(path), "%s/config.yaml", directory);
-        r = nb_sources_put_file(sources, path, 0, NULL);
+        r = nb_sources_put(sources, NB_SOURCE_FILE, path, 0, NULL);
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
-        return nb_sources_put_folder(sources, path);
+        return nb_sources_put(sources, NB_SOURCE_FOLDER, path, 0, NULL);
 }
 
 /* 1: there are settings or credentials among the files, and they are loaded. */

@@ -44,13 +44,11 @@ static bool is_unchanged(const struct nb_setup *setup, const char *subject) {
 static enum nb_setup_joined compare_pins(const struct nb_settings *wanted,
                                          const struct nb_secret *pem) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-        uint8_t pin[NB_SHA256_SIZE];
 
         if (nb_certificates_parse(pem->data, pem->len, true, &ca) < 0)
                 return NB_SETUP_NOT_JOINED;
         for (size_t i = 0; i < nb_certificates_count(ca); i++)
-                if (nb_certificate_pin(ca, i, pin) >= 0 &&
-                    nb_pins_contain(wanted->pins, wanted->n_pins, pin))
+                if (nb_pins_contain(wanted->pins, wanted->n_pins, nb_certificate_pin(ca, i)))
                         return NB_SETUP_JOINED;
         return NB_SETUP_JOINED_ANOTHER;
 }

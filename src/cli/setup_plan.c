@@ -55,7 +55,8 @@ static int put_document(struct nb_setup *setup) {
         if (setup->document.len == 0)
                 return 0;
         r = nb_secret_copy(&text, setup->document.data, setup->document.len);
-        return r < 0 ? r : nb_sources_put_file(&setup->sources, setup->path, 0644, &text);
+        return r < 0 ? r
+                     : nb_sources_put(&setup->sources, NB_SOURCE_FILE, setup->path, 0644, &text);
 }
 
 bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
@@ -146,7 +147,8 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                 value = delivered.data ? &delivered : &stored;
                 setup->has_unknown_secret |= !delivered.data && r == -EKEYREJECTED;
         }
-        if (nb_sources_put(&setup->sources, name, value->data ? value : NULL) < 0)
+        if (nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, name, 0400,
+                           value->data ? value : NULL) < 0)
                 return nb_failure_set_memory(f);
         if (is_kept)
                 return 0;

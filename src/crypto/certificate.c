@@ -11,7 +11,6 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "crypto/certificate.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 #include "crypto/pem.h"
@@ -221,11 +220,9 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
         return gnutls_x509_crt_get_expiration_time(crt_at(certificates, i));
 }
 
-int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
-                       uint8_t ret[static NB_SHA256_SIZE]) {
+const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i) {
         assert(i < certificates->n);
-        memcpy(ret, certificates->entries[i].pin, NB_SHA256_SIZE);
-        return 0;
+        return certificates->entries[i].pin;
 }
 
 /* "" if it is neither a name nor an address. */

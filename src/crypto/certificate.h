@@ -47,9 +47,9 @@ void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i);
 time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i);
 
-/* The SHA-256 of the SubjectPublicKeyInfo in DER, which is what a pin contains. */
-int nb_certificate_pin(const struct nb_certificates *certificates, size_t i,
-                       uint8_t ret[static NB_SHA256_SIZE]);
+/* The SHA-256 of the SubjectPublicKeyInfo in DER, which is what a pin contains: NB_SHA256_SIZE
+ * bytes. */
+const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);
 
 /* Its names and addresses, as "a.example, 10.0.0.1" for messages, cut to `size`; "" if it has none.
  */
@@ -79,16 +79,12 @@ bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host
 /* Whether the leaf is for this key: 0 or -EKEYREJECTED. */
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
-/* Whether the leaf's subject is exactly O=system:nodes, CN=system:node:<node_name> (two attributes,
- * in either order). 0, -EPERM. */
-int nb_certificate_verify_subject(const struct nb_certificates *certificates,
-                                  const char *node_name);
-
 /* Whether the API server accepts the leaf as this node: the last common name is
- * system:node:<node_name> and an organization is system:nodes; other attributes do not matter. For
- * existing certificates, which another program may have requested. 0, -EPERM. */
-int nb_certificate_verify_identity(const struct nb_certificates *certificates,
-                                   const char *node_name);
+ * system:node:<node_name> and an organization is system:nodes. Existing certificates, which another
+ * program may have requested, may have other attributes; with `is_exact` there are only these two,
+ * in either order. */
+bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
+                                bool is_exact);
 
 /* Verifies an issued certificate: the leaf has this key, this subject and the extended key usage
  * clientAuth, and is not a CA; each further certificate of the chain is a CA that issued the

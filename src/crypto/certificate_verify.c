@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
-#include "crypto/certificate.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 #include "crypto/request.h"
@@ -115,18 +114,12 @@ static struct identity read_identity(const struct nb_certificates *certificates,
         return identity;
 }
 
-int nb_certificate_verify_subject(const struct nb_certificates *certificates,
-                                  const char *node_name) {
+bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
+                                bool is_exact) {
         struct identity identity = read_identity(certificates, node_name);
 
-        return identity.is_node && identity.is_in_group && identity.n_attributes == 2 ? 0 : -EPERM;
-}
-
-int nb_certificate_verify_identity(const struct nb_certificates *certificates,
-                                   const char *node_name) {
-        struct identity identity = read_identity(certificates, node_name);
-
-        return identity.is_node && identity.is_in_group ? 0 : -EPERM;
+        return identity.is_node && identity.is_in_group &&
+               (!is_exact || identity.n_attributes == 2);
 }
 
 /* GnuTLS considers a certificate without extended key usage fit for every purpose. */
@@ -151,7 +144,7 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
         if (nb_certificate_verify_key(chain, key) < 0)
                 return unusable(f, EKEYREJECTED,
                                 "is for another key; expected that of the pending request");
-        if (nb_certificate_verify_subject(chain, node_name) < 0) {
+        if (!nb_certificate_is_for_node(chain, node_name, true)) {
                 nb_certificate_subject(chain, 0, subject);
                 return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
                                       "the issued certificate is for the subject '%.200s'; "

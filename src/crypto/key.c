@@ -139,23 +139,16 @@ int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
 }
 
 int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem) {
-        _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT;
         gnutls_datum_t pem = { 0 };
         int r;
 
         r = gnutls_x509_privkey_export2(key->key, GNUTLS_X509_FMT_PEM, &pem);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        r = nb_secret_init(&secret, pem.size);
-        if (r >= 0)
-                r = nb_secret_append(&secret, pem.data, pem.size);
+        r = nb_secret_copy(ret_pem, pem.data, pem.size);
         gnutls_memset(pem.data, 0, pem.size);
         gnutls_free(pem.data);
-        if (r < 0)
-                return r;
-        *ret_pem = secret;
-        secret = (struct nb_secret)NB_SECRET_INIT;
-        return 0;
+        return r;
 }
 
 bool nb_key_is_p256(const struct nb_key *key) {

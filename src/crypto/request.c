@@ -59,30 +59,19 @@ static int make_request(const struct nb_key *key, const char *node_name, gnutls_
         return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
-int nb_request_create(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_pem) {
+int nb_request_create(const struct nb_key *key, const char *node_name, bool is_pem,
+                      struct nb_buffer *ret) {
         _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 }, pem = { 0 };
         int r;
 
         r = make_request(key, node_name, &der);
         if (r < 0)
                 return r;
-        r = gnutls_pem_base64_encode2(NB_PEM_REQUEST, &der, &pem);
+        r = is_pem ? gnutls_pem_base64_encode2(NB_PEM_REQUEST, &der, &pem) : 0;
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        nb_buffer_append(ret_pem, pem.data, pem.size);
-        return ret_pem->error;
-}
-
-int nb_request_create_der(const struct nb_key *key, const char *node_name,
-                          struct nb_buffer *ret_der) {
-        _cleanup_(nb_datum_done) gnutls_datum_t der = { 0 };
-        int r;
-
-        r = make_request(key, node_name, &der);
-        if (r < 0)
-                return r;
-        nb_buffer_append(ret_der, der.data, der.size);
-        return ret_der->error;
+        nb_buffer_append(ret, is_pem ? pem.data : der.data, is_pem ? pem.size : der.size);
+        return ret->error;
 }
 
 static void append_item(struct nb_buffer *stream, const void *item, size_t len) {

@@ -17,12 +17,9 @@
 /* "node-csr-" and 43 characters of base64url. */
 #define NB_REQUEST_NAME_SIZE 64
 
-/* Appends PEM. 0, -EIO, -ENOMEM, -E2BIG. */
-int nb_request_create(const struct nb_key *key, const char *node_name, struct nb_buffer *ret_pem);
-
-/* The same in DER, for the supervisor of k3s. */
-int nb_request_create_der(const struct nb_key *key, const char *node_name,
-                          struct nb_buffer *ret_der);
+/* Appends PEM, or DER for the supervisor of k3s. 0, -EIO, -ENOMEM, -E2BIG. */
+int nb_request_create(const struct nb_key *key, const char *node_name, bool is_pem,
+                      struct nb_buffer *ret);
 
 /*
  * The name of the CSR object: "node-csr-" base64url(SHA-256(stream)), the stream being for each

@@ -33,7 +33,7 @@ static int read_target(void *userdata, const char *path, struct nb_secret *ret) 
         r = nb_path_read(giving->root_fd, path, NAMED_FILE_MAX, &text);
         if (r < 0)
                 return r;
-        r = nb_sources_put_file(giving->sources, path, 0600, &text);
+        r = nb_sources_put(giving->sources, NB_SOURCE_FILE, path, 0600, &text);
         if (r < 0)
                 return r;
         *ret = TAKE(text);
@@ -180,7 +180,7 @@ int nb_give(const struct nb_context *context, bool is_joined, bool is_client_nee
         if (is_client_needed)
                 return give_client(&giving, settings, certificate, f);
         /* nb_context_load() may have read it. */
-        r = nb_sources_put_file(context->sources, certificate, 0, NULL);
+        r = nb_sources_put(context->sources, NB_SOURCE_FILE, certificate, 0, NULL);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 

@@ -201,8 +201,6 @@ static time_t find_chain_end(const struct nb_certificates *chain) {
 /* Whether the CA file can be compared with the configured hashes, and has none of them. */
 static bool does_ca_differ(const struct nb_present *present,
                            const struct nb_cluster_identity *identity) {
-        uint8_t pin[NB_SHA256_SIZE];
-
         /* A k3s hash is of the whole /cacerts answer, while a CA file that was selected by pins
          * may have only a part of it. */
         if (identity->is_k3s_hash)
@@ -211,8 +209,8 @@ static bool does_ca_differ(const struct nb_present *present,
         if (!present->ca)
                 return false;
         for (size_t i = 0; i < nb_certificates_count(present->ca); i++)
-                if (nb_certificate_pin(present->ca, i, pin) >= 0 &&
-                    nb_pins_contain(identity->pins, identity->n_pins, pin))
+                if (nb_pins_contain(identity->pins, identity->n_pins,
+                                    nb_certificate_pin(present->ca, i)))
                         return false;
         return true;
 }
@@ -240,7 +238,7 @@ static enum nb_node_state classify_chain(const struct nb_present *present,
         if (present->key && nb_certificate_verify_key(chain, present->key) < 0)
                 return CONCLUDE(why, NB_NODE_STATE_UNREADABLE, 0,
                                 "the client certificate does not match its key");
-        if (nb_certificate_verify_identity(chain, context->node_name) < 0) {
+        if (!nb_certificate_is_for_node(chain, context->node_name, false)) {
                 nb_certificate_subject(chain, 0, text);
                 return CONCLUDE(why, NB_NODE_STATE_OTHER_NODE, 0,
                                 "the client certificate is for '%.160s'; expected node '%s'", text,

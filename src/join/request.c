@@ -170,7 +170,7 @@ static int submit(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         int r;
 
-        r = nb_request_create(join->key, join->node_name, &request);
+        r = nb_request_create(join->key, join->node_name, true, &request);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
         r = nb_csr_submit(&join->api, join->csr_name,

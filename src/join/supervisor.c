@@ -33,7 +33,7 @@ static bool can_present_previous(const struct nb_join *join) {
                 return false;
         return nb_certificates_parse(previous->certificate, previous->certificate_len, true,
                                      &chain) >= 0 &&
-               nb_certificate_verify_identity(chain, join->node_name) >= 0;
+               nb_certificate_is_for_node(chain, join->node_name, false);
 }
 
 /* Uses a separate connection for each identity: on a shared one, the client certificate would also
@@ -106,7 +106,7 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_load(join, f);
         if (r < 0)
                 return r;
-        r = nb_request_create_der(join->key, join->node_name, &csr);
+        r = nb_request_create(join->key, join->node_name, false, &csr);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
         r = ask(join, &csr, &pem, f);

@@ -214,8 +214,12 @@ static void a_credential_in_memory_replaces_the_delivered_one(void **state) {
         put("node-bootstrap.kubeconfig", "delivered", 0400);
         assert_int_equal(nb_secret_init(&value, 16), 0);
         assert_int_equal(nb_secret_append(&value, "put", 3), 0);
-        assert_int_equal(nb_sources_put(&sources, "node-bootstrap.token", &value), 0);
-        assert_int_equal(nb_sources_put(&sources, "node-bootstrap.kubeconfig", NULL), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_CREDENTIAL, "node-bootstrap.token",
+                                        0400, &value),
+                         0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_CREDENTIAL, "node-bootstrap.kubeconfig",
+                                        0400, NULL),
+                         0);
         assert_int_equal(nb_sources_credential(&sources, "node-bootstrap.token", 256, &found, &f),
                          0);
         assert_string_equal(found.data, "put");
@@ -241,9 +245,9 @@ static void files_in_memory_replace_those_on_disk(void **state) {
         assert_int_equal(nb_secret_init(&value, 16), 0);
         assert_int_equal(nb_secret_append(&value, "put", 3), 0);
         (void)snprintf(path, sizeof(path), "%s/config.yaml", folder);
-        assert_int_equal(nb_sources_put_file(&sources, path, 0, NULL), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0, NULL), 0);
         (void)snprintf(path, sizeof(path), "%s/config.yaml.d/20-b.yaml", folder);
-        assert_int_equal(nb_sources_put_file(&sources, path, 0644, &value), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0644, &value), 0);
         assert_int_equal(nb_sources_config(&sources, collect, &order, &f), 0);
         assert_string_equal(order.data, "[a][put][c]");
 }
@@ -271,12 +275,11 @@ static void a_child_reads_what_its_parent_kept(void **state) {
         assert_int_equal(nb_sources_read(&sources, path, 256, &secret, &st), 0);
         nb_secret_done(&secret);
         assert_int_equal(nb_sources_read(&sources, "/", 256, &secret, &st), -EBADF);
-        assert_int_equal(nb_sources_put_file(&sources, "/new", 0600, NULL), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/new", 0600, NULL), 0);
         put("new", "new", 0600);
-        assert_int_equal(
-                nb_sources_put_file(&sources, "/new", 0600,
-                                    &(struct nb_secret){ .data = (char[]){ "new" }, .len = 3 }),
-                0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/new", 0600,
+                                        &(struct nb_secret){ .data = (char[]){ "new" }, .len = 3 }),
+                         0);
         assert_int_equal(nb_sources_pass(&sources, &fd), 0);
         assert_int_equal(write(fd, "x", 1), -1);
         assert_int_equal(dup2(fd, NB_SOURCES_FD), NB_SOURCES_FD);
@@ -365,7 +368,7 @@ static void no_more_is_passed_than_fits(void **state) {
 
         assert_int_equal(nb_secret_init(&large, NB_SOURCES_MAX), 0);
         large.len = NB_SOURCES_MAX;
-        assert_int_equal(nb_sources_put_file(&sources, "/large", 0600, &large), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, "/large", 0600, &large), 0);
         assert_int_equal(nb_sources_pass(&sources, &fd), -E2BIG);
 }
 

@@ -287,7 +287,8 @@ static void put(const char *path, const char *data) {
         const struct nb_secret value = { .data = (char *)(uintptr_t)data,
                                          .len = data ? strlen(data) : 0 };
 
-        assert_int_equal(nb_sources_put_file(&sources, path, 0600, data ? &value : NULL), 0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, path, 0600, data ? &value : NULL),
+                         0);
 }
 
 static void reads_files(void **state) {

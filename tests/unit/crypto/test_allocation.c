@@ -120,7 +120,7 @@ static int key_and_request(const void *input) {
         if (r >= 0)
                 r = nb_key_import(secret.data, secret.len, &again);
         if (r >= 0)
-                r = nb_request_create(again, input, &pem);
+                r = nb_request_create(again, input, true, &pem);
         if (r >= 0)
                 r = nb_request_name(again, input, name);
         if (r >= 0)

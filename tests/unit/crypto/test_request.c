@@ -31,7 +31,7 @@ static void request_is_kubelets(void **state) {
         gnutls_datum_t datum, dn, requested;
         unsigned critical;
 
-        assert_int_equal(nb_request_create(key, "worker-1.example.com", &pem), 0);
+        assert_int_equal(nb_request_create(key, "worker-1.example.com", true, &pem), 0);
         assert_int_equal(strncmp(pem.data, "-----BEGIN CERTIFICATE REQUEST-----\n", 36), 0);
         assert_non_null(strstr(pem.data, "\n-----END CERTIFICATE REQUEST-----\n"));
         datum = (gnutls_datum_t){ (unsigned char *)pem.data, (unsigned)pem.len };
@@ -164,7 +164,7 @@ static void request_of_another_key(void **state) {
         struct nb_buffer pem = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
         struct nb_key *key = make_key(), *other = make_key();
 
-        assert_int_equal(nb_request_create(key, "a", &pem), 0);
+        assert_int_equal(nb_request_create(key, "a", true, &pem), 0);
         assert_int_equal(nb_request_verify(pem.data, pem.len, key, "a"), 0);
         assert_int_equal(nb_request_verify(pem.data, pem.len, other, "a"), -EKEYREJECTED);
         assert_int_equal(nb_request_verify("", 0, key, "a"), -EINVAL);
@@ -181,7 +181,7 @@ static void request_without_armour(void **state) {
         struct nb_key *key = make_key();
         gnutls_datum_t datum, pem;
 
-        assert_int_equal(nb_request_create_der(key, "a", &der), 0);
+        assert_int_equal(nb_request_create(key, "a", false, &der), 0);
         datum = (gnutls_datum_t){ (unsigned char *)der.data, (unsigned)der.len };
         assert_int_equal(gnutls_pem_base64_encode2("CERTIFICATE REQUEST", &datum, &pem), 0);
         assert_int_equal(nb_request_verify((const char *)pem.data, pem.size, key, "a"), 0);
@@ -194,7 +194,7 @@ static void request_that_does_not_fit(void **state) {
         struct nb_buffer pem = NB_BUFFER_INIT(100);
         struct nb_key *key = make_key();
 
-        assert_int_equal(nb_request_create(key, "a", &pem), -E2BIG);
+        assert_int_equal(nb_request_create(key, "a", true, &pem), -E2BIG);
         assert_int_equal(pem.len, 0);
         nb_key_free(key);
         nb_buffer_done(&pem);

@@ -80,10 +80,9 @@ static void client_of_kubelet(void **state) {
 /* Even if loading the settings of a k3s node has read it. */
 static void client_of_kubelet_that_is_not_needed(void **state) {
         folder_put(&folder, CERTIFICATE, "certificate and key\n");
-        assert_int_equal(
-                nb_sources_put_file(&sources, CERTIFICATE, 0600,
-                                    &(struct nb_secret){ .data = (char[]){ "key" }, .len = 3 }),
-                0);
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, CERTIFICATE, 0600,
+                                        &(struct nb_secret){ .data = (char[]){ "key" }, .len = 3 }),
+                         0);
         give(false, false);
         expect(CERTIFICATE, NULL);
         expect(KUBECONFIG, NULL);
@@ -123,7 +122,8 @@ static void refresh(void **state) {
         folder_put(&folder, CERTIFICATE, "certificate and key\n");
         folder_put(&folder, KUBECONFIG, "kubeconfig\n");
         folder_put(&folder, CA_FILE, "ca\n");
-        assert_int_equal(nb_sources_put(&sources, "node-bootstrap.token",
+        assert_int_equal(nb_sources_put(&sources, NB_SOURCE_CREDENTIAL, "node-bootstrap.token",
+                                        0400,
                                         &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
                          0);
         assert_int_equal(nb_give_for_refresh(&context, &f), 0);

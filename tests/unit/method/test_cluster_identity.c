@@ -58,7 +58,7 @@ static void cas_of_a_document(void **state) {
         assert_string_equal(identity.name, "the CA in '/etc/x.conf'");
         assert_int_equal(nb_certificates_parse(bundle, strlen(bundle), false, &certificates), 0);
         for (size_t i = 0; i < 2; i++) {
-                assert_int_equal(nb_certificate_pin(certificates, 2 * i, pin), 0);
+                memcpy(pin, nb_certificate_pin(certificates, 2 * i), NB_SHA256_SIZE);
                 assert_memory_equal(identity.pins[i], pin, NB_PIN_SIZE);
         }
         nb_certificates_free(certificates);

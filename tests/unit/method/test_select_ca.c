@@ -103,8 +103,8 @@ static void take_pin(struct nb_settings *settings, enum who who) {
 
         assert_int_equal(
                 nb_certificates_parse(cas[who].pem, strlen(cas[who].pem), false, &certificates), 0);
-        assert_int_equal(nb_certificate_pin(certificates, 0, settings->pins[settings->n_pins++]),
-                         0);
+        memcpy(settings->pins[settings->n_pins++], nb_certificate_pin(certificates, 0),
+               NB_SHA256_SIZE);
         nb_certificates_free(certificates);
 }
 
@@ -123,7 +123,7 @@ static void assert_taken(const struct nb_buffer *pem, const enum who *list, size
         assert_int_equal(nb_certificates_parse(pem->data, pem->len, false, &taken), 0);
         for (; i < n && list[i] != NOBODY; i++) {
                 take_pin(&expected, list[i]);
-                assert_int_equal(nb_certificate_pin(taken, i, found.pins[i]), 0);
+                memcpy(found.pins[i], nb_certificate_pin(taken, i), NB_SHA256_SIZE);
                 assert_memory_equal(found.pins[i], expected.pins[i], NB_PIN_SIZE);
         }
         assert_int_equal(nb_certificates_count(taken), i);
