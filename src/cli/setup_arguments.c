@@ -251,8 +251,7 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         struct nb_setup_line line = { .options = options, .setup = ret_setup };
         int r;
 
-        *ret_setup = (struct nb_setup){ .watch_ms = NB_SETUP_WATCH_MS,
-                                        .document = NB_BUFFER_INIT(NB_CONFIG_MAX) };
+        *ret_setup = (struct nb_setup){ .document = NB_BUFFER_INIT(NB_CONFIG_MAX) };
         nb_settings_init(&ret_setup->settings);
         options->rows = rows;
         r = read_words(&line, f);

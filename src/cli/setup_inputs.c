@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macro.h"
 #include "cli/setup_internal.h"
@@ -47,25 +48,17 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
 
 /* --- Kubeconfigs: copied into credentials, since the unit cannot read every folder --- */
 
-/* What the unit hides from the service: ProtectHome=, PrivateTmp=. */
-static bool is_hidden(const char *path) {
+/* Reads a file that a kubeconfig names. `userdata` gets the first path that the unit hides from the
+ * service: ProtectHome=, PrivateTmp=. */
+static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         static const char *const folders[] = { "/home/", "/root/", "/run/user/", "/tmp/",
                                                "/var/tmp/" };
-
-        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
-                if (!strncmp(path, folders[i], strlen(folders[i])))
-                        return true;
-        return false;
-}
-
-/* Reads a file that a kubeconfig names. `userdata` gets the first path that the service will not
- * see. */
-static int read_named(void *userdata, const char *path, struct nb_secret *ret) {
         char *hidden = userdata;
         struct nb_sources here = { 0 };
 
-        if (!hidden[0] && is_hidden(path))
-                snprintf(hidden, NB_SETTINGS_PATH_MAX, "%s", path);
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
+                if (!hidden[0] && !strncmp(path, folders[i], strlen(folders[i])))
+                        snprintf(hidden, NB_SETTINGS_PATH_MAX, "%s", path);
         return nb_sources_read(&here, path, NB_SETUP_SECRET_MAX, ret, NULL);
 }
 
@@ -216,14 +209,9 @@ static int assign_tokens(struct nb_setup_line *line, struct nb_failure *f) {
         return 0;
 }
 
-static int read_timeout(struct nb_setup_line *line, struct nb_failure *f) {
-        const char *text = line->values[NB_SETUP_INPUT_TIMEOUT];
-        uint64_t *ret_ms = &line->setup->watch_ms;
-
-        if (!text)
-                return 0;
+static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f) {
         if (!strcmp(text, "0") || !strcmp(text, "infinity"))
-                *ret_ms = NB_SETUP_WATCH_INFINITE;
+                *ret_ms = NB_TIME_INFINITE;
         else if (nb_setting_duration_parse(text, false, ret_ms) < 0)
                 return nb_failure_set(
                         f, NB_USAGE, EINVAL,
@@ -232,9 +220,10 @@ static int read_timeout(struct nb_setup_line *line, struct nb_failure *f) {
 }
 
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
+        const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT];
         int r;
 
-        r = read_timeout(line, f);
+        r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
         if (r < 0)
                 return r;
         r = read_token_file(line, f);

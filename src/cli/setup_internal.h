@@ -54,7 +54,7 @@ struct nb_setup {
         bool is_start_unwanted;
         bool is_forced;
         bool is_rehearsal; /* --dry-run */
-        uint64_t watch_ms; /* how long the service is watched; NB_SETUP_WATCH_INFINITE */
+        uint64_t watch_ms; /* how long the service is watched; NB_TIME_INFINITE */
 
         struct nb_settings settings; /* only what is on the command line is set */
         struct nb_secret
@@ -79,9 +79,6 @@ struct nb_setup {
         unsigned n_changes;      /* settings and credentials that differ from this machine's; each
                                     was printed */
 };
-
-#define NB_SETUP_WATCH_MS 300000
-#define NB_SETUP_WATCH_INFINITE 0
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
 

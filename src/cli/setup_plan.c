@@ -105,7 +105,7 @@ static void describe_secret(const struct nb_secret *value, enum nb_setup_secret 
 
         if (!value->data)
                 strcpy(ret, "none");
-        else if (secret != NB_SETUP_TOKEN && secret != NB_SETUP_TLS_BOOTSTRAP_TOKEN)
+        else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
                 strcpy(ret, "another document");
         else if (nb_token_parse(value->data, nb_token_trim(value->data, value->len), &token) >= 0)
                 snprintf(ret, 64, "token %s", token.id);

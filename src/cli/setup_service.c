@@ -153,10 +153,9 @@ static void find_wait(struct watch *watch) {
         struct nb_timeline timeline;
         struct nb_unit_entry last;
 
-        if (nb_timeline_read(NULL, &timeline, &last) <= 0 ||
-            timeline.outcome != NB_TIMELINE_UNDER_WAY)
-                return;
-        if (timeline.code[0] && !strcmp(timeline.code, last.error))
+        if (nb_timeline_read(NULL, &timeline, &last) > 0 &&
+            timeline.outcome == NB_TIMELINE_UNDER_WAY && timeline.code[0] &&
+            !strcmp(timeline.code, last.error))
                 watch->failure = last;
 }
 
@@ -226,7 +225,7 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
         int r;
 
-        if (setup->watch_ms != NB_SETUP_WATCH_INFINITE)
+        if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
         r = begin(setup, &watch, f);
         if (r < 0) {
