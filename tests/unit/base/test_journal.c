@@ -51,7 +51,8 @@ static void returns_when_the_reader_has_read(void **state) {
         }
         nb_journal_drain(path);
         assert_true(nb_now_ms() - start >= READ_AFTER_MS - 1);
-        assert_true(nb_now_ms() - start < NB_JOURNAL_DRAIN_MAX_MS);
+        /* Nothing is left: it did not give up. */
+        assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), -1);
         assert_int_equal(waitpid(reader, NULL, 0), reader);
 }
 
@@ -66,7 +67,7 @@ static void returns_at_once_without_a_journal(void **state) {
         uint64_t start = nb_now_ms();
 
         nb_journal_drain("/nonexistent/socket");
-        assert_true(nb_now_ms() - start < NB_JOURNAL_DRAIN_MAX_MS / 2);
+        assert_true(nb_now_ms() - start < NB_JOURNAL_DRAIN_MAX_MS);
 }
 
 int main(void) {
