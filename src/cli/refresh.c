@@ -41,7 +41,7 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         r = nb_sources_read(sources, ret_settings->ca_file, CA_FILE_MAX, &pem, NULL);
         if (r < 0)
                 return nb_installed_refuse(ret_settings->ca_file, r, f);
-        ret_present->ca = strndup(pem.data, pem.len);
+        ret_present->ca = strdup(pem.data);
         if (!ret_present->ca)
                 return nb_failure_set_memory(f);
         ret_present->ca_len = strlen(ret_present->ca); /* without a NUL in the file */

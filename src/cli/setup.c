@@ -41,6 +41,19 @@ static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
+static void rehearse_service(const struct nb_setup *setup) {
+        if (setup->root) {
+                printf("would enable and start nothing in an image\n");
+                return;
+        }
+        printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
+        if (!setup->is_start_unwanted)
+                printf("would start    " NB_SETUP_UNIT
+                       ", and show its progress until this machine has joined\n");
+        else
+                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+}
+
 static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         enum nb_setup_joined joined;
@@ -79,7 +92,7 @@ static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         r = nb_setup_write(setup, f);
         if (r < 0 || !setup->is_rehearsal)
                 return r;
-        nb_setup_rehearse_service(setup);
+        rehearse_service(setup);
         printf("nothing was changed: --dry-run\n");
         return 0;
 }

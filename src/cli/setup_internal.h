@@ -173,9 +173,6 @@ int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct 
 
 bool nb_setup_is_enabled(void);
 
-/* Prints what nb_setup_run_service() would do. */
-void nb_setup_rehearse_service(const struct nb_setup *setup);
-
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
 int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f);

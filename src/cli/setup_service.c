@@ -187,19 +187,6 @@ static int begin(const struct nb_setup *setup, struct watch *watch, struct nb_fa
                             "--no-block", f);
 }
 
-void nb_setup_rehearse_service(const struct nb_setup *setup) {
-        if (setup->root) {
-                printf("would enable and start nothing in an image\n");
-                return;
-        }
-        printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
-        if (!setup->is_start_unwanted)
-                printf("would start    " NB_SETUP_UNIT
-                       ", and show its progress until this machine has joined\n");
-        else
-                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
-}
-
 /* The join does not need kubelet, but the node does. A kubelet that was running before the join
  * still uses what it read at its start. */
 static void print_kubelet(const struct nb_setup *setup, const struct watch *watch) {
