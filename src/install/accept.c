@@ -42,10 +42,8 @@ static int read_key(const struct nb_state *state, struct nb_key **ret_key, struc
         if (r < 0)
                 return r;
         r = nb_key_import(pem.data, pem.len, &key);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
         if (r < 0 || !nb_key_is_p256(key))
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, EINVAL,
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r < 0 ? r : -EINVAL,
                                       "'" NB_PENDING_KEY_FILE
                                       "' contains no ECDSA P-256 private key");
         *ret_key = TAKE(key);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -86,20 +85,19 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
 }
 
 int nb_context_recall(struct nb_context *context, struct nb_failure *f) {
-        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        struct nb_record record;
         int r;
 
         r = load_node_name(context, f);
         if (r < 0 || context->settings.node_name[0])
                 return r;
-        record = calloc(1, sizeof(*record));
-        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        r = nb_context_read_record(context, &record);
         if (r < 0)
                 return nb_failure_set_memory(f);
-        if (r == 0 || !record->is_node_from_metadata)
+        if (r == 0 || !record.is_node_from_metadata)
                 return 0;
         context->is_name_lowered = false;
-        return choose_node_name(context, record->node, f);
+        return choose_node_name(context, record.node, f);
 }
 
 /* `metadata` may be NULL. */
@@ -162,8 +160,6 @@ static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
         nb_settings_init(&settings);
         if (nb_settings_merge(&settings, &source, text->data, text->len, &why) >= 0)
                 return 0;
-        if (why.errnum == ENOMEM)
-                return nb_failure_set_memory(f);
         return nb_failure_set(
                 f, why.code == NB_SETTINGS_MALFORMED ? NB_HANDOFF_MALFORMED : NB_HANDOFF_UNTRUSTED,
                 why.errnum, "%s", why.detail);

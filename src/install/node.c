@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -50,20 +49,19 @@ static void clear(const struct nb_state *state) {
 static int verify_same(const struct nb_context *context, const struct nb_inspection *inspection,
                        const struct nb_context *joined, const struct nb_handoff *handoff,
                        struct nb_failure *f) {
-        _cleanup_(nb_freep) struct nb_record *record = NULL;
+        struct nb_record record;
         bool is_same;
         int r;
 
         if (!joined->is_metadata_wanted || (inspection->state != NB_NODE_STATE_USABLE &&
                                             inspection->state != NB_NODE_STATE_NOT_ROTATABLE))
                 return 0;
-        record = calloc(1, sizeof(*record));
-        r = record ? nb_context_read_record(context, record) : -ENOMEM;
+        r = nb_context_read_record(context, &record);
         if (r < 0)
                 return nb_failure_set_memory(f);
         is_same = r > 0 && !strcmp(joined->node_name, inspection->node) &&
-                  nb_cluster_identity_is_recorded(&joined->identity, record) &&
-                  (joined->identity.n_pins > 0 || !strcmp(handoff->endpoint, record->endpoint));
+                  nb_cluster_identity_is_recorded(&joined->identity, &record) &&
+                  (joined->identity.n_pins > 0 || !strcmp(handoff->endpoint, record.endpoint));
         if (is_same)
                 return 0;
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
