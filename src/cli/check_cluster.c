@@ -64,18 +64,9 @@ static bool is_excused(struct nb_check *check, enum nb_code code) {
         return true;
 }
 
-static void set_log_fields(struct nb_check *check) {
-        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
-        const struct nb_identity *identity = &bootstrap->identity;
-
-        nb_log_field(NB_FIELD_NODE, "%s", check->node_name);
-        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
-                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
-        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
-}
-
 int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
         int r;
 
         if (check->is_joined)
@@ -85,7 +76,10 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         r = print_node_name(check, f);
         if (r < 0)
                 return r;
-        set_log_fields(check);
+        nb_log_field(NB_FIELD_NODE, "%s", check->node_name);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
+                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = nb_load_verify(&check->load, f);
         if (r < 0) {
                 check->is_undecided = is_excused(check, f->code);
@@ -95,7 +89,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         nb_check_row(check, NB_CHECK_NOTE, "cluster: %s", nb_method(bootstrap->method)->summary);
-        nb_check_row(check, NB_CHECK_NOTE, "identity: %s", bootstrap->identity.source);
+        nb_check_row(check, NB_CHECK_NOTE, "identity: %s", identity->source);
         nb_check_row(check, NB_CHECK_GOOD, "a join can start");
         return 0;
 }
