@@ -352,6 +352,12 @@ def test_host_name_localhost(image):
     assert rehearse_on_localhost(f"{GOOD} --root={image.root}").returncode == 0, "an image gets its name later"
 
 
+def test_image_gets_its_token_later(image):
+    """Setup refuses a cluster without a token only on the machine itself."""
+    image.good(f"10.0.0.1:6443 --discovery-token-ca-cert-hash {PIN}")
+    assert not (image.root / CREDENTIALS).exists()
+
+
 def put(image, name, text):
     path = image.root / "etc/node-bootstrap" / name
     path.parent.mkdir(parents=True, exist_ok=True)
