@@ -127,7 +127,7 @@ int nb_csr_watch_next(struct nb_csr_watch *watch, uint64_t until_ms, struct nb_c
                 r = status == 200 ? take_event(received, ret_event, f) : 0;
                 if (r != 0)
                         return r < 0 ? r : NB_WATCH_EVENT;
-                r = nb_http_wait(watch->api->http, until_ms, &done, f);
+                r = nb_http_wait(&watch->api->http, 1, until_ms, &done, f);
                 if (r < 0)
                         return r;
                 if (r == 0)

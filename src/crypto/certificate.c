@@ -193,23 +193,23 @@ void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
 }
 
 /* The name is text from another party, and is printed to terminals and the journal. */
-static void copy_name(int r, const gnutls_datum_t *name, char ret[static NB_SUBJECT_SIZE]) {
-        nb_text_copy_line(r < 0 ? "" : (const char *)name->data, r < 0 ? 0 : name->size, ret,
-                          NB_SUBJECT_SIZE);
+static void copy_name(int (*get)(gnutls_x509_crt_t, gnutls_datum_t *, unsigned),
+                      gnutls_x509_crt_t crt, char ret[static NB_SUBJECT_SIZE]) {
+        _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
+
+        ret[0] = '\0';
+        if (get(crt, &name, 0) >= 0)
+                nb_text_copy_line((const char *)name.data, name.size, ret, NB_SUBJECT_SIZE);
 }
 
 void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,
                             char ret[static NB_SUBJECT_SIZE]) {
-        _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
-
-        copy_name(gnutls_x509_crt_get_dn3(crt_at(certificates, i), &name, 0), &name, ret);
+        copy_name(gnutls_x509_crt_get_dn3, crt_at(certificates, i), ret);
 }
 
 void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
                            char ret[static NB_SUBJECT_SIZE]) {
-        _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
-
-        copy_name(gnutls_x509_crt_get_issuer_dn3(crt_at(certificates, i), &name, 0), &name, ret);
+        copy_name(gnutls_x509_crt_get_issuer_dn3, crt_at(certificates, i), ret);
 }
 
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i) {

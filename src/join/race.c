@@ -187,7 +187,7 @@ static int wait_for_any(struct race *race, uint64_t until_ms, struct candidate *
         for (unsigned i = 0; i < race->n; i++)
                 https[i] = race->candidates[i].again.http ? race->candidates[i].again.http
                                                           : race->candidates[i].api.http;
-        r = nb_http_wait_any(https, race->n, until_ms, &done, f);
+        r = nb_http_wait(https, race->n, until_ms, &done, f);
         *ret_done = NULL;
         for (unsigned i = 0; r > 0 && i < race->n; i++)
                 if (race->candidates[i].transfer == done)

@@ -509,8 +509,8 @@ static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, st
         return 0;
 }
 
-int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
-                     struct nb_http_transfer **ret_done, struct nb_failure *f) {
+int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                 struct nb_http_transfer **ret_done, struct nb_failure *f) {
         for (bool is_late = false;; is_late = nb_now_ms() >= until_ms) {
                 uint64_t now = nb_now_ms();
                 struct wait wait;
@@ -539,11 +539,6 @@ int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
                                 fail_late(t);
                 }
         }
-}
-
-int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfer **ret_done,
-                 struct nb_failure *f) {
-        return nb_http_wait_any(&http, 1, until_ms, ret_done, f);
 }
 
 struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_status) {
@@ -587,7 +582,7 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         r = nb_http_start(http, request, &transfer, f);
         if (r < 0)
                 return r;
-        r = nb_http_wait(http, until_ms, &done, f);
+        r = nb_http_wait(&http, 1, until_ms, &done, f);
         if (r > 0 && done) {
                 assert(done == transfer);
                 return nb_http_finish(done, ret_answer, f);

@@ -139,16 +139,12 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
                   struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
 /*
- * Runs all transfers until one is over (1, in *ret_done), something arrived on a stream (1, NULL in
- * *ret_done), or `until_ms` (nb_now_ms(); NB_TIME_INFINITE) has passed (0). -ECANCELED when
- * stopping was asked for.
+ * Runs all transfers of `n` sets of connections until one is over (1, in *ret_done), something
+ * arrived on a stream (1, NULL in *ret_done), or `until_ms` (nb_now_ms(); NB_TIME_INFINITE) has
+ * passed (0). -ECANCELED when stopping was asked for.
  */
-int nb_http_wait(struct nb_http *http, uint64_t until_ms, struct nb_http_transfer **ret_done,
-                 struct nb_failure *f);
-
-/* The same for the transfers of several sets of connections. */
-int nb_http_wait_any(struct nb_http *const *https, size_t n, uint64_t until_ms,
-                     struct nb_http_transfer **ret_done, struct nb_failure *f);
+int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                 struct nb_http_transfer **ret_done, struct nb_failure *f);
 
 /* What arrived on a stream and was not consumed yet; status is 0 before the first byte of a body.
  */

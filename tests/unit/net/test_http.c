@@ -161,7 +161,7 @@ static void worker_that_was_taken_over(void **state) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
         assert_int_equal(send(pair[1], "hello", 5, 0), 5);
-        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -EBADMSG);
         assert_int_equal(f.code, NB_ANSWER_MALFORMED);
         assert_true(f.is_unverified);
@@ -198,7 +198,7 @@ static void worker_that_reads_nothing(void **state) {
 
                 assert_true(i < 1000);
                 assert_int_equal(send(pair[1], &answer, sizeof(answer), 0), sizeof(answer));
-                assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+                assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
                 assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), 0);
                 nb_unverified_done(&unverified);
                 assert_int_equal(nb_http_start(fixture.http, &request, &fixture.transfer, &f), 0);
@@ -239,7 +239,7 @@ static void failure_after_a_move(void **state) {
         assert_true(fixture.transfer->limit_ms < nb_now_ms() + 60000);
         assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
         assert_int_equal(send(pair[1], &internal, sizeof(internal), 0), sizeof(internal));
-        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish(done, &answer, &f), -EIO);
         assert_true(f.is_unverified);
         assert_int_equal(nb_failure_class(&f), NB_CLASS_WAIT);
@@ -269,7 +269,7 @@ static void worker_that_dies(void **state) {
                 fd = accept(fixture.fd, NULL, NULL);
                 assert_true(fd >= 0);
                 assert_int_equal(kill(fixture.transfer->worker->pid, rows[i].signal), 0);
-                assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+                assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
                 assert_ptr_equal(done, fixture.transfer);
                 assert_true(nb_http_finish_unverified(done, &unverified, &f) < 0);
                 assert_int_equal(f.code, rows[i].code);
@@ -289,7 +289,7 @@ static void parent_ends_what_is_late(void **state) {
         begin(&fixture);
         assert_int_equal(kill(fixture.transfer->worker->pid, SIGSTOP), 0);
         fixture.transfer->limit_ms = nb_now_ms();
-        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -ETIMEDOUT);
         assert_int_equal(f.code, NB_ENDPOINT_UNREACHABLE);
         end(&fixture);
@@ -311,7 +311,7 @@ static void parent_ends_a_flood(void **state) {
         for (unsigned i = 0; i < 3; i++)
                 assert_int_equal(send(pair[1], &nothing, sizeof(nothing), 0), sizeof(nothing));
         fixture.transfer->limit_ms = nb_now_ms();
-        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -ETIMEDOUT);
         assert_int_equal(recv(pair[0], &unread, sizeof(unread), MSG_DONTWAIT), sizeof(unread));
         (void)close(pair[0]);
@@ -341,7 +341,7 @@ static void status_that_changes(void **state) {
                 nb_http_transfer_take_reply(fixture.transfer);
                 assert_int_equal(fixture.transfer->is_done, i == 2);
         }
-        assert_int_equal(nb_http_wait(fixture.http, NB_TIME_INFINITE, &done, &f), 1);
+        assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -EMSGSIZE);
         assert_int_equal(f.code, NB_ANSWER_MALFORMED);
         (void)close(pair[0]);
