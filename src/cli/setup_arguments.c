@@ -171,9 +171,11 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, EINVAL, "the pasted line contains a zero byte");
         for (char *word = strtok_r(pasted->data, SEPARATORS, &rest); word;
              word = strtok_r(NULL, SEPARATORS, &rest)) {
-                if (n + options->argc - options->next == NB_SETUP_WORDS_MAX)
+                if (n + options->argc - options->next >= NB_SETUP_WORDS_MAX)
                         return nb_failure_set(f, NB_USAGE, E2BIG,
-                                              "the pasted line has more than %d words", n);
+                                              "the pasted line and the words behind it are "
+                                              "more than %d words",
+                                              NB_SETUP_WORDS_MAX);
                 line->words[n++] = word;
                 if (!strcmp(word, "join") && !strcmp(basename(previous), "kubeadm"))
                         n = 0;

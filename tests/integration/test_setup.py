@@ -187,6 +187,7 @@ BAD_LINES = [
     ("a line in a line", "-", f"kubeadm join {GOOD} -", "unexpected argument"),
     ("a zero byte", "-", f"kubeadm join {GOOD}\0 --node-name a", "a zero byte"),
     ("too many words", "-", "x " * 1000, "more than 128 words"),
+    ("too many words behind it", "-" + " --all" * 4000, f"kubeadm join {GOOD}", "more than 128 words"),
     ("a control plane node", "-", f"kubeadm join {GOOD} --control-plane", "workers"),
     ("an unknown option", "-", f"kubeadm join {GOOD} --frobnicate", "unknown option '--frobnicate'"),
     ("an error of kubeadm", "-", "error: timed out waiting for the condition\n", "the API server: expected HOST:PORT"),
