@@ -71,10 +71,10 @@ static int print_recognition(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "no cloud is recognised: %s", recognition->why);
         else
                 nb_check_row(check, NB_CHECK_NOTE, "recognised: %s (%s)",
-                             nb_provider_title(recognition->provider), recognition->why);
+                             nb_provider_titles[recognition->provider], recognition->why);
         if (load->settings.metadata_provider > NB_PROVIDER_AUTO)
                 nb_check_row(check, NB_CHECK_NOTE, "configured: %s (%s)",
-                             nb_provider_title(load->settings.metadata_provider),
+                             nb_provider_titles[load->settings.metadata_provider],
                              load->settings.origin[NB_SETTING_METADATA_PROVIDER]);
         return 0;
 }
@@ -96,7 +96,7 @@ static const char *find_platform(const struct nb_load *load) {
             strncmp(load->machine.dmi.sys_vendor, "VMware", strlen("VMware")) == 0)
                 provider = NB_PROVIDER_VMWARE;
         return provider == NB_PROVIDER_NOCLOUD || provider == NB_PROVIDER_VMWARE
-                       ? nb_provider_title(provider)
+                       ? nb_provider_titles[provider]
                        : NULL;
 }
 
@@ -129,7 +129,7 @@ static int query(struct nb_check *check, struct nb_failure *f) {
         char text[NB_FAILURE_DETAIL_MAX];
         int r;
 
-        nb_check_row(check, NB_CHECK_NOTE, "querying %s", nb_provider_title(load->provider));
+        nb_check_row(check, NB_CHECK_NOTE, "querying %s", nb_provider_titles[load->provider]);
         r = nb_load_metadata(load, deadline_ms, true, f);
         if (r < 0) {
                 nb_retry_given_up(deadline_ms, patience_ms,

@@ -111,7 +111,7 @@ static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
                                               "never has a %s",
                                               load->settings.origin[values[i].wish],
                                               nb_setting_key(values[i].wish),
-                                              nb_provider_title(load->provider), values[i].what);
+                                              nb_provider_titles[load->provider], values[i].what);
         return 0;
 }
 
@@ -200,12 +200,12 @@ static int take_values(struct nb_load *load, struct nb_failure *f) {
                                 return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
                                                       "the metadata of %s: expected a %s (%s in "
                                                       "%s), found none",
-                                                      nb_provider_title(load->provider),
+                                                      nb_provider_titles[load->provider],
                                                       values[i].what,
                                                       nb_setting_key(values[i].wish),
                                                       load->settings.origin[values[i].wish]);
                         snprintf(targets[j]->origin[setting], sizeof(targets[j]->origin[0]),
-                                 "the metadata of %s", nb_provider_title(load->provider));
+                                 "the metadata of %s", nb_provider_titles[load->provider]);
                 }
         }
         return 0;
@@ -308,7 +308,7 @@ int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehears
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_STAGE, "metadata");
-        nb_log_status("Reading the metadata of %s", nb_provider_title(load->provider));
+        nb_log_status("Reading the metadata of %s", nb_provider_titles[load->provider]);
         r = nb_retry_run(&loop, f);
         nb_log_field(NB_FIELD_ATTEMPT, NULL);
         nb_log_field(NB_FIELD_STAGE, NULL);
@@ -350,7 +350,7 @@ void nb_load_report_metadata(const struct nb_load *load) {
                 nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "%s", text);
         } else
                 nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s: %s%s%s%s%s%s",
-                       nb_provider_title(metadata->provider), token[0] ? "the token is in " : "",
+                       nb_provider_titles[metadata->provider], token[0] ? "the token is in " : "",
                        token, token[0] && source[0] ? "; " : "", source, source[0] ? " is " : "",
                        source[0] ? metadata->user_data.what : "");
         nb_log_field(NB_FIELD_STAGE, NULL);
@@ -371,10 +371,10 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                                    "an image");
         else if (load->is_metadata_read && load->has_metadata)
                 snprintf(ret, size, "the metadata of %s has none",
-                         nb_provider_title(load->provider));
+                         nb_provider_titles[load->provider]);
         else if (load->is_metadata_read)
                 snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s",
-                         nb_provider_title(load->provider),
+                         nb_provider_titles[load->provider],
                          has_data ? metadata->user_data_source : "there is no user data",
                          has_data ? " is " : "", has_data ? metadata->user_data.what : "");
         else if (load->provider == NB_PROVIDER_NONE)

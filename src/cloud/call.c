@@ -34,7 +34,7 @@ int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_req
                 .request = request,
                 .metadata = metadata,
                 .row = row,
-                .title = nb_provider_title(request->provider),
+                .title = nb_provider_titles[request->provider],
                 .address = row->address,
                 .address6 = row->address6,
         };

@@ -103,7 +103,7 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
          * there. */
         if (join->metadata != NB_PROVIDER_NONE) {
                 snprintf(handoff.metadata, sizeof(handoff.metadata), "%s",
-                         nb_provider_name(join->metadata));
+                         nb_provider_names[join->metadata]);
                 if (bootstrap->has_hash)
                         nb_hex_encode(bootstrap->hash, sizeof(bootstrap->hash), handoff.k3s_hash);
         }

@@ -15,7 +15,6 @@ enum version {
         V1BETA2 = 1,
         V1BETA3 = 2,
         V1BETA4 = 4,
-        ALL = V1BETA2 | V1BETA3 | V1BETA4,
 };
 
 /* The document that is being read. */
@@ -29,10 +28,10 @@ struct reading {
 /* A key of the document. */
 struct key {
         const char *path;
-        unsigned versions;
         int (*take)(struct reading *reading, const struct key *key,
-                    const struct nb_yaml_node *node);
-        enum nb_setting setting; /* that it sets */
+                    const struct nb_yaml_node *node); /* NULL: the key is ignored */
+        enum nb_setting setting;                      /* that it sets */
+        unsigned versions;                            /* that have it; 0: all */
 };
 
 static bool is_absent(const struct nb_yaml_node *node) {
@@ -44,12 +43,6 @@ static void add_ignored(const struct nb_settings_merge *merge, const char *name)
 }
 
 /* --- Keys --- */
-
-static int take_ignored(struct reading *reading, const struct key *key,
-                        const struct nb_yaml_node *node _unused_) {
-        add_ignored(reading->merge, key->path);
-        return 0;
-}
 
 static int refuse_control_plane(struct reading *reading, const struct key *key,
                                 const struct nb_yaml_node *node) {
@@ -66,8 +59,10 @@ static int take_setting(struct reading *reading, const struct key *key,
 
         if (reading->merge->source->is_metadata &&
             (allowed == NB_SETTING_METADATA_NEVER ||
-             (allowed == NB_SETTING_METADATA_URL && is_path)))
-                return take_ignored(reading, key, node);
+             (allowed == NB_SETTING_METADATA_URL && is_path))) {
+                add_ignored(reading->merge, key->path);
+                return 0;
+        }
         return nb_settings_store(reading->merge, key->setting, node, key->path);
 }
 
@@ -121,20 +116,13 @@ static int set_timeout(const struct reading *reading) {
 
 /* A mapping of strings. timeAdded is for taints that a controller set; kubelet's option has no
  * place for it. */
-static const char *const taint_names[] = { "key", "value", "effect", "timeAdded", NULL };
-static const char *const argument_names[] = { "name", "value", NULL };
+static const char *const taint_names[] = { "key", "value", "effect", "timeAdded" };
+static const char *const argument_names[] = { "name", "value" };
 
 struct entry {
         const struct nb_settings_merge *merge;
-        const char *const *names; /* of its keys */
         const char *values[N_ELEMENTS(taint_names)];
 };
-
-static const char *member_name(const void *userdata, size_t i) {
-        const struct entry *entry = userdata;
-
-        return entry->names[i];
-}
 
 static int take_member(void *userdata, size_t i, const char *path,
                        const struct nb_yaml_node *node) {
@@ -172,6 +160,7 @@ static int store_entry(const struct entry *entry, enum nb_setting setting,
 static int take_list(struct reading *reading, const struct key *key,
                      const struct nb_yaml_node *node) {
         const struct nb_settings_merge *merge = reading->merge;
+        bool is_taint = key->setting == NB_SETTING_TAINTS;
         char path[NB_SETTING_KEY_MAX];
         unsigned i = 0;
 
@@ -179,11 +168,15 @@ static int take_list(struct reading *reading, const struct key *key,
                 return nb_settings_refuse_type(merge, node, key->path, "a list");
         nb_settings_clear_list(merge, key->setting);
         for (const struct nb_yaml_node *item = node->first; item; item = item->next) {
-                struct entry entry = { merge,
-                                       key->setting == NB_SETTING_TAINTS ? taint_names
-                                                                         : argument_names,
-                                       { "", "", "" } };
-                struct nb_settings_walk walk = { merge, member_name, take_member, &entry, 0 };
+                struct entry entry = { merge, { "", "", "" } };
+                struct nb_settings_walk walk = { merge,
+                                                 is_taint ? taint_names : argument_names,
+                                                 sizeof(taint_names[0]),
+                                                 is_taint ? N_ELEMENTS(taint_names)
+                                                          : N_ELEMENTS(argument_names),
+                                                 take_member,
+                                                 &entry,
+                                                 0 };
                 int r;
 
                 walk.base_len = (size_t)snprintf(path, sizeof(path), "%s[%u]", key->path, i++) + 1;
@@ -201,18 +194,20 @@ static int take_list(struct reading *reading, const struct key *key,
 
 static int take_argument(void *userdata, size_t i _unused_, const char *path,
                          const struct nb_yaml_node *node) {
-        struct entry entry = { userdata, argument_names, { node->key, "" } };
+        struct entry entry = { userdata, { node->key, "" } };
         int r = take_member(&entry, 1, path, node);
 
         return r < 0 ? r : store_entry(&entry, NB_SETTING_EXTRA_ARGS, node, path);
 }
 
-/* v1beta2 and v1beta3: a mapping of name to value. */
-static int take_argument_map(struct reading *reading, const struct key *key,
-                             const struct nb_yaml_node *node) {
+/* v1beta2 and v1beta3 have a mapping of name to value. */
+static int take_arguments(struct reading *reading, const struct key *key,
+                          const struct nb_yaml_node *node) {
         struct nb_settings_merge merge = *reading->merge;
-        const struct nb_settings_walk walk = { &merge, NULL, take_argument, &merge, 0 };
+        const struct nb_settings_walk walk = { &merge, NULL, 0, 0, take_argument, &merge, 0 };
 
+        if (reading->version == V1BETA4)
+                return take_list(reading, key, node);
         if (node->type != NB_YAML_MAPPING)
                 return nb_settings_refuse_type(&merge, node, key->path, "a mapping");
         nb_settings_clear_list(&merge, NB_SETTING_EXTRA_ARGS);
@@ -224,47 +219,47 @@ static int take_argument_map(struct reading *reading, const struct key *key,
 #define NONE _NB_SETTING_N
 
 static const struct key keys[] = {
-        { "caCertPath", ALL, take_setting, NB_SETTING_CA_FILE },
-        { "controlPlane", ALL, refuse_control_plane, NONE },
-        { "discovery.bootstrapToken.apiServerEndpoint", ALL, take_endpoint, NONE },
-        { "discovery.bootstrapToken.caCertHashes", ALL, take_setting, NB_SETTING_CA_CERT_HASHES },
-        { "discovery.bootstrapToken.token", ALL, take_token, NB_SETTING_BOOTSTRAP_TOKEN },
-        { "discovery.bootstrapToken.unsafeSkipCAVerification", ALL, take_setting,
+        { "caCertPath", take_setting, NB_SETTING_CA_FILE },
+        { "controlPlane", refuse_control_plane },
+        { "discovery.bootstrapToken.apiServerEndpoint", take_endpoint },
+        { "discovery.bootstrapToken.caCertHashes", take_setting, NB_SETTING_CA_CERT_HASHES },
+        { "discovery.bootstrapToken.token", take_token, NB_SETTING_BOOTSTRAP_TOKEN },
+        { "discovery.bootstrapToken.unsafeSkipCAVerification", take_setting,
           NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
-        { "discovery.file.kubeConfigPath", ALL, take_setting, NB_SETTING_DISCOVERY_FILE },
-        { "discovery.timeout", V1BETA2 | V1BETA3, take_timeout, NONE },
-        { "discovery.tlsBootstrapToken", ALL, take_token, NONE },
-        { "dryRun", V1BETA4, take_ignored, NONE },
-        { "nodeRegistration.criSocket", ALL, take_setting, NB_SETTING_CRI_SOCKET },
-        { "nodeRegistration.ignorePreflightErrors", ALL, take_ignored, NONE },
-        { "nodeRegistration.imagePullPolicy", V1BETA3 | V1BETA4, take_ignored, NONE },
-        { "nodeRegistration.imagePullSerial", V1BETA4, take_ignored, NONE },
-        { "nodeRegistration.kubeletExtraArgs", V1BETA2 | V1BETA3, take_argument_map, NONE },
-        { "nodeRegistration.kubeletExtraArgs", V1BETA4, take_list, NB_SETTING_EXTRA_ARGS },
-        { "nodeRegistration.name", ALL, take_setting, NB_SETTING_NODE_NAME },
-        { "nodeRegistration.taints", ALL, take_list, NB_SETTING_TAINTS },
-        { "patches", V1BETA3 | V1BETA4, take_ignored, NONE },
-        { "skipPhases", V1BETA3 | V1BETA4, take_ignored, NONE },
-        { "timeouts.controlPlaneComponentHealthCheck", V1BETA4, take_ignored, NONE },
-        { "timeouts.discovery", V1BETA4, take_timeout, NONE },
-        { "timeouts.etcdAPICall", V1BETA4, take_ignored, NONE },
-        { "timeouts.kubeletHealthCheck", V1BETA4, take_ignored, NONE },
-        { "timeouts.kubernetesAPICall", V1BETA4, take_ignored, NONE },
-        { "timeouts.tlsBootstrap", V1BETA4, take_timeout, NONE },
-        { "timeouts.upgradeManifests", V1BETA4, take_ignored, NONE },
+        { "discovery.file.kubeConfigPath", take_setting, NB_SETTING_DISCOVERY_FILE },
+        { "discovery.timeout", take_timeout, NONE, V1BETA2 | V1BETA3 },
+        { "discovery.tlsBootstrapToken", take_token, NONE },
+        { "dryRun", NULL, NONE, V1BETA4 },
+        { "nodeRegistration.criSocket", take_setting, NB_SETTING_CRI_SOCKET },
+        { "nodeRegistration.ignorePreflightErrors" },
+        { "nodeRegistration.imagePullPolicy", NULL, NONE, V1BETA3 | V1BETA4 },
+        { "nodeRegistration.imagePullSerial", NULL, NONE, V1BETA4 },
+        { "nodeRegistration.kubeletExtraArgs", take_arguments, NB_SETTING_EXTRA_ARGS },
+        { "nodeRegistration.name", take_setting, NB_SETTING_NODE_NAME },
+        { "nodeRegistration.taints", take_list, NB_SETTING_TAINTS },
+        { "patches", NULL, NONE, V1BETA3 | V1BETA4 },
+        { "skipPhases", NULL, NONE, V1BETA3 | V1BETA4 },
+        { "timeouts.controlPlaneComponentHealthCheck", NULL, NONE, V1BETA4 },
+        { "timeouts.discovery", take_timeout, NONE, V1BETA4 },
+        { "timeouts.etcdAPICall", NULL, NONE, V1BETA4 },
+        { "timeouts.kubeletHealthCheck", NULL, NONE, V1BETA4 },
+        { "timeouts.kubernetesAPICall", NULL, NONE, V1BETA4 },
+        { "timeouts.tlsBootstrap", take_timeout, NONE, V1BETA4 },
+        { "timeouts.upgradeManifests", NULL, NONE, V1BETA4 },
 };
 
-static const char *key_name(const void *userdata, size_t i) {
-        const struct reading *reading = userdata;
+static int take_key(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node) {
+        struct reading *reading = userdata;
 
-        if (i == N_ELEMENTS(keys))
-                return NULL;
-        return keys[i].versions & reading->version ? keys[i].path : "";
-}
-
-static int take_key(void *userdata, size_t i, const char *path _unused_,
-                    const struct nb_yaml_node *node) {
-        return is_absent(node) ? 0 : keys[i].take(userdata, &keys[i], node);
+        if (keys[i].versions && !(keys[i].versions & reading->version))
+                return nb_settings_refuse(reading->merge, node->line, path,
+                                          "unknown key in this apiVersion");
+        if (is_absent(node))
+                return 0;
+        if (keys[i].take)
+                return keys[i].take(reading, &keys[i], node);
+        add_ignored(reading->merge, path);
+        return 0;
 }
 
 static const char *header_text(const struct nb_yaml_node *root, const char *key) {
@@ -293,7 +288,9 @@ static int parse_version(const struct nb_settings_merge *merge, const struct nb_
 
 static int merge_document(const struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
         struct reading reading = { .merge = merge };
-        const struct nb_settings_walk walk = { merge, key_name, take_key, &reading, 0 };
+        const struct nb_settings_walk walk = {
+                merge, keys, sizeof(keys[0]), N_ELEMENTS(keys), take_key, &reading, 0
+        };
         const struct nb_yaml_node *discovery = nb_yaml_get(root, "discovery"),
                                   *token = nb_yaml_get(discovery, "bootstrapToken"),
                                   *file = nb_yaml_get(discovery, "file");
@@ -313,16 +310,10 @@ static int merge_document(const struct nb_settings_merge *merge, const struct nb
 
 /* --- The file --- */
 
-static bool is_join_configuration(const struct nb_yaml_node *root) {
-        return strcmp(header_text(root, "kind"), KIND) == 0;
-}
-
-bool nb_is_join_configuration(const struct nb_yaml_node *documents) {
-        for (const struct nb_yaml_node *root = documents; root; root = root->next)
-                if (is_join_configuration(root) ||
-                    strncmp(header_text(root, "apiVersion"), GROUP, strlen(GROUP)) == 0)
-                        return true;
-        return false;
+const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node *documents) {
+        while (documents && strcmp(header_text(documents, "kind"), KIND) != 0)
+                documents = documents->next;
+        return documents;
 }
 
 /* Another document, which kubeadm has to know. */
@@ -352,27 +343,18 @@ static int ignore_document(const struct nb_settings_merge *merge, const struct n
 }
 
 int nb_join_configuration_merge(const struct nb_settings_merge *merge,
-                                const struct nb_yaml_node *documents) {
-        const struct nb_yaml_node *found = NULL;
+                                const struct nb_yaml_node *documents,
+                                const struct nb_yaml_node *root) {
+        const struct nb_yaml_node *second = nb_join_configuration_find(root->next);
         int r;
 
-        for (const struct nb_yaml_node *root = documents; root; root = root->next) {
-                if (is_join_configuration(root) && found)
-                        return nb_settings_refuse(merge, root->line, "kind",
-                                                  "a second " KIND "; the first is in line %u",
-                                                  found->line);
-                if (is_join_configuration(root)) {
-                        found = root;
-                        continue;
-                }
-                r = ignore_document(merge, root);
+        if (second)
+                return nb_settings_refuse(merge, second->line, "kind",
+                                          "a second " KIND "; the first is in line %u", root->line);
+        for (; documents; documents = documents->next) {
+                r = documents == root ? 0 : ignore_document(merge, documents);
                 if (r < 0)
                         return r;
         }
-        if (!found)
-                return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
-                                      "%s: expected a " KIND
-                                      " among the documents of kubeadm, found none",
-                                      merge->source->origin);
-        return merge_document(merge, found);
+        return merge_document(merge, root);
 }

@@ -21,9 +21,11 @@
 #include "codec/yaml.h"
 #include "settings/store.h"
 
-/* Whether one of these documents is kubeadm's. */
-bool nb_is_join_configuration(const struct nb_yaml_node *documents);
+/* The first one among these documents; NULL for none. */
+const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node *documents);
 
-/* NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED, NB_TOKEN_EXPOSED. */
+/* Merges `root`, which is one of `documents`. NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED,
+ * NB_TOKEN_EXPOSED. */
 int nb_join_configuration_merge(const struct nb_settings_merge *merge,
-                                const struct nb_yaml_node *documents);
+                                const struct nb_yaml_node *documents,
+                                const struct nb_yaml_node *root);

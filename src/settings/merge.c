@@ -9,10 +9,6 @@
 #define API_VERSION "node-bootstrap/v1"
 #define KIND "NodeBootstrap"
 
-static const char *key_name(const void *userdata _unused_, size_t i) {
-        return i < _NB_SETTING_N ? nb_setting_rows[i].key : NULL;
-}
-
 static int take_setting(void *userdata, size_t i, const char *path,
                         const struct nb_yaml_node *node) {
         return nb_settings_store(userdata, (enum nb_setting)i, node, path);
@@ -34,7 +30,13 @@ static int check_header(const struct nb_settings_merge *merge, const struct nb_y
 }
 
 static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
-        const struct nb_settings_walk walk = { merge, key_name, take_setting, merge, 0 };
+        const struct nb_settings_walk walk = { merge,
+                                               nb_setting_rows,
+                                               sizeof(nb_setting_rows[0]),
+                                               _NB_SETTING_N,
+                                               take_setting,
+                                               merge,
+                                               0 };
         int r;
 
         if (root->type != NB_YAML_MAPPING)
@@ -52,6 +54,7 @@ static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_
 
 static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t len) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *documents = NULL;
+        const struct nb_yaml_node *join;
         const struct nb_settings_source *source = merge->source;
         int r;
 
@@ -61,8 +64,9 @@ static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t 
                                         NB_YAML_DOCUMENTS_MAX, &documents, merge->f);
         if (r < 0)
                 return r;
-        if (nb_is_join_configuration(documents))
-                return nb_join_configuration_merge(merge, documents);
+        join = nb_join_configuration_find(documents);
+        if (join)
+                return nb_join_configuration_merge(merge, documents, join);
         if (!documents)
                 return 0;
         /* A NodeBootstrap document is alone in its file. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -13,22 +12,12 @@ const char *const nb_provider_names[_NB_PROVIDER_N] = {
 #include "settings/provider.def"
 };
 
-static const char *const titles[_NB_PROVIDER_N] = {
+const char *const nb_provider_titles[_NB_PROVIDER_N] = {
         [NB_PROVIDER_NONE] = "no cloud",
         [NB_PROVIDER_AUTO] = "the recognised cloud",
 #define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = title,
 #include "settings/provider.def"
 };
-
-const char *nb_provider_name(enum nb_provider provider) {
-        assert((unsigned)provider < _NB_PROVIDER_N);
-        return nb_provider_names[provider];
-}
-
-const char *nb_provider_title(enum nb_provider provider) {
-        assert((unsigned)provider < _NB_PROVIDER_N);
-        return titles[provider];
-}
 
 int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider) {
         for (size_t i = 0; i < _NB_PROVIDER_N; i++)

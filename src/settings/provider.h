@@ -14,13 +14,8 @@ enum nb_provider {
         _NB_PROVIDER_N,
 };
 
-extern const char *const nb_provider_names[_NB_PROVIDER_N];
-
-/* "aws": as in the settings. */
-const char *nb_provider_name(enum nb_provider provider);
-
-/* "Amazon EC2": for people. */
-const char *nb_provider_title(enum nb_provider provider);
+extern const char *const nb_provider_names[_NB_PROVIDER_N];  /* "aws": as in the settings */
+extern const char *const nb_provider_titles[_NB_PROVIDER_N]; /* "Amazon EC2": for people */
 
 /* 0 or -EINVAL. */
 int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider);

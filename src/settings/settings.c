@@ -41,6 +41,28 @@ bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setti
         return strcmp(settings->origin[setting], NB_SETTINGS_DEFAULT_ORIGIN) != 0;
 }
 
+static int parse_value(const struct nb_setting_row *row, const char *text, size_t len, void *ret) {
+        const struct nb_setting_type *type = row->type;
+
+        /* What is empty by default can be made so again: a zero byte. */
+        if (len == 0 && row->initial && !row->initial[0]) {
+                *(char *)ret = '\0';
+                return 0;
+        }
+        if (!type->words)
+                return type->parse(text, len, ret);
+        for (unsigned i = 0; i < type->n_words; i++) {
+                if (strcmp(text, type->words[i]) != 0)
+                        continue;
+                if (type->n_words == 2)
+                        *(bool *)ret = i;
+                else
+                        *(unsigned *)ret = i;
+                return 0;
+        }
+        return -EINVAL;
+}
+
 static int append_entry(struct nb_settings *settings, const struct nb_setting_row *row,
                         const char *text, size_t len) {
         char *entries = (char *)settings + row->offset, *entry;
@@ -50,7 +72,7 @@ static int append_entry(struct nb_settings *settings, const struct nb_setting_ro
         if (*n == row->max)
                 return -E2BIG;
         entry = entries + *n * row->entry_size;
-        r = nb_setting_type_parse(row->type, text, len, entry);
+        r = parse_value(row, text, len, entry);
         if (r < 0)
                 return r;
         for (unsigned i = 0; i < *n; i++)
@@ -67,7 +89,7 @@ int nb_setting_parse(struct nb_settings *settings, enum nb_setting setting, cons
 
         if (row->max > 0)
                 return append_entry(settings, row, text, len);
-        r = nb_setting_type_parse(row->type, text, len, (char *)settings + row->offset);
+        r = parse_value(row, text, len, (char *)settings + row->offset);
         if (r >= 0 && setting == NB_SETTING_NODE_NAME)
                 settings->is_node_name_lowered = strpbrk(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
         return r;

@@ -113,18 +113,19 @@ static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml
 
 static int take_key(const struct nb_settings_walk *walk, const char *path,
                     const struct nb_yaml_node *node) {
-        const char *key = path + walk->base_len, *name;
+        const char *key = path + walk->base_len;
         struct guess guess = { .distance = 3 };
         size_t len = strlen(key);
         bool is_section = false;
 
-        if (!walk->name)
+        if (!walk->rows)
                 return walk->take(walk->userdata, 0, path, node);
         if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
                 return 0;
-        for (size_t i = 0; (name = walk->name(walk->userdata, i)); i++) {
-                if (!name[0])
-                        continue;
+        for (size_t i = 0; i < walk->n_rows; i++) {
+                const char *name = *(const char *const *)((const char *)walk->rows +
+                                                          i * walk->row_size);
+
                 if (strcmp(name, key) == 0)
                         return walk->take(walk->userdata, i, path, node);
                 is_section = is_section || (strncmp(name, key, len) == 0 && name[len] == '.');

@@ -26,9 +26,9 @@ struct nb_settings_merge {
 /* How the keys of a mapping are read. A key with a dot is in a section, which can be empty. */
 struct nb_settings_walk {
         const struct nb_settings_merge *merge;
-        /* Key `i`; "" for one to skip, NULL after the last. No function: `take` gets all of them.
-         */
-        const char *(*name)(const void *userdata, size_t i);
+        /* Each row begins with a pointer to its key. NULL: `take` gets all keys. */
+        const void *rows;
+        size_t row_size, n_rows;
         int (*take)(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node);
         void *userdata;
         size_t base_len; /* of the path of the mapping, to which the keys are relative */

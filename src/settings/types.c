@@ -70,26 +70,6 @@ const struct nb_setting_type nb_setting_type_cluster_type = {
         .n_words = N_ELEMENTS(cluster_types),
 };
 
-int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, size_t len,
-                          void *ret) {
-        if (len == 0 && type->is_optional) {
-                *(char *)ret = '\0';
-                return 0;
-        }
-        if (!type->words)
-                return type->parse(text, len, ret);
-        for (unsigned i = 0; i < type->n_words; i++) {
-                if (strcmp(text, type->words[i]) != 0)
-                        continue;
-                if (type->n_words == 2)
-                        *(bool *)ret = i;
-                else
-                        *(unsigned *)ret = i;
-                return 0;
-        }
-        return -EINVAL;
-}
-
 void nb_setting_type_format(const struct nb_setting_type *type, const void *value,
                             struct nb_buffer *ret) {
         if (type->words)
@@ -129,12 +109,6 @@ const struct nb_setting_type nb_setting_type_path = {
         .parse = parse_path,
 };
 
-const struct nb_setting_type nb_setting_type_optional_path = {
-        .expected = EXPECTED_PATH,
-        .is_optional = true,
-        .parse = parse_path,
-};
-
 static int parse_path_or_url(const char *text, size_t len, void *ret) {
         struct nb_url url;
 
@@ -155,7 +129,6 @@ static const char *hint_path_or_url(const char *text, char *buffer _unused_) {
 
 const struct nb_setting_type nb_setting_type_path_or_url = {
         .expected = EXPECTED_PATH ", or https://HOST[:PORT]/PATH",
-        .is_optional = true,
         .parse = parse_path_or_url,
         .hint = hint_path_or_url,
 };
@@ -178,7 +151,6 @@ static int parse_cri_socket(const char *text, size_t len, void *ret) {
 
 const struct nb_setting_type nb_setting_type_cri_socket = {
         .expected = "unix:// and an absolute path, or the path alone",
-        .is_optional = true,
         .parse = parse_cri_socket,
 };
 
@@ -190,7 +162,6 @@ static int parse_node_name(const char *text, size_t len, void *ret) {
 
 const struct nb_setting_type nb_setting_type_node_name = {
         .expected = "a DNS-1123 subdomain (letters, digits, '-' and '.', at most 253)",
-        .is_optional = true,
         .parse = parse_node_name,
 };
 
@@ -208,7 +179,6 @@ static int parse_provider_id(const char *text, size_t len, void *ret) {
 
 const struct nb_setting_type nb_setting_type_provider_id = {
         .expected = "an ID such as NAME://ID, without blanks, quotes, '\\' and '$' in it",
-        .is_optional = true,
         .parse = parse_provider_id,
 };
 
@@ -223,7 +193,6 @@ static void format_token(const void *value, struct nb_buffer *ret) {
 
 const struct nb_setting_type nb_setting_type_token = {
         .expected = "a token",
-        .is_optional = true,
         .parse = parse_token,
         .format = format_token,
 };

@@ -34,8 +34,6 @@ struct nb_setting_type {
         const char *const *words;
         unsigned n_words;
 
-        bool is_optional; /* "" removes the value of a weaker document: a zero byte */
-
         /* 0 or -EINVAL, with nothing stored. */
         int (*parse)(const char *text, size_t len, void *ret);
         /* Appends the value as a document has it. 0, -E2BIG, -ENOMEM. */
@@ -51,14 +49,11 @@ struct nb_setting_type {
 extern const struct nb_setting_type nb_setting_type_boolean, nb_setting_type_cluster_type,
         nb_setting_type_config_from, nb_setting_type_cri_socket, nb_setting_type_duration,
         nb_setting_type_endpoint, nb_setting_type_expiration, nb_setting_type_extra_arg,
-        nb_setting_type_node_name, nb_setting_type_optional_path, nb_setting_type_path,
-        nb_setting_type_path_or_url, nb_setting_type_pin, nb_setting_type_provider,
-        nb_setting_type_provider_id, nb_setting_type_taint, nb_setting_type_token;
+        nb_setting_type_node_name, nb_setting_type_path, nb_setting_type_path_or_url,
+        nb_setting_type_pin, nb_setting_type_provider, nb_setting_type_provider_id,
+        nb_setting_type_taint, nb_setting_type_token;
 
-/* 0 or -EINVAL, with nothing stored. */
-int nb_setting_type_parse(const struct nb_setting_type *type, const char *text, size_t len,
-                          void *ret);
-/* 0, -E2BIG, -ENOMEM. */
+/* Appends the value as a document has it. */
 void nb_setting_type_format(const struct nb_setting_type *type, const void *value,
                             struct nb_buffer *ret);
 

@@ -388,21 +388,18 @@ static void rows_are_complete(void **state) {
 
                 if (!row->user_data || (strncmp(row->user_data, "/run/", 5) != 0 && !row->address &&
                                         !row->find_address))
-                        fail_msg("%s: where is its user data?",
-                                 nb_provider_name((enum nb_provider)i));
+                        fail_msg("%s: where is its user data?", nb_provider_names[i]);
                 if (row->session && (!row->session_ttl || !row->session_header))
-                        fail_msg("%s: how is a session asked for?",
-                                 nb_provider_name((enum nb_provider)i));
+                        fail_msg("%s: how is a session asked for?", nb_provider_names[i]);
                 if (!row->token != !row->token_place)
-                        fail_msg("%s: what is its token in?",
-                                 nb_provider_name((enum nb_provider)i));
+                        fail_msg("%s: what is its token in?", nb_provider_names[i]);
                 for (const char *form = row->id_form; form && *form; form++)
                         n_stars += *form == '*';
                 while (n_parts < NB_CLOUD_ID_PARTS && row->id_parts[n_parts])
                         n_parts++;
                 if (n_stars != n_parts)
                         fail_msg("%s: %zu parts of a provider ID, and %zu places for them",
-                                 nb_provider_name((enum nb_provider)i), n_parts, n_stars);
+                                 nb_provider_names[i], n_parts, n_stars);
         }
 }
 
