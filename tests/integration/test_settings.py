@@ -72,7 +72,7 @@ MALFORMED = [
     ("anchor", HEADER + "node:\n  name: &n a\n", 4, "anchor"),
     ("tag", HEADER + "timeout: !!str 5m\n", 3, "tag"),
     ("merge key", HEADER + "node:\n  <<: {name: a}\n", None, ""),
-    ("second document", HEADER + DISCOVERY + "---\n" + HEADER, 6, "document"),
+    ("second document", HEADER + DISCOVERY + "---\n" + HEADER, 7, "document"),
     ("list instead of a mapping", "- a\n- b\n", 1, "mapping"),
     ("text instead of a mapping", "just words\n", 1, "mapping"),
     ("syntax error", HEADER + "node: {name: [\n", None, ""),
