@@ -54,9 +54,9 @@ void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
                 return;
         case NB_PENDING_UNBOUND:
                 snprintf(ret, NB_PENDING_TEXT_SIZE,
-                         "it will not be approved automatically: '%.80s'%s%.80s may not create "
+                         "it will not be approved automatically: '%.80s' may not create "
                          "certificatesigningrequests/nodeclient",
-                         user, csr->groups[0] ? " of " : "", csr->groups);
+                         user);
                 return;
         case NB_PENDING_UNAPPROVED:
                 snprintf(ret, NB_PENDING_TEXT_SIZE,
