@@ -78,7 +78,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", check->node_name);
         nb_log_field(NB_FIELD_TOKEN_ID, "%s",
-                     identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+                     identity->token_id[0] ? identity->token_id : bootstrap->token.token_id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = nb_load_verify(&check->load, f);
         if (r < 0) {
@@ -116,7 +116,7 @@ static void print_trust(struct nb_check *check) {
 
         if (nb_method(bootstrap->method)->is_signed)
                 nb_check_row(check, NB_CHECK_GOOD, "signature: valid for the token %s",
-                             bootstrap->token.id);
+                             bootstrap->token.token_id);
         nb_check_row(check, NB_CHECK_GOOD, "CA: %s",
                      bootstrap->has_hash    ? "matches the hash in the token"
                      : settings->n_pins > 0 ? "matches discovery.caCertHashes"

@@ -41,7 +41,6 @@ const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N] = {
 
 int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_TOKEN_TEXT_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
-        _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
         int r;
 
         if (nb_k3s_token_looks_like(data, len)) {
@@ -55,10 +54,11 @@ int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_T
                          id[0] ? "." : "", k3s.has_hash ? "" : "out");
                 return 0;
         }
-        r = nb_token_parse(data, len, &token);
+        r = nb_token_verify(data, len);
         if (r < 0)
                 return r;
-        snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %s." NB_CHECK_HIDDEN, token.id);
+        snprintf(ret, NB_CHECK_TOKEN_TEXT_SIZE, "bootstrap token %.*s." NB_CHECK_HIDDEN,
+                 NB_TOKEN_ID_LEN, data);
         return 0;
 }
 

@@ -21,12 +21,12 @@
 static void print_tokens(struct nb_check *check) {
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
         const struct nb_identity *identity = &bootstrap->identity;
-        bool are_two = bootstrap->token.value.data &&
-                       strcmp(bootstrap->token.id, identity->token_id) != 0;
+        bool are_two = bootstrap->token.secret.data &&
+                       strcmp(bootstrap->token.token_id, identity->token_id) != 0;
 
         if (are_two)
                 nb_check_row(check, NB_CHECK_GOOD, "token for discovery: %s." NB_CHECK_HIDDEN,
-                             bootstrap->token.id);
+                             bootstrap->token.token_id);
         if (identity->kind != NB_IDENTITY_NONE)
                 nb_check_row(check, NB_CHECK_GOOD, "token%s: %s%s" NB_CHECK_HIDDEN " (%s)",
                              are_two ? " for the request" : "", identity->token_id,

@@ -91,7 +91,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_TOKEN_ID, "%s",
-                     identity->token_id[0] ? identity->token_id : load->bootstrap.token.id);
+                     identity->token_id[0] ? identity->token_id : load->bootstrap.token.token_id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = leave_metadata(given, f);
         if (r >= 0)

@@ -101,14 +101,12 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
 /* The ID of a token, or what else it is. */
 static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
                             char ret[static 64]) {
-        _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
-
         if (!value->data)
                 strcpy(ret, "none");
         else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
                 strcpy(ret, "another document");
-        else if (nb_token_parse(value->data, nb_token_trim(value->data, value->len), &token) >= 0)
-                snprintf(ret, 64, "token %s", token.id);
+        else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
+                snprintf(ret, 64, "token %.*s", NB_TOKEN_ID_LEN, value->data);
         else
                 strcpy(ret, "a token of another form");
 }

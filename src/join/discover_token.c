@@ -24,20 +24,21 @@ static int signature_missing(const struct nb_join *join, const struct nb_cluster
                               "cluster-info from %s is signed for %u other token%s, but not for "
                               "'%s': the token is unknown or has expired",
                               name, info->n_signatures, info->n_signatures == 1 ? "" : "s",
-                              join->bootstrap->token.id);
+                              join->bootstrap->token.token_id);
 }
 
-static int compute_signature(const struct nb_token *token, const struct nb_cluster_info *info,
+static int compute_signature(const struct nb_identity *token, const struct nb_cluster_info *info,
                              struct nb_buffer *ret, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        nb_jws_input(token->id, info->kubeconfig, info->kubeconfig_len, &input);
+        nb_jws_input(token->token_id, info->kubeconfig, info->kubeconfig_len, &input);
         if (input.error < 0)
                 return nb_failure_set_memory(f);
-        if (nb_hmac_sha256(token->secret, NB_TOKEN_SECRET_LEN, input.data, input.len, mac) < 0)
+        if (nb_hmac_sha256(token->secret.data + NB_TOKEN_ID_LEN + 1, NB_TOKEN_SECRET_LEN,
+                           input.data, input.len, mac) < 0)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "HMAC-SHA256 cannot be computed");
-        nb_jws_format(token->id, mac, ret);
+        nb_jws_format(token->token_id, mac, ret);
         return ret->error < 0 ? nb_failure_set_memory(f) : 0;
 }
 
@@ -60,7 +61,7 @@ static int verify_signature(const struct nb_join *join, const struct nb_cluster_
                 return nb_failure_set(f, NB_SIGNATURE_INVALID, EKEYREJECTED,
                                       "cluster-info from %s is signed for token '%s', but not with "
                                       "this token's secret",
-                                      name, join->bootstrap->token.id);
+                                      name, join->bootstrap->token.token_id);
         return 0;
 }
 
@@ -91,7 +92,7 @@ static int compare(const struct nb_join *join, const struct nb_api *api,
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info again = { 0 };
         int r;
 
-        r = nb_cluster_info_read(api, second, join->bootstrap->token.id, &again, f);
+        r = nb_cluster_info_read(api, second, join->bootstrap->token.token_id, &again, f);
         if (r < 0 || nb_cluster_info_is_equal(&again, info))
                 return r;
         return nb_failure_set(f, NB_CLUSTER_INFO_CHANGED, EKEYREJECTED,
@@ -129,7 +130,7 @@ static int verify_cluster_info(const struct nb_join *join, const struct nb_api *
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         int r;
 
-        r = nb_cluster_info_read(api, &first->answer, join->bootstrap->token.id, &info, f);
+        r = nb_cluster_info_read(api, &first->answer, join->bootstrap->token.token_id, &info, f);
         if (r >= 0)
                 r = verify_signature(join, &info, api->name, f);
         /* From here on, the data is signed by a holder of the token. */

@@ -97,7 +97,7 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
         snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
         snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
-                 identity->token_id[0] ? identity->token_id : bootstrap->token.id);
+                 identity->token_id[0] ? identity->token_id : bootstrap->token.token_id);
         snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
         /* The installer cannot read cloud metadata, so the handoff contains what it needs from
          * there. */

@@ -18,16 +18,6 @@ bool nb_k3s_token_looks_like(const char *data, size_t len) {
         return len >= strlen(PREFIX) && memcmp(data, PREFIX, strlen(PREFIX)) == 0;
 }
 
-static int set_bootstrap_token(const char *text, size_t len, const char *source,
-                               struct nb_identity *identity) {
-        int r = nb_identity_set_token(identity, text, len, source);
-
-        if (r < 0 || identity->token_id[0])
-                return r;
-        nb_identity_done(identity);
-        return -EINVAL;
-}
-
 static int set_password(const char *text, size_t len, const char *source,
                         struct nb_identity *identity) {
         const char *colon = memchr(text, ':', len);
@@ -83,9 +73,9 @@ int nb_k3s_token_parse(const char *data, size_t len, const char *source,
 
         if (split_token(data, len, &token, &credentials, &len))
                 return -EINVAL;
-        r = set_bootstrap_token(credentials, len, source, &token.identity);
-        if (r == -EINVAL)
-                r = set_password(credentials, len, source, &token.identity);
+        r = nb_token_verify(credentials, len) >= 0
+                    ? nb_identity_set_token(&token.identity, credentials, len, source)
+                    : set_password(credentials, len, source, &token.identity);
         if (r < 0)
                 return r;
         *ret_token = TAKE(token);

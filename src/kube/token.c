@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,10 +30,7 @@ static bool is_ciphertext(const char *data, size_t len) {
         return len >= offset + strlen(sizes) && memcmp(data + offset, sizes, strlen(sizes)) == 0;
 }
 
-int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token) {
-        struct nb_token token = { .value = NB_SECRET_INIT };
-        int r;
-
+int nb_token_verify(const char *data, size_t len) {
         if (is_ciphertext(data, len))
                 return -EBADMSG;
         if (len == NB_TOKEN_LEN + 1 && data[NB_TOKEN_LEN] == '\n')
@@ -41,14 +39,6 @@ int nb_token_parse(const char *data, size_t len, struct nb_token *ret_token) {
             !is_token_part(data, NB_TOKEN_ID_LEN) ||
             !is_token_part(data + NB_TOKEN_ID_LEN + 1, NB_TOKEN_SECRET_LEN))
                 return -EINVAL;
-
-        r = nb_secret_init(&token.value, NB_TOKEN_LEN);
-        if (r < 0)
-                return r;
-        (void)nb_secret_append(&token.value, data, NB_TOKEN_LEN); /* It fits. */
-        memcpy(token.id, data, NB_TOKEN_ID_LEN);
-        token.secret = token.value.data + NB_TOKEN_ID_LEN + 1;
-        *ret_token = token;
         return 0;
 }
 
@@ -107,9 +97,4 @@ void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_F
                          "it has %zu characters before the dot and %zu after it, expected "
                          "%d and %d",
                          before, len - before - 1, NB_TOKEN_ID_LEN, NB_TOKEN_SECRET_LEN);
-}
-
-void nb_token_done(struct nb_token *token) {
-        nb_secret_done(&token->value);
-        token->secret = NULL;
 }

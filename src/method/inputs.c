@@ -84,6 +84,14 @@ static int refuse_token(const struct token_text *token, int r, struct nb_failure
                               flaw);
 }
 
+static int take_bootstrap_token(const struct token_text *token, struct nb_identity *ret) {
+        int r = nb_token_verify(token->text->data, token->text->len);
+
+        return r < 0 ? r
+                     : nb_identity_set_token(ret, token->text->data, token->text->len,
+                                             token->source);
+}
+
 /* Reads a bootstrap token or a k3s token. */
 static int read_token(const struct nb_settings_tokens *settings, struct nb_inputs *inputs,
                       struct nb_failure *f) {
@@ -102,10 +110,9 @@ static int read_token(const struct nb_settings_tokens *settings, struct nb_input
                 if (r >= 0)
                         inputs->identity = TAKE(inputs->k3s.identity);
         } else {
-                r = nb_token_parse(token.text->data, token.text->len, &inputs->token);
+                r = take_bootstrap_token(&token, &inputs->token);
                 if (r >= 0)
-                        r = nb_identity_set_token(&inputs->identity, inputs->token.value.data,
-                                                  inputs->token.value.len, token.source);
+                        r = take_bootstrap_token(&token, &inputs->identity);
         }
         return r < 0 ? refuse_token(&token, r, f) : 0;
 }
@@ -113,19 +120,13 @@ static int read_token(const struct nb_settings_tokens *settings, struct nb_input
 static int read_tls_bootstrap(const struct nb_settings_tokens *settings, struct nb_inputs *inputs,
                               struct nb_failure *f) {
         _cleanup_(token_text_done) struct token_text text = { .own = NB_SECRET_INIT };
-        _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
         int r;
 
         r = find_token(inputs->sources, NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN, &settings->tls_bootstrap,
                        settings->tls_bootstrap_origin, &text, f);
         if (r <= 0)
                 return r;
-        r = nb_token_parse(text.text->data, text.text->len, &token);
-        if (r >= 0) {
-                nb_identity_done(&inputs->identity);
-                r = nb_identity_set_token(&inputs->identity, token.value.data, token.value.len,
-                                          text.source);
-        }
+        r = take_bootstrap_token(&text, &inputs->identity);
         return r < 0 ? refuse_token(&text, r, f) : 0;
 }
 
@@ -223,7 +224,7 @@ int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *setting
 }
 
 void nb_inputs_done(struct nb_inputs *inputs) {
-        nb_token_done(&inputs->token);
+        nb_identity_done(&inputs->token);
         nb_k3s_token_done(&inputs->k3s);
         nb_cluster_done(&inputs->kubeconfig);
         nb_identity_done(&inputs->identity);

@@ -10,14 +10,13 @@
 #include "kube/identity.h"
 #include "kube/k3s_token.h"
 #include "kube/kubeconfig.h"
-#include "kube/token.h"
 #include "settings/settings.h"
 
 struct nb_inputs {
         struct nb_sources *sources;
         const struct nb_settings *settings;
         /* The credential node-bootstrap.token, or the token in a settings document. */
-        struct nb_token token; /* a bootstrap token */
+        struct nb_identity token; /* a bootstrap token */
         struct nb_k3s_token k3s;
         bool has_k3s_token;
         char token_source[NB_IDENTITY_SOURCE_MAX + 1];

@@ -70,7 +70,7 @@ int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *sett
 }
 
 void nb_bootstrap_done(struct nb_bootstrap *bootstrap) {
-        nb_token_done(&bootstrap->token);
+        nb_identity_done(&bootstrap->token);
         nb_cluster_done(&bootstrap->origin);
         nb_identity_done(&bootstrap->identity);
         nb_identity_done(&bootstrap->previous);

@@ -19,7 +19,6 @@
 #include "kube/identity.h"
 #include "kube/k3s_token.h"
 #include "kube/kubeconfig.h"
-#include "kube/token.h"
 #include "settings/settings.h"
 
 enum nb_method_id {
@@ -42,8 +41,9 @@ struct nb_bootstrap {
         enum nb_issuer issuer;
         char discovery_source[NB_IDENTITY_SOURCE_MAX + 1]; /* "credential 'node-bootstrap.token'" */
 
-        /* token: its secret is the key of the signature; empty if there is none */
-        struct nb_token token;
+        /* token: the second half of its secret is the key of the signature; NB_IDENTITY_NONE if
+         * there is none */
+        struct nb_identity token;
         /* document, kubeconfig: its cluster. URL: the web server. `ca` is NULL for the system's
          * CAs. */
         struct nb_cluster origin;

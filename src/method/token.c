@@ -25,7 +25,7 @@ static int verify_token(const struct nb_bootstrap *bootstrap, const struct nb_se
                                       "discovery.caCertHashes: expected at least one hash of the "
                                       "cluster's CA, or "
                                       "discovery.unsafeSkipCAVerification: true; found neither");
-        if (bootstrap->token.value.data)
+        if (bootstrap->token.kind != NB_IDENTITY_NONE)
                 return 0;
         return nb_failure_set(f, NB_TOKEN_MISSING, ENOENT,
                               "there is no credential '" NB_CREDENTIAL_TOKEN "'%s",

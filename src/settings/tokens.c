@@ -13,7 +13,6 @@
 static int parse_token(const char *text, size_t len, bool is_any, const char **ret_form,
                        char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
-        _cleanup_(nb_token_done) struct nb_token token = { .value = NB_SECRET_INIT };
 
         if (is_any && nb_k3s_token_looks_like(text, len)) {
                 *ret_form = "K10<hash>::<id>.<secret> or K10<hash>::<user>:<password>";
@@ -22,7 +21,7 @@ static int parse_token(const char *text, size_t len, bool is_any, const char **r
         }
         *ret_form = "six characters, a dot and sixteen characters of a-z and 0-9";
         nb_token_find_flaw(text, len, ret_flaw);
-        return nb_token_parse(text, len, &token);
+        return nb_token_verify(text, len);
 }
 
 static int verify_token(const struct nb_settings_merge *merge, bool is_any,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/token.h"
+#include "kube/identity.h"
 
 #include "allocation.h"
 #include "case.h"
@@ -53,21 +53,18 @@ static struct token_case cases[] = {
 
 static void parses(void **state) {
         const struct token_case *c = *state;
-        struct nb_token token = { .value = NB_SECRET_INIT };
+        struct nb_identity token = NB_IDENTITY_INIT;
 
-        assert_int_equal(nb_token_parse(c->text, c->len, &token), c->expected);
-        if (c->expected < 0) {
-                assert_null(token.value.data);
+        assert_int_equal(nb_token_verify(c->text, c->len), c->expected);
+        if (c->expected < 0)
                 return;
-        }
-        assert_int_equal(token.value.len, NB_TOKEN_LEN);
-        assert_memory_equal(token.value.data, c->text, NB_TOKEN_LEN);
-        assert_int_equal(strlen(token.id), NB_TOKEN_ID_LEN);
-        assert_memory_equal(token.id, c->text, NB_TOKEN_ID_LEN);
-        assert_memory_equal(token.secret, c->text + NB_TOKEN_ID_LEN + 1, NB_TOKEN_SECRET_LEN);
-        nb_token_done(&token);
-        assert_null(token.value.data);
-        assert_null(token.secret);
+        assert_int_equal(nb_identity_set_token(&token, c->text, c->len, "here"), 0);
+        assert_int_equal(token.secret.len, NB_TOKEN_LEN);
+        assert_memory_equal(token.secret.data, c->text, NB_TOKEN_LEN);
+        assert_int_equal(strlen(token.token_id), NB_TOKEN_ID_LEN);
+        assert_memory_equal(token.token_id, c->text, NB_TOKEN_ID_LEN);
+        nb_identity_done(&token);
+        assert_null(token.secret.data);
 }
 
 struct flaw_case {
@@ -163,13 +160,9 @@ static void finds(void **state) {
 }
 
 static int run(const void *input) {
-        struct nb_token token;
-        int r;
+        _cleanup_(nb_identity_done) struct nb_identity token = NB_IDENTITY_INIT;
 
-        r = nb_token_parse(input, NB_TOKEN_LEN, &token);
-        if (r >= 0)
-                nb_token_done(&token);
-        return r;
+        return nb_identity_set_token(&token, input, NB_TOKEN_LEN, "here");
 }
 
 static void memory_runs_out(void **state) {

@@ -350,9 +350,9 @@ static void check_loaded(const struct load_case *c, const struct nb_bootstrap *b
         }
         if (c->token_id)
                 assert_string_equal(bootstrap->identity.token_id, c->token_id);
-        assert_int_equal(bootstrap->token.value.data != NULL, c->discovery_token != NULL);
+        assert_int_equal(bootstrap->token.secret.data != NULL, c->discovery_token != NULL);
         if (c->discovery_token)
-                assert_string_equal(bootstrap->token.id, c->discovery_token);
+                assert_string_equal(bootstrap->token.token_id, c->discovery_token);
         if (bootstrap->method == NB_METHOD_DOCUMENT || bootstrap->method == NB_METHOD_KUBECONFIG)
                 assert_string_equal(bootstrap->origin.server.host, "10.0.0.11");
 }
