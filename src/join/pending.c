@@ -32,57 +32,44 @@ enum nb_pending_reason nb_pending_reason_of(int review) {
         return review == NB_RIGHT_DENIED ? NB_PENDING_UNBOUND : NB_PENDING_UNKNOWN;
 }
 
-const char *nb_pending_reason_name(enum nb_pending_reason reason) {
-        static const char *const names[_NB_PENDING_N] = {
-                [NB_PENDING_UNBOUND] = "NodeclientNotBound",
-                [NB_PENDING_UNAPPROVED] = "ApproverSilent",
-                [NB_PENDING_MACHINE] = "MachineMissing",
-        };
+/* What is reported. With `after`, a name is between `before` and it: of the Node for
+ * NB_PENDING_MACHINE, otherwise of the user. */
+static const struct {
+        enum nb_code code;
+        const char *name, *before, *after;
+} reasons[] = {
+        [NB_PENDING_UNASKED] = { NB_CSR_PENDING, NULL, "", NULL },
+        [NB_PENDING_UNKNOWN] = { NB_CSR_PENDING, NULL,
+                                 "the API server does not say whether it will be approved "
+                                 "automatically",
+                                 NULL },
+        [NB_PENDING_UNBOUND] = { NB_CSR_PENDING_UNBOUND, "NodeclientNotBound",
+                                 "it will not be approved automatically: ",
+                                 " may not create certificatesigningrequests/nodeclient" },
+        [NB_PENDING_UNAPPROVED] = { NB_CSR_PENDING_UNAPPROVED, "ApproverSilent", "",
+                                    " is allowed automatic approval, but no approver has approved "
+                                    "it" },
+        [NB_PENDING_MACHINE] = { NB_CSR_PENDING_UNAPPROVED, "MachineMissing",
+                                 "OpenShift approves it when there is a Machine whose InternalDNS "
+                                 "is ",
+                                 " and that has no Node yet (`oc get machines -A`)" },
+};
 
-        return names[reason];
+const char *nb_pending_reason_name(enum nb_pending_reason reason) {
+        return reasons[reason].name;
 }
 
 void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
                         enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]) {
-        const char *user = csr->username[0] ? csr->username : "this user";
+        const char *before = reasons[reason].before, *after = reasons[reason].after;
+        const char *name = reason == NB_PENDING_MACHINE ? node_name
+                           : csr->username[0]           ? csr->username
+                                                        : "this user";
 
-        ret[0] = '\0';
-        switch (reason) {
-        case NB_PENDING_UNKNOWN:
-                snprintf(ret, NB_PENDING_TEXT_SIZE,
-                         "the API server does not say whether it will be approved automatically");
-                return;
-        case NB_PENDING_UNBOUND:
-                snprintf(ret, NB_PENDING_TEXT_SIZE,
-                         "it will not be approved automatically: '%.80s' may not create "
-                         "certificatesigningrequests/nodeclient",
-                         user);
-                return;
-        case NB_PENDING_UNAPPROVED:
-                snprintf(ret, NB_PENDING_TEXT_SIZE,
-                         "'%.80s' is allowed automatic approval, but no approver has approved "
-                         "it",
-                         user);
-                return;
-        case NB_PENDING_MACHINE:
-                snprintf(ret, NB_PENDING_TEXT_SIZE,
-                         "OpenShift approves it when there is a Machine whose InternalDNS is "
-                         "'%.80s' and that has no Node yet (`oc get machines -A`)",
-                         node_name);
-                return;
-        case NB_PENDING_UNASKED:
-        case _NB_PENDING_N:
-        default:
-                return;
-        }
-}
-
-static enum nb_code code_of(enum nb_pending_reason reason) {
-        if (reason == NB_PENDING_UNBOUND)
-                return NB_CSR_PENDING_UNBOUND;
-        return reason == NB_PENDING_UNAPPROVED || reason == NB_PENDING_MACHINE
-                       ? NB_CSR_PENDING_UNAPPROVED
-                       : NB_CSR_PENDING;
+        if (after)
+                snprintf(ret, NB_PENDING_TEXT_SIZE, "%s'%.80s'%s", before, name, after);
+        else
+                strcpy(ret, before);
 }
 
 static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
@@ -115,7 +102,7 @@ int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
                         csr->name, since[0] ? "," : "", since, duration);
         nb_pending_explain(csr, node_name, reason, why);
         return nb_failure_set(
-                f, code_of(reason), ETIMEDOUT,
+                f, reasons[reason].code, ETIMEDOUT,
                 "the CSR is waiting for approval%s%s (`kubectl certificate approve %s`)%s%s", since,
                 duration, csr->name, why[0] ? ": " : "", why);
 }

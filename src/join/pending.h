@@ -18,7 +18,6 @@ enum nb_pending_reason {
         NB_PENDING_UNBOUND,    /* the requester is not authorized for automatic approval */
         NB_PENDING_UNAPPROVED, /* the requester is, but no approver has approved the CSR */
         NB_PENDING_MACHINE,    /* OpenShift approves the CSR only if there is a Machine for it */
-        _NB_PENDING_N,
 };
 
 /* The wait for one state of one object. Times are from nb_now_ms(). */
