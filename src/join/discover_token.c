@@ -32,13 +32,14 @@ static int compute_signature(const struct nb_identity *token, const struct nb_cl
         _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        nb_jws_input(token->token_id, info->kubeconfig, info->kubeconfig_len, &input);
+        nb_jws_format(token->token_id, NB_JWS_INPUT, info->kubeconfig, info->kubeconfig_len,
+                      &input);
         if (input.error < 0)
                 return nb_failure_set_memory(f);
         if (nb_hmac_sha256(token->secret.data + NB_TOKEN_ID_LEN + 1, NB_TOKEN_SECRET_LEN,
                            input.data, input.len, mac) < 0)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "HMAC-SHA256 cannot be computed");
-        nb_jws_format(token->token_id, mac, ret);
+        nb_jws_format(token->token_id, NB_JWS_SIGNATURE, mac, sizeof(mac), ret);
         return ret->error < 0 ? nb_failure_set_memory(f) : 0;
 }
 

@@ -15,7 +15,9 @@
 
 #define NB_JWS_MAC_SIZE 32
 
-/* Append the signed input, and the signature with its MAC. 0, -E2BIG, -ENOMEM. */
-void nb_jws_input(const char *token_id, const char *content, size_t len, struct nb_buffer *ret);
-void nb_jws_format(const char *token_id, const uint8_t mac[static NB_JWS_MAC_SIZE],
+/* Appends the header for this token, the separator and the content, for a signature the MAC: with
+ * NB_JWS_INPUT what is signed, with NB_JWS_SIGNATURE the signature. */
+#define NB_JWS_INPUT "."
+#define NB_JWS_SIGNATURE ".."
+void nb_jws_format(const char *token_id, const char *separator, const void *content, size_t len,
                    struct nb_buffer *ret);

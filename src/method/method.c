@@ -38,34 +38,24 @@ const struct nb_method *nb_method(enum nb_method_id id) {
         return methods[id];
 }
 
-static int load(struct nb_sources *sources, const struct nb_settings *settings,
-                struct nb_bootstrap *bootstrap, struct nb_failure *f) {
+int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
+                      struct nb_bootstrap *ret_bootstrap, struct nb_failure *f) {
+        _cleanup_(nb_bootstrap_done) struct nb_bootstrap bootstrap = { 0 };
         _cleanup_(nb_inputs_done) struct nb_inputs inputs = { 0 };
         int r;
 
         r = nb_inputs_read(sources, settings, &inputs, f);
-        bootstrap->identity = TAKE(inputs.identity);
-        for (enum nb_method_id id = NB_METHOD_NONE + 1; r >= 0 && id < _NB_METHOD_N; id++) {
-                r = nb_method(id)->load(&inputs, bootstrap, f);
-                if (r > 0) {
-                        bootstrap->method = id;
-                        return 0;
-                }
-        }
-        return r;
-}
-
-int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
-                      struct nb_bootstrap *ret_bootstrap, struct nb_failure *f) {
-        struct nb_bootstrap bootstrap = { 0 };
-        int r;
-
-        r = load(sources, settings, &bootstrap, f);
-        if (r < 0) {
-                nb_bootstrap_done(&bootstrap);
+        if (r < 0)
                 return r;
+        bootstrap.identity = TAKE(inputs.identity);
+        for (enum nb_method_id id = NB_METHOD_NONE + 1; r == 0 && id < _NB_METHOD_N; id++) {
+                r = nb_method(id)->load(&inputs, &bootstrap, f);
+                if (r > 0)
+                        bootstrap.method = id;
         }
-        *ret_bootstrap = bootstrap;
+        if (r < 0)
+                return r;
+        *ret_bootstrap = TAKE(bootstrap);
         return 0;
 }
 

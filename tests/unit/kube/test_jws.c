@@ -41,10 +41,10 @@ static void agrees_with_kubernetes(void **state) {
                                                    signature = NB_BUFFER_INIT(1024);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        nb_jws_input(v->token_id, v->content, strlen(v->content), &input);
+        nb_jws_format(v->token_id, NB_JWS_INPUT, v->content, strlen(v->content), &input);
         assert_string_equal(input.data, v->input);
         assert_int_equal(nb_hex_decode(v->mac_hex, strlen(v->mac_hex), mac, sizeof(mac)), 0);
-        nb_jws_format(v->token_id, mac, &signature);
+        nb_jws_format(v->token_id, NB_JWS_SIGNATURE, mac, sizeof(mac), &signature);
         assert_string_equal(signature.data, v->signature);
 }
 
@@ -52,8 +52,8 @@ static int run(const void *input) {
         static const uint8_t mac[NB_JWS_MAC_SIZE];
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(1024);
 
-        nb_jws_input("joshua", input, strlen(input), &text);
-        nb_jws_format("joshua", mac, &text);
+        nb_jws_format("joshua", NB_JWS_INPUT, input, strlen(input), &text);
+        nb_jws_format("joshua", NB_JWS_SIGNATURE, mac, sizeof(mac), &text);
         return text.error;
 }
 
