@@ -64,7 +64,8 @@ static bool is_server_same(const struct nb_settings *wanted, const struct nb_set
                 return true;
         if (nb_record_read(-1, now->certificate_directory, &record, &ignored) <= 0)
                 return false;
-        has_endpoint = nb_endpoint_parse(record.endpoint, strlen(record.endpoint), &endpoint) >= 0;
+        has_endpoint = nb_endpoint_parse(record.provenance.endpoint,
+                                         strlen(record.provenance.endpoint), &endpoint) >= 0;
         for (unsigned i = 0; i < wanted->n_endpoints; i++)
                 if ((has_endpoint && nb_url_is_equal(&wanted->endpoints[i], &endpoint)) ||
                     nb_url_is_equal(&wanted->endpoints[i], &record.server))

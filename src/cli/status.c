@@ -138,13 +138,13 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
         } facts[] = {
                 { "Node", "node", record->node },
                 { "Server", "server", server },
-                { "Discovered", "endpoint", record->endpoint },
+                { "Discovered", "endpoint", record->provenance.endpoint },
                 { NULL, "discovery", record->discovery },
                 { "Joined", "joinedAt", record->joined_at },
                 { "Refreshed", "refreshedAt", record->refreshed_at },
-                { "Token", "tokenID", record->token_id },
-                { "from", "tokenSource", record->token_source },
-                { "Request", "csr", record->csr },
+                { "Token", "tokenID", record->provenance.token_id },
+                { "from", "tokenSource", record->provenance.token_source },
+                { "Request", "csr", record->provenance.csr },
         };
 
         nb_url_format(&record->server, server);

@@ -52,17 +52,17 @@ static int read_key(const struct nb_state *state, struct nb_key **ret_key, struc
 
 /* Without pins, clusters differ only in the endpoint. The settings may have changed since the
  * handoff was written. */
-static int verify_endpoint(const struct nb_context *context, const struct nb_handoff *handoff,
+static int verify_endpoint(const struct nb_context *context, const char *from,
                            struct nb_failure *f) {
         const struct nb_bootstrap *bootstrap = &context->bootstrap;
         struct nb_url endpoint;
 
-        if (nb_endpoint_parse(handoff->endpoint, strlen(handoff->endpoint), &endpoint) >= 0 &&
+        if (nb_endpoint_parse(from, strlen(from), &endpoint) >= 0 &&
             nb_bootstrap_accepts_endpoint(bootstrap, &context->settings, &endpoint))
                 return 0;
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
                               "'" NB_HANDOFF_FILE "' is from the endpoint '%s', which is not in %s",
-                              handoff->endpoint,
+                              from,
                               nb_bootstrap_origin(bootstrap) ? bootstrap->discovery_source
                                                              : "discovery.endpoints");
 }
@@ -192,8 +192,9 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
          * it: accept any. */
         r = nb_certificate_verify_node(chain, key, context->node_name, context->now, UINT_MAX, f);
         if (r < 0) {
-                if (f->code == NB_CERTIFICATE_UNUSABLE && accepted->handoff.csr[0])
-                        nb_failure_add(f, "; issued for the request '%s'", accepted->handoff.csr);
+                if (f->code == NB_CERTIFICATE_UNUSABLE && accepted->handoff.provenance.csr[0])
+                        nb_failure_add(f, "; issued for the request '%s'",
+                                       accepted->handoff.provenance.csr);
                 return r;
         }
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
@@ -265,7 +266,7 @@ static int accept_handoff(struct nb_context *context, const struct nb_state *sta
         r = take_hash(context, handoff, f);
         if (r < 0)
                 return r;
-        r = verify_endpoint(context, handoff, f);
+        r = verify_endpoint(context, handoff->provenance.endpoint, f);
         if (r < 0)
                 return r;
         r = select_ca(context, accepted, f);

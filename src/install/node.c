@@ -18,17 +18,17 @@
 #include "state/handoff.h"
 
 static void log_names(const struct nb_accepted *accepted) {
-        const struct nb_handoff *handoff = &accepted->handoff;
+        const struct nb_provenance *from = &accepted->handoff.provenance;
         char pin[NB_PIN_TEXT_SIZE];
 
         if (accepted->selection.n_taken > 0) {
                 nb_pin_format(accepted->selection.taken[0], pin);
                 nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
         }
-        nb_log_field(NB_FIELD_CSR, "%s", handoff->csr);
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", handoff->endpoint);
-        nb_log_field(NB_FIELD_TOKEN_ID, "%s", handoff->token_id);
-        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", handoff->token_source);
+        nb_log_field(NB_FIELD_CSR, "%s", from->csr);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", from->endpoint);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s", from->token_id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", from->token_source);
 }
 
 /* The node has joined, so a file that cannot be removed causes a warning, not a failure. */
@@ -61,7 +61,8 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                 return nb_failure_set_memory(f);
         is_same = r > 0 && !strcmp(joined->node_name, inspection->node) &&
                   nb_cluster_identity_is_recorded(&joined->identity, &record) &&
-                  (joined->identity.n_pins > 0 || !strcmp(handoff->endpoint, record.endpoint));
+                  (joined->identity.n_pins > 0 ||
+                   !strcmp(handoff->provenance.endpoint, record.provenance.endpoint));
         if (is_same)
                 return 0;
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,

@@ -241,10 +241,7 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         snprintf(record->metadata, sizeof(record->metadata), "%s", name_metadata(plan));
         snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
         record->server = handoff->cluster.server;
-        memcpy(record->endpoint, handoff->endpoint, sizeof(record->endpoint));
-        memcpy(record->csr, handoff->csr, sizeof(record->csr));
-        memcpy(record->token_id, handoff->token_id, sizeof(record->token_id));
-        memcpy(record->token_source, handoff->token_source, sizeof(record->token_source));
+        record->provenance = handoff->provenance;
         record->is_node_from_metadata = context->is_node_from_metadata;
         record->is_discard_from_metadata = context->is_discard_from_metadata;
         record->is_ca_found = is_ca_found(plan);

@@ -90,15 +90,16 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
                 .certificate = join->certificate.data,
                 .cluster = join->cluster,
         };
+        struct nb_provenance *from = &handoff.provenance;
         int r;
 
         if (!handoff.cluster.ca)
                 handoff.cluster.ca = none;
-        snprintf(handoff.csr, sizeof(handoff.csr), "%s", join->csr_name);
-        snprintf(handoff.endpoint, sizeof(handoff.endpoint), "%s", join->endpoint);
-        snprintf(handoff.token_id, sizeof(handoff.token_id), "%s",
+        snprintf(from->csr, sizeof(from->csr), "%s", join->csr_name);
+        snprintf(from->endpoint, sizeof(from->endpoint), "%s", join->endpoint);
+        snprintf(from->token_id, sizeof(from->token_id), "%s",
                  identity->token_id[0] ? identity->token_id : bootstrap->token.token_id);
-        snprintf(handoff.token_source, sizeof(handoff.token_source), "%s", identity->source);
+        snprintf(from->token_source, sizeof(from->token_source), "%s", identity->source);
         /* The installer cannot read cloud metadata, so the handoff contains what it needs from
          * there. */
         if (join->metadata != NB_PROVIDER_NONE) {

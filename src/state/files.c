@@ -20,6 +20,12 @@
                 key, NB_STATE_##type, NB_STATE_##presence, offsetof(struct of, member), 0, \
                         offsetof(struct of, n_member) \
         }
+/* The fields of the struct nb_provenance in both. */
+#define PROVENANCE(of) \
+        FIELD(of, "endpoint", ENDPOINT, REQUIRED, provenance.endpoint), \
+                FIELD(of, "csr", CSR_NAME, MAY_BE_EMPTY, provenance.csr), \
+                FIELD(of, "tokenID", TOKEN_ID, MAY_BE_EMPTY, provenance.token_id), \
+                FIELD(of, "tokenSource", LINE, REQUIRED, provenance.token_source)
 #define FIELDS(of, array) (array), N_ELEMENTS(array), sizeof(struct of)
 
 /* --- joined.json --- */
@@ -32,10 +38,7 @@ static const struct nb_state_field joined_fields[] = {
         JOINED("server", URL, REQUIRED, cluster.server),
         JOINED("tlsServerName", TLS_SERVER_NAME, MAY_BE_EMPTY, cluster.tls_server_name),
         JOINED("proxyURL", PROXY_URL, MAY_BE_EMPTY, cluster.proxy_url),
-        JOINED("csr", CSR_NAME, MAY_BE_EMPTY, csr),
-        JOINED("endpoint", ENDPOINT, REQUIRED, endpoint),
-        JOINED("tokenID", TOKEN_ID, MAY_BE_EMPTY, token_id),
-        JOINED("tokenSource", LINE, REQUIRED, token_source),
+        PROVENANCE(nb_handoff),
         JOINED("metadata", PROVIDER, OPTIONAL, metadata),
         JOINED("k3sHash", K3S_HASH, OPTIONAL, k3s_hash),
 };
@@ -86,10 +89,7 @@ const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MAL
 static const struct nb_state_field record_fields[] = {
         RECORD("node", NODE_NAME, REQUIRED, node),
         RECORD("server", URL, REQUIRED, server),
-        RECORD("endpoint", ENDPOINT, REQUIRED, endpoint),
-        RECORD("csr", CSR_NAME, MAY_BE_EMPTY, csr),
-        RECORD("tokenID", TOKEN_ID, MAY_BE_EMPTY, token_id),
-        RECORD("tokenSource", LINE, REQUIRED, token_source),
+        PROVENANCE(nb_record),
         RECORD("joinedAt", TIME, REQUIRED, joined_at),
         RECORD("certificate", PATH, REQUIRED, certificate),
         RECORD("discovery", WORD, OPTIONAL, discovery),

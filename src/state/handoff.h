@@ -12,12 +12,9 @@
 #include "state/state_file.h"
 
 struct nb_handoff {
-        char *certificate;             /* PEM chain, leaf first */
-        struct nb_cluster cluster;     /* `ca` is "" for the CAs of the system */
-        char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
-        char endpoint[NB_URL_MAX];
-        char token_id[8]; /* "" if the token was not a bootstrap token */
-        char token_source[NB_TOKEN_SOURCE_MAX + 1];
+        char *certificate;         /* PEM chain, leaf first */
+        struct nb_cluster cluster; /* `ca` is "" for the CAs of the system */
+        struct nb_provenance provenance;
         char metadata[16]; /* the cloud that supplied token or settings; "" for none */
         /* k3sHash: the hash of the cluster's CA, if metadata supplied a k3s token; otherwise "" */
         char k3s_hash[2 * NB_K3S_HASH_SIZE + 1];

@@ -13,10 +13,18 @@
 #define NB_TOKEN_SOURCE_MAX 127
 #define NB_RECORD_ARGUMENTS_SIZE 8192
 
+/* How the machine joined, as `join` reports it. */
+struct nb_provenance {
+        char endpoint[NB_URL_MAX];
+        char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
+        char token_id[8];              /* "" if the token was not a bootstrap token */
+        char token_source[NB_TOKEN_SOURCE_MAX + 1];
+};
+
 struct nb_record {
         char node[NB_NODE_NAME_MAX + 1];
         struct nb_url server;
-        char endpoint[NB_URL_MAX];
+        struct nb_provenance provenance;
         /* caCertHashes: what identified the cluster (method/cluster_identity.h) */
         uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
         unsigned n_pins;
@@ -26,10 +34,7 @@ struct nb_record {
         bool is_ca_found; /* caFileFound: the CA file existed before the join */
         /* kubeletArguments: of the kubeadm-flags.env that the join wrote; "" if it wrote none */
         char arguments[NB_RECORD_ARGUMENTS_SIZE];
-        char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
         char discovery[16];            /* join method; "" in a record of an older version */
-        char token_id[8];              /* "" if the token was not a bootstrap token */
-        char token_source[NB_TOKEN_SOURCE_MAX + 1];
         char metadata[16];             /* the cloud that supplied token or settings; "" for none */
         bool is_node_from_metadata;    /* nodeFromMetadata: metadata supplied the node name */
         bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */

@@ -16,7 +16,8 @@ void fuzz_one(const char *data, size_t len) {
         if (r < 0)
                 return;
         FUZZ_CHECK(handoff.certificate[0]);
-        FUZZ_CHECK(fuzz_is_printable(handoff.token_source) && fuzz_is_printable(handoff.csr));
+        FUZZ_CHECK(fuzz_is_printable(handoff.provenance.token_source) &&
+                   fuzz_is_printable(handoff.provenance.csr));
         FUZZ_CHECK(nb_state_file_format(&nb_handoff_file, &handoff, &first) == 0);
         if (first.len > NB_HANDOFF_MAX)
                 return;

@@ -15,7 +15,7 @@ void fuzz_one(const char *data, size_t len) {
                 return;
         FUZZ_CHECK(record.n_pins <= NB_SETTINGS_PINS_MAX &&
                    record.n_ca_hashes <= NB_SETTINGS_PINS_MAX);
-        FUZZ_CHECK(fuzz_is_printable(record.token_source) &&
+        FUZZ_CHECK(fuzz_is_printable(record.provenance.token_source) &&
                    fuzz_is_printable(record.certificate) && fuzz_is_printable(record.server.host));
         FUZZ_CHECK(nb_state_file_format(&nb_record_file, &record, &first) == 0);
         FUZZ_CHECK(nb_state_file_parse(&nb_record_file, first.data, first.len, &again, &f) == 0);

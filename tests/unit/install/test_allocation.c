@@ -86,10 +86,10 @@ static void what_is_written(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         struct nb_handoff handoff = { .certificate = leaf.pem,
                                       .cluster.ca = ca.pem,
-                                      .csr = "node-csr-x",
-                                      .endpoint = "10.0.0.1:6443",
-                                      .token_id = "abcdef",
-                                      .token_source = "a test" };
+                                      .provenance.csr = "node-csr-x",
+                                      .provenance.endpoint = "10.0.0.1:6443",
+                                      .provenance.token_id = "abcdef",
+                                      .provenance.token_source = "a test" };
         char path[96];
 
         folder_skip_without_lookup();

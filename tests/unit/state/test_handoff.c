@@ -158,7 +158,8 @@ static void parses_handoff(void **state) {
         assert_string_equal(handoff.certificate, "LEAF\n");
         assert_string_equal(handoff.cluster.ca, strcmp(c->key, "ca") == 0 ? "" : "CA\n");
         assert_string_equal(handoff.cluster.server.host, "10.0.0.10");
-        assert_string_equal(handoff.token_id, strcmp(c->key, "tokenID") == 0 ? "" : "abc123");
+        assert_string_equal(handoff.provenance.token_id,
+                            strcmp(c->key, "tokenID") == 0 ? "" : "abc123");
         assert_int_equal(nb_state_file_format(&nb_handoff_file, &handoff, &first), 0);
         assert_int_equal(nb_state_file_parse(&nb_handoff_file, first.data, first.len, &again, &f),
                          0);
