@@ -62,7 +62,8 @@ enum type {
  *      enableDebugFlagsHandler, enableContentionProfiling
  *              they expose more of the machine than the defaults
  */
-static const char *const keys[_TYPE_N][37] = {
+/* Each row ends with NULL. */
+static const char *const keys[_TYPE_N][40] = {
         [BOOLEAN] = {
                 "authentication.webhook.enabled",
                 "cgroupsPerQOS",

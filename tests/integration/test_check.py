@@ -549,7 +549,7 @@ def test_signal_while_name_server_is_silent(place):
 
 
 def test_silent_name_server(place):
-    done = with_silent_name_server(place, "wait", LD_PRELOAD=find_faketime(), FAKETIME="+0 x10", ASAN_OPTIONS="verify_asan_link_order=0")
+    done = with_silent_name_server(place, "wait", LD_PRELOAD=find_faketime(), FAKETIME="+0 x2", ASAN_OPTIONS="verify_asan_link_order=0")
     assert (done.returncode, done.stderr) == (1, "")
     assert sections(done.stdout)["Cluster"][0].startswith("✗ endpoint-unresolved: ")
 

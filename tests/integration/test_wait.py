@@ -245,7 +245,8 @@ class AnyCode:
         return 2 if self.name in CONNECTIONS | {"old_tls", "announced", "cut", "drip", "hang_up_instead", "stall", "stall_after_headers"} else ATTEMPTS
 
     def verify_waiting(self, world, run):
-        assert run.is_running() and run.codes, run.stderr
+        assert run.is_running(), run.stderr
+        run.wait_until(lambda: run.codes)
 
 
 class FaultPlay(AnyCode, Play):
