@@ -195,8 +195,9 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
         r = add_match(journal, "_SYSTEMD_INVOCATION_ID", run);
-        if (r >= 0)
-                r = sd_journal_seek_head(journal);
+        if (r < 0)
+                return r;
+        r = sd_journal_seek_head(journal);
         return r < 0 ? r : 1;
 }
 

@@ -166,8 +166,9 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "ignored, for other phases of kubeadm join: %s",
                              settings->ignored);
         r = nb_settings_verify(settings, f);
-        if (r >= 0)
-                r = check_access(check, f);
+        if (r < 0)
+                return r;
+        r = check_access(check, f);
         if (r < 0)
                 return r;
         nb_check_row(check, NB_CHECK_GOOD, "valid");

@@ -46,8 +46,9 @@ static int forget_handoff(struct given *given, struct nb_failure *f) {
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &given->state_fd, f);
-        if (r >= 0)
-                r = nb_state_file_clear(given->state_fd, NB_HANDOFF_FILE, f);
+        if (r < 0)
+                return r;
+        r = nb_state_file_clear(given->state_fd, NB_HANDOFF_FILE, f);
         return r < 0 ? r : nb_state_file_clear(given->state_fd, NB_METADATA_FILE, f);
 }
 
@@ -94,8 +95,9 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                      identity->token_id[0] ? identity->token_id : load->bootstrap.token.token_id);
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = leave_metadata(given, f);
-        if (r >= 0)
-                r = nb_join_run(&join, f);
+        if (r < 0)
+                return r;
+        r = nb_join_run(&join, f);
         if (r < 0)
                 return r;
         duration_ms = nb_now_ms() - given->started_ms;
@@ -114,11 +116,12 @@ static int load_settings(const char *config_directory, struct given *given, stru
 
         nb_sources_init(&given->sources, config_directory);
         r = nb_sources_receive(&given->sources, f);
-        if (r >= 0)
-                r = nb_load_settings(&given->load, &given->sources, f);
-        if (r >= 0 && given->state == NB_NODE_STATE_USABLE)
-                r = nb_access_load(&given->sources, &given->load.settings, &given->access, f);
-        return r;
+        if (r < 0)
+                return r;
+        r = nb_load_settings(&given->load, &given->sources, f);
+        if (r < 0 || given->state != NB_NODE_STATE_USABLE)
+                return r;
+        return nb_access_load(&given->sources, &given->load.settings, &given->access, f);
 }
 
 /* The certificate stays, with a warning. */
@@ -185,8 +188,9 @@ static int join_given(struct given *given, struct nb_failure *f) {
                 return r;
         given->started_ms = nb_now_ms();
         r = read_metadata(given, f);
-        if (r >= 0)
-                r = nb_load_node_name(settings, node_name, f);
+        if (r < 0)
+                return r;
+        r = nb_load_node_name(settings, node_name, f);
         if (r < 0)
                 return r;
         report_ignored(settings->ignored);

@@ -25,8 +25,9 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         int r;
 
         r = nb_sources_receive(sources, f);
-        if (r >= 0)
-                r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
+        if (r < 0)
+                return r;
+        r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
         if (r < 0)
                 return r;
         r = nb_sources_read(sources, ret_settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
@@ -58,8 +59,9 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
-        if (r >= 0)
-                r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r < 0)
+                return r;
+        r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
         if (r < 0)
                 return r;
         r = load(sources, &settings, &present, f);

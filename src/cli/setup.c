@@ -63,8 +63,9 @@ static int prepare(struct nb_setup *setup, struct nb_failure *f) {
         /* Held until everything is written, but not while the service runs: its installer takes the
          * same lock. */
         r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
-        if (r >= 0)
-                r = nb_setup_load(setup, f);
+        if (r < 0)
+                return r;
+        r = nb_setup_load(setup, f);
         if (r < 0)
                 return r;
         joined = nb_setup_find_joined(setup);

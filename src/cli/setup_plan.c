@@ -216,9 +216,11 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
         }
         setup->is_changed = setup->is_document_new || setup->n_steps > 0;
         r = nb_settings_verify(&load.settings, f);
-        if (r >= 0)
-                r = verify_bootstrap(setup, &load, f);
-        if (r >= 0)
-                setup->now = load.settings;
+        if (r < 0)
+                return r;
+        r = verify_bootstrap(setup, &load, f);
+        if (r < 0)
+                return r;
+        setup->now = load.settings;
         return r;
 }

@@ -332,8 +332,9 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                                       report.is_json ? "json" : "check");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
-        if (r >= 0)
-                r = print_report(&report, f);
+        if (r < 0)
+                return r;
+        r = print_report(&report, f);
         if (r < 0)
                 return r;
         return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;

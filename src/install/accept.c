@@ -163,10 +163,12 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
         for (size_t i = 0; i < nb_certificates_count(chain); i++)
                 nb_certificate_export(chain, i, &certificates);
         r = certificates.error;
-        if (r >= 0)
-                r = nb_key_export(key, &key_pem);
-        if (r >= 0)
-                r = nb_secret_init(&pem, certificates.len + key_pem.len);
+        if (r < 0)
+                return r;
+        r = nb_key_export(key, &key_pem);
+        if (r < 0)
+                return r;
+        r = nb_secret_init(&pem, certificates.len + key_pem.len);
         if (r < 0)
                 return r;
         /* Both fit. */

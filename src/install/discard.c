@@ -19,8 +19,9 @@ static int write_mark(const struct nb_context *context, const char *metadata) {
 
         nb_discard_format(metadata, &text);
         r = text.error;
-        if (r >= 0)
-                r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
+        if (r < 0)
+                return r;
+        r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &fd);
         return r < 0 ? r : nb_file_write(fd, NB_DISCARD_FILE, 0644, text.data, text.len);
 }
 

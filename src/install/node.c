@@ -88,8 +88,9 @@ static int accept_and_write(const struct nb_context *context,
         if (r < 0)
                 return r;
         r = nb_accept(&joined, state, &accepted, f);
-        if (r >= 0)
-                r = verify_same(context, inspection, &joined, &accepted.handoff, f);
+        if (r < 0)
+                return r;
+        r = verify_same(context, inspection, &joined, &accepted.handoff, f);
         if (r < 0)
                 return r;
         log_names(&accepted);

@@ -78,10 +78,12 @@ static int verify_first(const struct nb_join *join, const struct nb_api *api,
         int r;
 
         r = nb_cacerts_verify(api, answer, f);
-        if (r >= 0)
-                r = verify_text(api, answer, f);
-        if (r >= 0)
-                r = verify_hash(join, api, answer, f);
+        if (r < 0)
+                return r;
+        r = verify_text(api, answer, f);
+        if (r < 0)
+                return r;
+        r = verify_hash(join, api, answer, f);
         return r < 0 ? r : select_vouched_for(join, answer, ret_ca, f);
 }
 

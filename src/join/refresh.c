@@ -57,9 +57,10 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
         r = nb_cluster_fetch_info(present, refresh->deadline_ms, &info, &newer, f);
         if (r < 0 && nb_cluster_info_is_hidden(f))
                 f->code = NB_REFRESH_NOT_SHOWN;
-        if (r >= 0)
-                r = nb_ca_renew(present->ca, present->ca_len, newer.ca, newer.ca_len,
-                                NB_REFRESH_UNPROVEN, NB_REFRESH_UNPROVEN, &ca, NULL, f);
+        if (r < 0)
+                return r;
+        r = nb_ca_renew(present->ca, present->ca_len, newer.ca, newer.ca_len, NB_REFRESH_UNPROVEN,
+                        NB_REFRESH_UNPROVEN, &ca, NULL, f);
         if (r < 0)
                 return r;
         if (r == 0 && has_same_transport(present, &newer))
