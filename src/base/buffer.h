@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A buffer that grows up to a limit that its owner sets: the only way in which data from another
- * party takes memory. Not for secrets (see secret.h), since growing leaves copies. */
+/* A buffer that grows up to a limit set by its owner, so that another party cannot make this
+ * program use more memory. Not for secrets (see secret.h), since growing leaves copies. */
 
 #include <stddef.h>
 
@@ -11,14 +11,14 @@ struct nb_buffer {
         size_t len; /* without the NUL */
         size_t allocated;
         size_t max; /* limit for len */
-        int error;  /* 0; -E2BIG above the limit, -ENOMEM, or what a format function sets: from then
-                       on nothing is appended */
+        int error;  /* 0; -E2BIG above the limit, -ENOMEM, or an error of a function that appends.
+                       Once it is set, nothing more is appended */
 };
 
 #define NB_BUFFER_INIT(ceiling) \
         { NULL, 0, 0, (ceiling), 0 }
 
-/* Append all of it or nothing. The calls need no check: look at `error` after the last one. */
+/* Append everything or nothing. Instead of each call, check `error` after the last one. */
 void nb_buffer_append(struct nb_buffer *buffer, const void *data, size_t len);
 void nb_buffer_append_string(struct nb_buffer *buffer, const char *string);
 void nb_buffer_printf(struct nb_buffer *buffer, const char *format, ...)

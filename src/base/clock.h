@@ -28,5 +28,5 @@ void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]);
  * at the same time do not retry at the same time. */
 uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uint32_t random);
 
-/* From the kernel; for jitter only. */
+/* A random number for jitter, not for secrets. */
 uint32_t nb_random(void);

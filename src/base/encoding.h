@@ -11,16 +11,17 @@
 
 #include "base/buffer.h"
 
-/* Append to `ret`. */
+/* Append to `ret`; errors are in ret->error. */
 void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
 void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 
-/* Appends the decoded bytes to `ret`. 0, or ret->error, which is -EINVAL for anything that is not
- * exactly the encoding. */
+/* Appends the decoded bytes to `ret`. Returns 0 or ret->error, which is -EINVAL if the text is not
+ * strict base64; `ret` may then hold part of the bytes. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
 
 /* Lower case; `ret` holds 2 * len + 1 bytes. */
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret);
 
-/* Either case, exactly 2 * len digits; 0, or -EINVAL, and then `ret` may hold part of it. */
+/* Decodes exactly 2 * len digits of either case. 0, or -EINVAL; `ret` may then hold part of the
+ * bytes. */
 int nb_hex_decode(const char *text, size_t text_len, uint8_t *ret, size_t len);

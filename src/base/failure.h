@@ -67,14 +67,14 @@ enum nb_code nb_failure_find(const char *slug);
 int nb_failure_set(struct nb_failure *f, enum nb_code code, int errnum, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
-/* As nb_failure_set(), for an answer that arrived with an HTTP status. */
+/* Like nb_failure_set(), for an answer with an HTTP status. */
 int nb_failure_set_http(struct nb_failure *f, enum nb_code code, long http_status,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 int nb_failure_set_memory(struct nb_failure *f);
 
-/* Appends what a caller knows about the failure. If there is not enough room, the end of the
- * existing text is cut, which is usually a quotation of the server's answer. */
+/* Appends to the detail. If there is not enough room, cuts the end of the existing text, which is
+ * usually quoted from the server's answer. */
 void nb_failure_add(struct nb_failure *f, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 

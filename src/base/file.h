@@ -24,30 +24,32 @@
  * systemd. 0, -errno. */
 int nb_folder_open(const char *path, int *ret_fd);
 
-/* Opens a path below `root_fd` as if that were the root of the file system, also for symbolic
- * links; `root_fd` -1: of this machine. A descriptor with O_CLOEXEC, or -errno. */
+/* Opens a path as if `root_fd` were the root directory, also for symbolic links; -1: the root
+ * directory of this machine. Returns a descriptor with O_CLOEXEC, or -errno. */
 int nb_path_open(int root_fd, const char *path, int flags);
 
-/* A memory file that can be sealed and not executed, also where vm.memfd_noexec requires that. A
- * descriptor with O_CLOEXEC, or -errno. */
+/* Creates a memory file that can be sealed but not executed, as vm.memfd_noexec may require.
+ * Returns a descriptor with O_CLOEXEC, or -errno. */
 int nb_memory_file_open(const char *name);
 
 /* Reads the file that the path leads to, following symbolic links. 0; -EBADF if it is not a regular
  * file; -EFBIG if it is larger than `max`; -errno. */
 int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret);
 
-/* Opens a directory; creates a missing one with exactly `mode`, and missing parents with 0755, and
- * syncs them. 0, -errno. */
+/* Opens a directory. If it is missing, creates it with exactly `mode`, and missing parents with
+ * 0755, and syncs the parents. 0, -errno. */
 int nb_path_make_folder(int root_fd, const char *path, mode_t mode, int *ret_fd);
 
-/* nb_path_open() for a directory below `root` (NULL: of this machine). 0, -errno. */
+/* nb_path_open() for a directory below `root` (NULL: the root directory of this machine). 0,
+ * -errno. */
 int nb_folder_open_below(const char *root, const char *path, int *ret_fd);
 
-/* nb_path_make_folder() below `root` (NULL: of this machine), where it follows no symbolic link:
- * the administrator of an image may be another one. -ELOOP for a link. */
+/* nb_path_make_folder() below `root` (NULL: the root directory of this machine). Follows no
+ * symbolic link below `root`, since somebody else may have created the image. -ELOOP for a link. */
 int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd);
 
-/* A stream over the entries of an open directory, with a descriptor of its own; NULL with errno. */
+/* Opens a stream of the entries of an open directory, with its own descriptor. NULL and errno on
+ * failure. */
 DIR *nb_folder_list(int folder_fd);
 void nb_folder_closep(DIR **folder);
 
@@ -55,13 +57,13 @@ void nb_folder_closep(DIR **folder);
  * -EFBIG if it is larger than `ret->max`; another -errno. ret_stat may be NULL. */
 int nb_file_read(int folder_fd, const char *name, struct nb_buffer *ret, struct stat *ret_stat);
 
-/* The same into a secret, which is as large as the file: -EFBIG above `max`, -EAGAIN if the file
- * grows meanwhile. */
+/* Like nb_file_read(), into a secret that has the size of the file. -EFBIG above `max`; -EAGAIN if
+ * the file grows while it is read. nb_file_read_open() reads an open file. */
 int nb_file_read_secret(int folder_fd, const char *name, size_t max, struct nb_secret *ret,
                         struct stat *ret_stat);
 int nb_file_read_open(int fd, size_t max, struct nb_secret *ret, struct stat *ret_stat);
 
-/* Writes all of it, also after signals. 0, -errno. */
+/* Writes all data, even if signals interrupt it. 0, -errno. */
 int nb_fd_write(int fd, const void *data, size_t len);
 
 /* Replaces or creates `name` with exactly `mode`: writes `.<name>.tmp` (O_EXCL|O_NOFOLLOW), fsync,
@@ -73,8 +75,8 @@ int nb_file_write(int folder_fd, const char *name, mode_t mode, const void *data
  */
 int nb_file_create(int folder_fd, const char *name, mode_t mode, const void *data, size_t len);
 
-/* The first half of nb_file_write(): writes and syncs the temporary file. 0; -errno, and no file is
- * left. */
+/* The first half of nb_file_write(): writes and syncs the temporary file. 0, -errno. On failure, no
+ * file is left. */
 int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data, size_t len,
                   char ret_temporary[static NAME_MAX + 1]);
 

@@ -14,6 +14,6 @@
 #define NB_LOCK_FILE "/run/node-bootstrap.lock"
 #define NB_LOCK_TIMEOUT_MS 60000
 
-/* Waits for the lock; closing *ret_fd releases it. With `root`, the folder of an image, locks that.
- * NB_LOCK_UNAVAILABLE. */
+/* Waits for the lock; closing *ret_fd releases it. If `root`, the directory of an image, is not
+ * NULL, locks that directory instead. NB_LOCK_UNAVAILABLE. */
 int nb_lock_take(const char *root, int *ret_fd, struct nb_failure *f);

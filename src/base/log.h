@@ -2,8 +2,9 @@
 #pragma once
 
 /* Logging. If stderr or stdout is connected to the journal, entries are sent with its native
- * protocol, with MESSAGE_ID and the current fields. If stderr is not, a line is printed there. So a
- * unit with StandardError=tty gets both, each once. Never pass a secret to these functions. */
+ * protocol, with MESSAGE_ID and the current fields. If stderr is not connected to it, each message
+ * is also printed there as a line, so that a unit with StandardError=tty writes each message once
+ * to the journal and once to the terminal. Never pass a secret to these functions. */
 
 #include <stdio.h>
 #include <syslog.h>
@@ -60,21 +61,20 @@ void nb_log_failure(int priority, const struct nb_failure *f);
 /* Prints a text of struct nb_failure_info as one line, with the values of the fields. */
 void nb_log_print_text(FILE *stream, const char *text);
 
-/* Set if install runs this program: status texts are sent to this descriptor, one datagram each,
- * instead of to systemd. */
+/* If install runs this program, it sets the variable; status texts are then sent to this
+ * descriptor, one datagram each, instead of to systemd. */
 #define NB_STATUS_FD 3
 #define NB_STATUS_VARIABLE "NODE_BOOTSTRAP_STATUS"
 
 /* Sends STATUS= with sd_notify(3), and updates the status line of base/terminal.h. */
 void nb_log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Waits until journald has read the entries of this process. journald finds the unit of an entry in
- * /proc when it reads the entry, so `journalctl -u` would not show the entries of a process that
- * has exited by then. sd-journal(3) has no function for this. */
+/* journald finds the unit of an entry in /proc when it reads the entry, so `journalctl -u` does not
+ * show entries of a process that has exited by then. sd-journal(3) cannot wait for journald. */
 
 #define NB_JOURNAL_SOCKET "/run/systemd/journal/socket"
 #define NB_JOURNAL_DRAIN_MAX_MS 1000
 
-/* Returns when everything sent to the socket before has been handled, at the latest after
+/* Waits until journald has read everything that was sent to the socket `path`, for at most
  * NB_JOURNAL_DRAIN_MAX_MS. */
 void nb_journal_drain(const char *path);

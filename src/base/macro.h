@@ -9,7 +9,8 @@
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _unused_ __attribute__((unused))
 
-/* Of a pointer, or of a struct that is empty when it is zero. */
+/* Returns the value of a variable and sets the variable to zero. For pointers, and for structs that
+ * own nothing when they are zero. */
 #define TAKE(p) \
         ({ \
                 __typeof__(p) _p = (p); \

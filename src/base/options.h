@@ -22,21 +22,21 @@ struct nb_option {
         const char *help;       /* NULL: accepted, but not listed by --help */
         int kind, target;       /* for callers of nb_options_next() */
         const char *by_default; /* used if there is no =VALUE; NULL: the value is required */
-        bool *ret_switch;       /* what nb_options_read() sets: a switch, */
-        const char **ret_value; /* or a value, borrowed from argv */
+        bool *ret_switch;       /* set by nb_options_read() for a switch */
+        const char **ret_value; /* set by nb_options_read() for a value; borrowed from argv */
 };
 
 struct nb_options {
         const char *usage;            /* what --help prints before the options */
-        const struct nb_option *rows; /* up to one without a name; NULL: none */
+        const struct nb_option *rows; /* ends with a row without a name; NULL: none */
         const char *config_directory; /* --config-directory, which all programs have */
-        bool has_config_directory;    /* it is on the command line */
-        const char *value;            /* of the option, or the word; borrowed from argv */
-        int at;                       /* its index in argv */
+        bool has_config_directory;    /* --config-directory is on the command line */
+        const char *value;            /* of the option, or the word itself; borrowed from argv */
+        int at;                       /* index in argv of the option or word */
 
         int argc;
         char **argv;
-        int next; /* index in argv */
+        int next; /* index in argv of the next word to read */
         bool is_words_only;
 };
 
@@ -46,17 +46,17 @@ struct nb_options {
                 .argc = (n_words), .argv = (words), .next = 1 \
         }
 
-/* Behind all rows. */
+/* Larger than any row index. */
 enum { NB_OPTIONS_END = 1000, NB_OPTIONS_WORD };
 
-/* The row of the next option, or one of the above. Negative: NB_USAGE; -ECANCELED without a failure
- * if only --help or --version is wanted. */
+/* Returns the index of the next option's row, NB_OPTIONS_WORD for a word that is not an option, or
+ * NB_OPTIONS_END. Negative: NB_USAGE; -ECANCELED without a failure after --help or --version. */
 int nb_options_next(struct nb_options *options, struct nb_failure *f);
 
-/* Reads all of them into the `ret_` members of `rows`. 0; negative as nb_options_next(), also for a
- * word that is no option. */
+/* Reads all options into the `ret_` members of `rows`. 0; negative as for nb_options_next(), also
+ * if a word is not an option. */
 int nb_options_read(struct nb_options *options, const struct nb_option *rows, struct nb_failure *f);
 
-/* A word for a message: in quotes, or only its length if it could be a secret. */
+/* Formats a word for a message: in quotes, or only its length if it could be a secret. */
 #define NB_WORD_QUOTED_SIZE 64
 const char *nb_word_quote(const char *word, char ret[static NB_WORD_QUOTED_SIZE]);

@@ -22,17 +22,17 @@
 #include "base/failure.h"
 
 /*
- * 0: this process continues, as the child, or since it is not run by root. 1: the child has exited,
- * and *ret_status is the exit status for this process, or 128 + the signal that killed the child.
- * SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the child, which is killed if the parent
- * dies. NB_INTERNAL.
+ * Returns 0 in the process that continues: the child, or a process that is not run by root. Returns
+ * 1 in the parent after the child has exited; *ret_status is then the exit status of the child, or
+ * 128 + the signal that killed it. The parent forwards SIGINT, SIGTERM, SIGHUP and SIGQUIT. The
+ * child is killed if the parent dies. NB_INTERNAL.
  */
 int nb_privilege_split(int *ret_status, struct nb_failure *f);
 
-/* NB_INTERNAL: then the process must end. For a user other than root there is nothing to change. */
+/* Does nothing unless run by root. NB_INTERNAL: the process must exit. */
 int nb_privilege_reduce(struct nb_failure *f);
 
-/* NB_INTERNAL: then the process must end. */
+/* NB_INTERNAL: the process must exit. */
 int nb_privilege_drop(struct nb_failure *f);
 
 /* Keeps only these capabilities (bits), of those that are permitted. None is inheritable, and

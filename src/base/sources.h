@@ -24,7 +24,7 @@
 #define NB_NODE_PASSWORD_FOLDER "/etc/rancher/node" /* of k3s and RKE2 */
 #define NB_NODE_PASSWORD_FILE NB_NODE_PASSWORD_FOLDER "/password"
 
-/* What install passes to its child is on this descriptor, if the variable is set. */
+/* If the variable is set, this descriptor has the data that install passes to its child. */
 #define NB_SOURCES_FD 4
 #define NB_SOURCES_VARIABLE "NODE_BOOTSTRAP_SOURCES"
 #define NB_SOURCES_MAX (7 * 1024 * 1024) /* bytes; less than LimitFSIZE= of the units */
@@ -33,15 +33,15 @@ struct nb_sources {
         const char *config_directory;      /* NULL: read no configuration files */
         const char *credentials_directory; /* $CREDENTIALS_DIRECTORY; NULL: not run by systemd */
         const char *const *stores; /* credential stores to read instead, in order of precedence,
-                                      up to a NULL; NULL: none */
-        bool is_keeping; /* keep in memory what is read, for reads after privileges are dropped */
+                                      ending with NULL; NULL: none */
+        bool is_keeping; /* keep what is read in memory, for reads after privileges are dropped */
         struct nb_kept *kept;
 };
 
 /* Reads $CREDENTIALS_DIRECTORY. Nothing is allocated yet. */
 void nb_sources_init(struct nb_sources *ret_sources, const char *config_directory);
 
-/* Wipes what was kept in memory, and keeps nothing from then on. */
+/* Wipes what is kept in memory; later reads are not kept. */
 void nb_sources_done(struct nb_sources *sources);
 
 /* `origin` names the document for people: a path, or "credential 'node-bootstrap.config'". */
@@ -70,35 +70,36 @@ int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *use
 int nb_sources_credential(struct nb_sources *sources, const char *name, size_t max,
                           struct nb_secret *ret, struct nb_failure *f);
 
-/* Reads a credential from a store as systemd does, which follows links there. -ENOENT; -EBADF if it
- * is not a regular file; -EFBIG above `max`; -errno. ret_stat->st_mode has the access of others. */
+/* Reads a credential from a credential store; follows links, like systemd. -ENOENT; -EBADF if it is
+ * not a regular file; -EFBIG above `max`; -errno. The bits for others in ret_stat->st_mode are 0 if
+ * others cannot search the store. */
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
                            struct stat *ret_stat);
 
 /*
- * Reads a file that settings name; links are followed. 0; -EBADF if it is not a regular file;
+ * Reads a file that is named in the settings; follows links. 0; -EBADF if it is not a regular file;
  * -EFBIG above `max`; -errno. ret_stat may be NULL.
  */
 int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, struct nb_secret *ret,
                     struct stat *ret_stat);
 
-/* Reads a descriptor to its end, "standard input" for messages. -ECANCELED without a failure if
- * stopping was requested. NB_SETTINGS_UNREADABLE. */
+/* Reads a descriptor to its end. `name` is for messages, such as "standard input".
+ * NB_SETTINGS_UNREADABLE; -ECANCELED without a failure if a stop was requested. */
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
                            struct nb_failure *f);
 
-/* A file, which its folder then also lists; a folder, whose files on disk are then ignored; a
- * credential. Files and folders have absolute paths. */
+/* Files and folders have absolute paths. A file is also listed in its folder. The files of a folder
+ * on disk are ignored. */
 enum nb_source_kind { NB_SOURCE_FILE, NB_SOURCE_FOLDER, NB_SOURCE_CREDENTIAL };
 
-/* Adds it to what is kept in memory; `value` NULL marks it as missing, unless it is a folder. 0 or
- * -ENOMEM. */
+/* Adds a source to those kept in memory. If `value` is NULL, the file or credential is missing. 0
+ * or -ENOMEM. */
 int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
                    mode_t mode, const struct nb_secret *value);
 
 /*
- * Passes what is in memory to the network side, which cannot read files that only root may read: as
- * a sealed memory file, which has no name. -E2BIG above NB_SOURCES_MAX; -errno.
+ * Writes what is kept in memory to a sealed memory file, for the process that uses the network and
+ * cannot read root's files. -E2BIG above NB_SOURCES_MAX; -errno.
  */
 int nb_sources_pass(const struct nb_sources *sources, int *ret_fd);
 
@@ -110,5 +111,5 @@ int nb_sources_receive(struct nb_sources *sources, struct nb_failure *f);
  * if it is not set. */
 int nb_sources_folder(const char *variable, int *ret_fd, struct nb_failure *f);
 
-/* The host name as the kernel has it. */
+/* Reads the host name from the kernel. NB_INTERNAL. */
 int nb_sources_host_name(char ret[static HOST_NAME_MAX + 1], struct nb_failure *f);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The wish to stop: SIGTERM or SIGINT, turned into a descriptor that everything that waits also
- * waits for. `systemctl stop` during a wait so ends at once and in order.
+ * Stop requests: SIGTERM and SIGINT arrive on a descriptor that every wait also polls, so that
+ * `systemctl stop` ends a wait at once and the program can clean up.
  */
 
 #include <poll.h>
@@ -11,12 +11,12 @@
 
 #define NB_EXIT_STOPPED 143 /* 128 + SIGTERM; SuccessExitStatus= in the unit */
 
-/* Blocks the signals and makes the descriptor. 0, -errno. */
+/* Blocks the signals and creates the descriptor. 0, -errno. */
 int nb_stop_init(void);
 
-/* poll(2) for up to `ms`. polls[0] is reserved for the stop request, and is filled in. 0,
- * -ECANCELED, -errno. */
+/* poll(2) for up to `ms`. Fills in polls[0], which is reserved for the stop request. 0; -ECANCELED
+ * if a stop was requested; -errno. */
 int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms);
 
-/* Waits; 0 when the time is over, -ECANCELED when stopping was asked for. */
+/* Waits. 0 after `ms`; -ECANCELED if a stop was requested. */
 int nb_stop_wait(uint64_t ms);

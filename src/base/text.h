@@ -12,35 +12,34 @@
 size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point);
 
 /* C0, DEL and C1 controls; the line separators of YAML and terminals, U+2028 and U+2029; U+FEFF;
- * the characters that change the direction of text, with which a line can be made to look like
- * another one (U+202A to U+202E, U+2066 to U+2069); and U+FFFE and U+FFFF of each plane, which XML
- * does not allow. */
+ * the characters that change the direction of text and can make a line look like another one
+ * (U+202A to U+202E, U+2066 to U+2069); and U+FFFE and U+FFFF of each plane, which XML does not
+ * allow. */
 bool nb_code_point_is_control(uint32_t code_point);
 
-/* Well-formed UTF-8 without any of these. */
+/* Well-formed UTF-8 without control characters in this sense. */
 bool nb_text_is_printable(const char *text, size_t len);
 
 /* Copies as much as fits, in whole characters. Characters that are not printable are replaced by a
  * space, and invalid UTF-8 by '?'. `ret` may be `text`. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
 
-/* Adds a name to "a, b", once, as a line; "..." if it does not fit. `size`: of the whole list. */
+/* Adds a name to a list such as "a, b", unless the list contains it; adds "..." if the name does
+ * not fit. `size` is the size of `list`. */
 void nb_text_list_add(char *list, size_t size, const char *name);
 
-/* ASCII letters or digits, or anything beyond ASCII. */
-
-/* Quotes text for a message: only the first word of a long line; the beginning, the end and the
- * length of a word above NB_TEXT_QUOTED_MAX bytes: "'sha256:0123… 4567' (180 bytes)", since the
- * error is often at the end. Returns `ret`. Not for secrets. */
+/* Quotes text for a message. Of a long line, quotes only the first word. Of a word above
+ * NB_TEXT_QUOTED_MAX bytes, quotes the beginning and the end, where the error often is, and the
+ * length: "'sha256:0123…4567' (180 bytes)". Returns `ret`. Not for secrets. */
 #define NB_TEXT_QUOTED_MAX 96
 #define NB_TEXT_QUOTED_SIZE (NB_TEXT_QUOTED_MAX + 48)
 const char *nb_text_quote(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]);
 
-/* Whether it contains the form of a bootstrap token or of a k3s token, a damaged one included. Text
- * that was refused is quoted in a message only if not. */
+/* Whether the text contains something that looks like a bootstrap token or a k3s token, even a
+ * damaged one. Messages must not quote such text. */
 bool nb_text_contains_token(const char *text);
 
-/* Levenshtein's distance without regard to case, from `a` to the first `b_len` bytes of `b`, at
+/* Levenshtein distance between `a` and the first `b_len` bytes of `b`, ignoring case. b_len: at
  * most NB_TEXT_DISTANCE_MAX. */
 #define NB_TEXT_DISTANCE_MAX 128
 unsigned nb_text_measure_distance(const char *a, const char *b, size_t b_len);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The state and properties of a systemd unit, by systemctl(1), and its journal entries. Nothing
- * here waits for a job: if the caller is killed, the job goes on.
+ * Reads the state and properties of a systemd unit with systemctl(1), and its journal entries.
+ * Nothing here waits for a job: if the caller is killed, the job continues.
  */
 
 #include <stdbool.h>
@@ -33,8 +33,8 @@ int nb_systemctl(const char *verb, const char *unit, const char *option, struct 
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
 
 /*
- * The output of `systemctl show`, one "Name=value" per line, for the functions below. `properties`
- * is its whole option: "--property=LoadState,After". NB_SETUP_COMMAND_FAILED.
+ * Reads the output of `systemctl show`, one "Name=value" per line, for the functions below.
+ * `properties` is a whole option, such as "--property=LoadState,After". NB_SETUP_COMMAND_FAILED.
  */
 int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret_text,
                  struct nb_failure *f);
@@ -42,8 +42,8 @@ int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret
 /* The value of the first property of this name; NULL if there is none. `text` may be NULL. */
 const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len);
 
-/* The word after `word` in the value of a property (NULL: the first one); NULL at its end. `len` is
- * the length of both. */
+/* Returns the word after `word` in the value of a property (NULL: the first word); NULL after the
+ * last one. *len is the length of `word`, and then that of the result. */
 const char *nb_unit_next_word(const char *text, const char *property, const char *word,
                               size_t *len);
 bool nb_unit_has_word(const char *text, const char *property, const char *expected);
@@ -57,7 +57,7 @@ struct nb_unit_entry {
         int priority;
         char message[1024];
         char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure, or "" */
-        char fields[_NB_FIELD_N][256]; /* as set with nb_log_field() by the unit, or "" */
+        char fields[_NB_FIELD_N][256]; /* set by the unit with nb_log_field(); or "" */
 };
 
 /* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
@@ -65,13 +65,14 @@ void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
 struct sd_journal; /* of libsystemd */
 
-/* Entries of the unit's processes from now on. 0, -errno. */
+/* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
 /*
- * Entries of one run of the unit (one invocation ID): the newest run that has no entry with the
- * MESSAGE_ID `pass_over` (NULL: the newest). `directory` holds journal files, as for journalctl
- * --directory; NULL: those of this machine. 1; 0 if there is none; -errno.
+ * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
+ * without an entry with the MESSAGE_ID `pass_over` (NULL: the newest run). `directory` has journal
+ * files, as for journalctl --directory; NULL: those of this machine. 1; 0 if there is no such run;
+ * -errno.
  */
 int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal);
