@@ -2,14 +2,16 @@
 #pragma once
 
 /*
- * Which cloud a machine is in, by what is on the machine: not a packet is sent for that; and its
- * instance metadata: user data, and single values where the cloud has them. settings/provider.def
- * has all clouds; readers.c has the code for values that a row cannot describe.
+ * Recognises the cloud that a machine is in, from facts on the machine, without sending a packet.
+ * Reads its instance metadata: user data, and single values if the cloud has them.
+ * settings/provider.def has all clouds; readers.c has code for values that it cannot describe.
  *
- * Plain HTTP to the documented link-local address (net/http.h, nb_http_new_metadata()), without
- * proxy, redirects or name resolution; nothing is written to disk. Volumes and guestinfo come as
- * files from node-bootstrap-platform.service (state/platform.h). The answers are not authenticated:
- * they are trusted as far as the cloud is, and never override what is on the machine.
+ * Requests use plain HTTP to the documented link-local address (net/http.h,
+ * nb_http_new_metadata()), or HTTPS if the cloud has a name for it, without proxies or redirects;
+ * nothing is written to disk. Volumes and guestinfo are files that
+ * node-bootstrap-platform.service has written (state/platform.h). Plain HTTP is not authenticated,
+ * so metadata is trusted as much as the cloud and its network, and never overrides settings or
+ * credentials on the machine.
  */
 
 #include <stdbool.h>
@@ -24,7 +26,7 @@
 
 /* --- Recognition (recognise.c) --- */
 
-/* Of /sys/class/dmi/id/, what every user can read; "" for missing ones. */
+/* Files in /sys/class/dmi/id/ that every user can read; "" for missing ones. */
 struct nb_dmi {
         char sys_vendor[64], product_name[64], product_version[64], chassis_asset_tag[64],
                 board_vendor[64], bios_vendor[64];
@@ -35,8 +37,8 @@ struct nb_machine {
         struct nb_platform platform;
 };
 
-/* Reads /sys/class/dmi/id/ and NB_PLATFORM_NOTE, or without that note the kernel command line, if
- * it can be read. NB_METADATA_MALFORMED. */
+/* Reads /sys/class/dmi/id/ and NB_PLATFORM_NOTE, or the kernel command line if that file does not
+ * exist. NB_METADATA_MALFORMED. */
 int nb_machine_read(struct nb_sources *sources, struct nb_machine *ret_machine,
                     struct nb_failure *f);
 
@@ -46,9 +48,9 @@ struct nb_recognition {
                           command line" */
 };
 
-/* Which cloud a machine is in; no I/O. The kernel command line overrides DMI, and a volume both,
- * since the cloud attached it for this. The strings are those of cloud-init's ds-identify and
- * systemd's 40-imds.hwdb. */
+/* Recognises the cloud of a machine; no I/O. The kernel command line overrides DMI, and a volume
+ * overrides both, since the cloud attached it for this purpose. The strings are those of
+ * cloud-init's ds-identify and systemd's 40-imds.hwdb. */
 void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_recognition);
 
 /* --- Metadata --- */
@@ -56,7 +58,7 @@ void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_r
 #define NB_CLOUD_CONNECT_TIMEOUT_MS 2000
 #define NB_CLOUD_REQUEST_TIMEOUT_MS 5000
 #define NB_CLOUD_PATIENCE_MS 60000 /* how long a 404 or 410 may mean "not yet" (Azure) */
-#define NB_CLOUD_TOKEN_KEY "node-bootstrap-token" /* attribute, tag or key with the token alone */
+#define NB_CLOUD_TOKEN_KEY "node-bootstrap-token" /* attribute, tag or key of the token */
 
 struct nb_cloud_request {
         struct nb_sources *sources;
@@ -64,8 +66,8 @@ struct nb_cloud_request {
         const struct nb_machine *machine;
         bool wants_node_name;
         bool wants_provider_id;
-        bool is_patience_over; /* 404 and 410 are final everywhere */
-        uint64_t until_ms;     /* nb_now_ms(): where this attempt ends */
+        bool is_patience_over; /* 404 and 410 no longer mean "not yet" */
+        uint64_t until_ms;     /* deadline of this attempt, as nb_now_ms() */
 };
 
 #define NB_METADATA_SOURCE_MAX 127
@@ -73,12 +75,12 @@ struct nb_cloud_request {
 struct nb_metadata {
         enum nb_provider provider;
         struct nb_user_data user_data; /* never NB_USER_DATA_UNREADABLE */
-        struct nb_secret token; /* a value of its own, beside the user data; empty for none */
-        /* Where the two are from: "the user data of Amazon EC2", "instance attribute
+        struct nb_secret token; /* from a separate value, not from the user data; empty for none */
+        /* The origins of both: "the user data of Amazon EC2", "instance attribute
          * 'node-bootstrap-token' of Google Compute Engine". "" for none. */
         char user_data_source[NB_METADATA_SOURCE_MAX + 1], token_source[NB_METADATA_SOURCE_MAX + 1];
-        char node_name[NB_NODE_NAME_MAX + 1]; /* "" for none, or not wanted */
-        /* The same: "aws:///eu-west-1a/i-0123", as the cloud's controller manager writes it. */
+        char node_name[NB_NODE_NAME_MAX + 1]; /* "" if there is none, or it is not wanted */
+        /* "aws:///eu-west-1a/i-0123", as the cloud controller manager writes it. "" as above. */
         char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE];
         bool is_unverified; /* an attacker on the network could have forged this */
 };
@@ -87,24 +89,25 @@ struct nb_metadata {
         { .user_data = NB_USER_DATA_INIT, .token = NB_SECRET_INIT }
 
 /*
- * Tries once to read all of it; the caller tries again by the class of the failure.
- * NB_METADATA_UNREACHABLE (no connection, cut, 429, 5xx), NB_METADATA_REFUSED (another unexpected
- * status, a redirect, an answer that is too large), NB_METADATA_MALFORMED, -ECANCELED. A missing
- * value (404, 204, empty) is no failure: the member stays empty.
+ * Tries once to read all requested metadata; the class of the failure decides whether the caller
+ * retries. NB_METADATA_UNREACHABLE (no connection, no complete answer, 429, 5xx, "not yet"),
+ * NB_METADATA_REFUSED (a redirect, another unexpected status, an answer that is too large),
+ * NB_METADATA_MALFORMED, NB_PLATFORM_UNREADABLE, NB_INTERNAL, -ECANCELED. A missing value (404,
+ * 204, empty) is not a failure: its member stays empty.
  */
 int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *ret_metadata,
                   struct nb_failure *f);
 
-/* Whether the provider has these at all. */
+/* Whether the provider's metadata contains a node name, or a provider ID. */
 bool nb_cloud_has_node_name(enum nb_provider provider);
 bool nb_cloud_has_provider_id(enum nb_provider provider);
 
-/* Where the cloud has the token as a value of its own, for people: "instance tag
- * 'node-bootstrap-token'"; NULL for none. */
+/* Names the separate value for the token in messages: "instance tag 'node-bootstrap-token'". NULL
+ * if the cloud has none. */
 const char *nb_cloud_token_place(enum nb_provider provider);
 
-/* Decides about user data that cannot be read, once everything was read: with another token it is
- * ignored, without one it is NB_METADATA_MALFORMED. */
+/* Called after all values are read. Ignores unreadable user data if there is a separate token;
+ * otherwise fails with NB_METADATA_MALFORMED. */
 int nb_metadata_finish(struct nb_metadata *metadata, struct nb_failure *f);
 
 void nb_metadata_done(struct nb_metadata *metadata);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of cloud/ share. */
+/* Private to cloud/. */
 
 #include "cloud/cloud.h"
 #include "codec/json.h"
@@ -15,14 +15,14 @@
 
 struct nb_cloud_call;
 
-/* Reads one value: 1, 0 if the cloud has none, or a failure of nb_cloud_read(). */
+/* Reads one value. 1; 0 if the cloud has none; or a failure of nb_cloud_read(). */
 typedef int nb_cloud_reader(struct nb_cloud_call *call, struct nb_secret *ret,
                             struct nb_failure *f);
 
 /*
- * All about one provider, from settings/provider.def. A path is that of a URL, or that of a file in
- * NB_PLATFORM_DIRECTORY; a value is a path, or a path in `document` (codec/json.h). NULL: the cloud
- * has none.
+ * The properties of one provider, from settings/provider.def. A "path" is the path of a URL or of a
+ * file in NB_PLATFORM_DIRECTORY. A "value" is such a path, or the path of a member of `document`
+ * (codec/json.h). NULL: the cloud has none.
  */
 struct nb_cloud_row {
         /* Recognition. */
@@ -32,15 +32,16 @@ struct nb_cloud_row {
         } dmi[NB_CLOUD_DMI_MAX + 1];
         const char *platform_ids[2]; /* of Ignition and afterburn */
         const char *data_sources[2]; /* of cloud-init */
-        const char *volume;          /* label; its files replace the user data and the document */
+        /* label of a volume whose files replace the user data and the document */
+        const char *volume;
         bool has_guestinfo;
 
         /* HTTP. */
-        const char *address;     /* as in a URL: numeric, unless is_https. NULL: find_address, or no
-                                    HTTP */
+        const char *address; /* as in a URL: numeric, unless is_https. NULL: use find_address, or no
+                                HTTP */
         const char *address6;    /* used if the first one does not accept connections */
         const char *lines[2];    /* headers of every request; none for a cloud with sessions */
-        bool is_https;           /* a DNS name, and TLS */
+        bool is_https;           /* `address` is a DNS name, and requests use TLS */
         bool is_patient;         /* 404 and 410 may mean "not yet" */
         const char *session;     /* path of the PUT for a session token */
         const char *session_ttl; /* header of the PUT, with the lifetime in seconds: longer than an
@@ -48,41 +49,41 @@ struct nb_cloud_row {
         const char *session_header;
 
         /* Values. */
-        const char *token;       /* value: the token alone */
-        const char *token_place; /* for people: "instance tag 'node-bootstrap-token'" */
+        const char *token;       /* value that is only the token */
+        const char *token_place; /* for messages: "instance tag 'node-bootstrap-token'" */
         const char *user_data;   /* path */
         const char *document;    /* path of a JSON document */
         const char *node_name;   /* value */
-        const char *id_form;     /* "aws:///" "*" "/" "*": each '*' is the last component of the
-                                    value in id_parts */
+        const char *id_form;     /* "aws:///" "*" "/" "*": each '*' is replaced by the last path
+                                    component of the next value in id_parts */
         const char *id_parts[NB_CLOUD_ID_PARTS];
 
-        /* Code in readers.c, where data is not enough. */
+        /* Code in readers.c, for what the other members cannot describe. */
         int (*find_address)(struct nb_cloud_call *call, struct nb_failure *f);
         nb_cloud_reader *read_node_name;
-        void (*edit_id)(char *part); /* in place; the whole value is then the part */
+        /* changes the value in place; all of it is then used for '*' */
+        void (*edit_id)(char *part);
 };
 
-/* NB_PROVIDER_NONE and _AUTO have empty ones. */
+/* The rows of NB_PROVIDER_NONE and _AUTO are empty. */
 extern const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N];
 
 /* The requests of one attempt, over one set of connections. */
 struct nb_cloud_call {
         const struct nb_cloud_request *request;
-        struct nb_metadata *metadata; /* where values go */
+        struct nb_metadata *metadata; /* the result */
         const struct nb_cloud_row *row;
         const char *title;
-        const char *address; /* of the row, or `found` */
+        const char *address; /* from the row, or `found` */
         const char *address6;
         char found[64];
         struct nb_http *http;
-        struct nb_secret session; /* a whole header line; empty before it was requested */
-        struct nb_json document;  /* empty before it was requested, or if there is none */
+        struct nb_secret session; /* a whole header line; empty until it is requested */
+        struct nb_json document;  /* empty until it is requested, or if there is none */
         char document_what[NB_CLOUD_URL_MAX];
         bool is_session_renewed;
         bool is_document_read;
-        bool is_unverified; /* the last answer is from neither a file nor a server that TLS verified
-                             */
+        bool is_unverified; /* the last answer was from a server that TLS did not verify */
 };
 
 int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_request *request,
@@ -92,16 +93,17 @@ void nb_cloud_call_done(struct nb_cloud_call *call);
 /* Reads all values that are requested. */
 int nb_cloud_read_values(struct nb_cloud_call *call, struct nb_failure *f);
 
-/* 1; 0 for not found, and for an empty answer; or a failure of nb_cloud_read(). `accept` NULL:
- * anything. */
+/* Reads a path. 1; 0 if it is not found or empty; or a failure of nb_cloud_read(). `accept`: a
+ * media type; NULL: any. */
 int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accept, size_t max,
                  struct nb_secret *ret, struct nb_failure *f);
 
-/* A value, which must be one printable line, without the white space around it. As above. */
+/* Reads a value, which must be one printable line, and removes the white space around it. Returns
+ * the same as nb_cloud_get(). */
 int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_secret *ret,
                        struct nb_failure *f);
 
-/* CloudStack: sets call->address. */
+/* Sets call->address to that of CloudStack's virtual router. */
 int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f);
 nb_cloud_reader nb_cloud_read_nocloud_name, nb_cloud_read_openstack_name;
 void nb_cloud_edit_azure_id(char *id);

@@ -19,9 +19,9 @@
 
 struct nb_certificates;
 
-/* Parses all CERTIFICATE blocks of a PEM text, in order. Other blocks (kubelet's file ends with the
- * key) are skipped if `is_mixed`, and refused otherwise. Text outside of blocks is skipped (RFC
- * 7468 section 5.2; Kubernetes allows it in status.certificate, and bundles have comments) and
+/* Parses all CERTIFICATE blocks of a PEM text, in order. Other blocks are skipped if `is_mixed`
+ * (kubelet's file ends with the key), and rejected otherwise. Text outside of blocks is skipped
+ * (RFC 7468 section 5.2; Kubernetes allows it in status.certificate, and bundles have comments) and
  * never exported. 0; -EINVAL if there is no certificate, an invalid one, an incomplete block, or a
  * NUL before the end of a block; -E2BIG above NB_CERTIFICATES_MAX; -EFBIG for a certificate that is
  * too expensive to verify; -ENOMEM. */
@@ -35,11 +35,11 @@ void nb_certificates_freep(struct nb_certificates **certificates);
 
 size_t nb_certificates_count(const struct nb_certificates *certificates);
 
-/* Appends certificate i as PEM. */
+/* Appends certificate i as PEM; errors are in ret_pem->error. */
 void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
                            struct nb_buffer *ret_pem);
 
-/* RFC 4514 text, cut at the size. */
+/* RFC 4514 text, cut to the size. */
 void nb_certificate_subject(const struct nb_certificates *certificates, size_t i,
                             char ret[static NB_SUBJECT_SIZE]);
 void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
@@ -47,12 +47,11 @@ void nb_certificate_issuer(const struct nb_certificates *certificates, size_t i,
 time_t nb_certificate_not_before(const struct nb_certificates *certificates, size_t i);
 time_t nb_certificate_not_after(const struct nb_certificates *certificates, size_t i);
 
-/* The SHA-256 of the SubjectPublicKeyInfo in DER, which is what a pin contains: NB_SHA256_SIZE
- * bytes. */
+/* The pin: SHA-256 of the SubjectPublicKeyInfo in DER, NB_SHA256_SIZE bytes. */
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);
 
-/* Its names and addresses, as "a.example, 10.0.0.1" for messages, cut to `size`; "" if it has none.
- */
+/* Its subject alternative names for messages: "a.example, 10.0.0.1". Names that do not fit are
+ * omitted; "" if there is none. */
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size);
 
@@ -80,9 +79,9 @@ bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
 /* Whether the API server accepts the leaf as this node: the last common name is
- * system:node:<node_name> and an organization is system:nodes. Existing certificates, which another
- * program may have requested, may have other attributes; with `is_exact` there are only these two,
- * in either order. */
+ * system:node:<node_name> and an organization is system:nodes. An existing certificate, which
+ * another program may have requested, may have further attributes; with `is_exact` it must have
+ * only these two, in either order. */
 bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
                                 bool is_exact);
 
@@ -96,9 +95,9 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                                struct nb_failure *f);
 
 enum nb_ca_choice {
-        NB_CA_PINNED, /* those that match a pin, or chain to one that does within the bundle */
-        NB_CA_ALL,    /* all of them, but at least one pin must match (trustWholeBundle) */
-        NB_CA_ALL_UNPINNED, /* all of them, without a pin (unsafeSkipCAVerification without pins) */
+        NB_CA_PINNED,       /* those that match, and those that chain to them within the bundle */
+        NB_CA_ALL,          /* all, if at least one matches (trustWholeBundle) */
+        NB_CA_ALL_UNPINNED, /* all, without a check (unsafeSkipCAVerification without pins) */
 };
 
 /* What a CA must match. If the hash in a k3s token is that of the exact bytes of the bundle, all
@@ -108,10 +107,12 @@ enum nb_ca_choice {
 struct nb_ca_criteria {
         const uint8_t (*pins)[NB_SHA256_SIZE];
         unsigned n_pins;
-        const uint8_t *k3s_hash; /* of nb_ca_hash_k3s(), instead of the pins; NULL: none */
+        /* the hash in a k3s token, to use instead of the pins; NULL: none */
+        const uint8_t *k3s_hash;
         enum nb_ca_choice choice;
         enum nb_code malformed; /* the failure for an invalid bundle */
-        enum nb_code mismatch;  /* if nothing matches; its message lists the hashes found */
+        /* the failure if nothing matches; the message lists the hashes found */
+        enum nb_code mismatch;
 };
 
 struct nb_ca_selection {
@@ -121,9 +122,9 @@ struct nb_ca_selection {
         unsigned n_left_out;
 };
 
-/* Selects the trusted CAs of a bundle. Appends them as PEM in their order, without duplicates, and
- * returns the pins of those selected and of those left out. Only CA certificates are selected, even
- * if another certificate matches a pin. ret_selection may be NULL. */
+/* Selects the trusted CAs of a bundle. Appends them to ret_pem in their order, without duplicates,
+ * and returns the pins of the selected certificates and of the others. Only CA certificates are
+ * selected, even if another certificate matches a pin. ret_selection may be NULL. */
 int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *criteria,
                  struct nb_buffer *ret_pem, struct nb_ca_selection *ret_selection,
                  struct nb_failure *f);
@@ -133,16 +134,16 @@ int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *crite
  * public key of at least one CA is in both, and the bundle contains nothing but CAs. A CA can
  * therefore be rotated in steps (old; old and new; new), but not replaced in one step.
  *
- * 1 if the bundle differs, 0 if it is the same; it is appended in both cases.
- * NB_REFRESH_INAPPLICABLE if `present` contains no valid CA; codes as for nb_ca_select().
+ * 1 if the bundle differs, 0 if it is the same; both append it to ret_pem. NB_REFRESH_INAPPLICABLE
+ * if `present` contains no valid CA; otherwise fails as nb_ca_select().
  */
 int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len,
                 enum nb_code malformed, enum nb_code mismatch, struct nb_buffer *ret_pem,
                 struct nb_ca_selection *ret_selection, struct nb_failure *f);
 
 /* Computes the hash in a k3s token from the answer of /cacerts (k3s pkg/clientaccess/token.go
- * hashCA): for one certificate, the SHA-256 of the exact bytes; for several, that of the DER of the
- * root of the first one's chain, or of the bytes if there is no chain. Unlike k3s, it ignores
- * validity periods, which TLS checks. 0; -EINVAL if it is not a list of certificates (k3s skips
- * other blocks); -E2BIG, -EIO, -ENOMEM. */
+ * hashCA): for one certificate, the SHA-256 of the exact bytes; for several, the SHA-256 of the
+ * root of the first one's chain in DER, or of the exact bytes if there is no chain. Unlike k3s, it
+ * ignores validity periods, which TLS checks. 0; -EINVAL if it is not a list of certificates (k3s
+ * skips other blocks); -E2BIG, -EIO, -ENOMEM. */
 int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZE]);

@@ -10,7 +10,7 @@
 struct nb_certificate_entry {
         gnutls_x509_crt_t crt;
         uint8_t pin[NB_SHA256_SIZE];
-        uint8_t digest[NB_SHA256_SIZE]; /* of the certificate in DER */
+        uint8_t digest[NB_SHA256_SIZE]; /* SHA-256 of the certificate in DER */
 };
 
 struct nb_certificates {

@@ -14,6 +14,6 @@ int nb_sha256(const void *data, size_t len, uint8_t ret[static NB_SHA256_SIZE]);
 int nb_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
                    uint8_t ret[static NB_SHA256_SIZE]);
 
-/* Constant time. */
+/* Compares in constant time. */
 bool nb_digest_is_equal(const uint8_t a[static NB_SHA256_SIZE],
                         const uint8_t b[static NB_SHA256_SIZE]);

@@ -16,9 +16,9 @@ struct nb_key;
 int nb_key_generate(struct nb_key **ret_key);
 
 /* Imports the first private key of a PEM text, like Go's tls.X509KeyPair; certificates may precede
- * it. Any type that GnuTLS supports, since an older kubelet may have created an RSA key. 0; -EINVAL
- * if there is none, it is damaged, or its public key does not match; -ENOTSUP for a type that
- * GnuTLS does not know; -ENOMEM. */
+ * it. Accepts any type that GnuTLS supports, since an older kubelet may have created an RSA key. 0;
+ * -EINVAL if there is no key, or it is damaged, too large, or does not match its public key;
+ * -ENOTSUP for a type that GnuTLS does not know; -ENOMEM. */
 int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key);
 
 int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem);

@@ -12,8 +12,8 @@
 
 #include "crypto/digest.h"
 
-/* GnuTLS verifies with keys of any size: one RSA signature with a modulus of 64 kbit takes 23 s of
- * CPU. */
+/* GnuTLS does not limit the size of a key: verifying one RSA signature with a modulus of 64 kbit
+ * takes 23 s of CPU time. */
 #define NB_KEY_BITS_MAX 8192
 #define NB_RSA_EXPONENT_MAX 4 /* bytes */
 
@@ -23,7 +23,8 @@
 struct nb_key {
         gnutls_x509_privkey_t key;
         gnutls_datum_t spki;        /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
-        uint8_t id[NB_SHA256_SIZE]; /* as GnuTLS computes it: a key can have several encodings */
+        uint8_t id[NB_SHA256_SIZE]; /* key ID as GnuTLS computes it, the same for all encodings of a
+                                       key */
         bool is_p256;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds the blocks of a PEM text (RFC 7468); private to crypto/. GnuTLS decodes the contents. Its
- * own PEM parser accepts several labels for the same type and skips incomplete blocks, which Go,
- * and so kubelet, does not. Text outside of blocks is skipped: the RFC allows it (section 5.2), as
- * does Kubernetes in status.certificate, and CA bundles have comments. That text is never written
- * to a file. */
+/* Finds the blocks of a PEM text (RFC 7468); private to crypto/. GnuTLS decodes their contents, but
+ * its PEM parser is not used to find them: unlike Go, and thus kubelet, it accepts several labels
+ * for one type and skips incomplete blocks. Text outside of blocks is skipped: the RFC (section
+ * 5.2) and Kubernetes (in status.certificate) allow it, and CA bundles have comments. That text is
+ * never written to a file. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 struct nb_pem_block {
         const char *label;
         size_t label_len;
-        const char *text; /* from the first hyphen of BEGIN to the last of END */
+        const char *text; /* from the first hyphen of the BEGIN line to the last hyphen of the END
+                             line */
         size_t len;
 };
 

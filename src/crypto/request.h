@@ -17,16 +17,16 @@
 /* "node-csr-" and 43 characters of base64url. */
 #define NB_REQUEST_NAME_SIZE 64
 
-/* Appends PEM, or DER for the supervisor of k3s. 0, -EIO, -ENOMEM, -E2BIG. */
+/* Appends the request as PEM, or as DER for the supervisor of k3s. 0, -EIO, -ENOMEM, -E2BIG. */
 int nb_request_create(const struct nb_key *key, const char *node_name, bool is_pem,
                       struct nb_buffer *ret);
 
 /*
- * The name of the CSR object: "node-csr-" base64url(SHA-256(stream)), the stream being for each
- * item base64url(item)
- * "|". Items, as in kubelet's digestedName (pkg/kubelet/certificate/bootstrap):
- * SubjectPublicKeyInfo in DER, common name, organization, usages. kubelet takes SHA-512/256, which
- * GnuTLS lacks; nobody but us computes our name.
+ * Computes the name of the CSR object: "node-csr-" and base64url(SHA-256(stream)). The stream has
+ * base64url(item) and "|" for each item. The items are those of kubelet's digestedName
+ * (pkg/kubelet/certificate/bootstrap): SubjectPublicKeyInfo in DER, common name, organization,
+ * usages. kubelet uses SHA-512/256, which GnuTLS lacks; no other program computes this name. 0,
+ * -EIO, -ENOMEM.
  */
 int nb_request_name(const struct nb_key *key, const char *node_name,
                     char ret[static NB_REQUEST_NAME_SIZE]);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the kernel command line says about the platform, as Ignition and cloud-init read it. No I/O.
- */
+/* Parses the parameters of Ignition and cloud-init on the kernel command line. No I/O. */
 
 #include <stddef.h>
 
@@ -12,9 +11,9 @@
 #define NB_KERNEL_LINE_MAX 16384
 
 /*
- * Sets platform_id and data_source, and leaves the other members alone. Splits words as the kernel
- * does: a space within double quotes is part of the word. Of several words with one key the last
- * counts. A value that no platform has (anything but letters, digits, '.', '_' and '-', or too
- * long) counts as none.
+ * Sets platform_id and data_source; the other members are unchanged. Splits words as the kernel
+ * does: a space within double quotes is part of the word. If a key appears several times, the last
+ * value is used. A value is treated as empty if it is too long or has characters other than
+ * letters, digits, '.', '_' and '-'.
  */
 void nb_kernel_line_parse(const char *line, size_t len, struct nb_platform *platform);

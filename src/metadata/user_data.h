@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * User data: one field of the instance that several tools share. It holds either a document for
- * this program, or something else, which is no error. It may be raw, base64, gzip (RFC 1952), or
- * base64 of gzip, and contain
+ * User data: one field of the instance that several tools share. It has a document for this
+ * program or data for another one. It may be raw, base64, gzip (RFC 1952), or base64 of gzip, and
+ * contain one of:
  *
  *      a NodeBootstrap document or a kubeadm JoinConfiguration (settings.h), in YAML or JSON
  *      a MIME multipart message (RFC 2046) with a part of type application/vnd.node-bootstrap+yaml,
@@ -29,16 +29,18 @@
 
 enum nb_user_data_kind {
         NB_USER_DATA_NOTHING,    /* nothing for this program */
-        NB_USER_DATA_UNREADABLE, /* gzip that is cut, damaged or too large: possibly for us */
+        NB_USER_DATA_UNREADABLE, /* gzip that is cut, damaged or too large; it may be for this
+                                    program */
         NB_USER_DATA_DOCUMENT,   /* settings, which may contain tokens */
 };
 
 struct nb_user_data {
         enum nb_user_data_kind kind;
-        char what[128]; /* for messages, without any content: "a shell script", "a NodeBootstrap
-                           document, in gzip" */
+        char what[128]; /* describes the data in messages without quoting it: "a shell script", "a
+                           NodeBootstrap document, in gzip" */
         struct nb_secret document; /* for nb_settings_merge() */
-        const char *key; /* the same: the top-level key that holds the settings; or NULL */
+        /* for nb_settings_merge(): the top-level key that has the settings; or NULL */
+        const char *key;
 };
 
 #define NB_USER_DATA_INIT \
@@ -46,8 +48,8 @@ struct nb_user_data {
 
 /*
  * `origin` names the data in messages: "the user data of Amazon EC2". NB_METADATA_MALFORMED for
- * more than NB_USER_DATA_MAX, and for data that is for this program and has an error: a MIME part
- * or a cloud-config.
+ * more than NB_USER_DATA_MAX bytes, and for a MIME part or cloud-config that is for this program
+ * and invalid. Data for another program is not an error.
  */
 int nb_user_data_parse(const char *origin, const char *data, size_t len,
                        struct nb_user_data *ret_user_data, struct nb_failure *f);
@@ -55,8 +57,8 @@ int nb_user_data_parse(const char *origin, const char *data, size_t len,
 /*
  * Calls `files->each` for every file that cloud-init (write_files) or Ignition (storage.files)
  * would write on the machine, in the order of the document, except files that they download. A
- * failure of `each` ends the search. Failures of `each`, and NB_METADATA_MALFORMED for a file that
- * cannot be decoded.
+ * failure of `each` ends the search and is returned; NB_METADATA_MALFORMED for a file that cannot
+ * be decoded.
  */
 int nb_user_data_find_files(const char *origin, const char *data, size_t len,
                             const struct nb_user_data_files *files, struct nb_failure *f);

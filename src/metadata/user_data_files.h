@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The files that cloud-init or Ignition would write. nb_user_data_find_files() unwraps user data
- * for these two. */
+/* Finds the files that cloud-init or Ignition would write. nb_user_data_find_files() decodes the
+ * user data first. */
 
 #include <stddef.h>
 
 #include "base/failure.h"
 #include "base/secret.h"
 
-#define NB_USER_DATA_TEXT_MAX (1024 * 1024) /* bytes after base64 and gzip */
+#define NB_USER_DATA_TEXT_MAX (1024 * 1024) /* bytes after decoding base64 and gzip */
 
 struct nb_user_data_file {
         const char *path; /* absolute */
@@ -25,7 +25,8 @@ struct nb_user_data_files {
 /* The tool that writes the files. */
 enum nb_user_data_tool { NB_USER_DATA_CLOUD_CONFIG, NB_USER_DATA_IGNITION };
 
-/* Calls `each` for every file in the text. Failures of `each`, and NB_METADATA_MALFORMED. */
+/* Calls `each` for every file in the text. `where` names the text in messages. Failures of `each`;
+ * NB_METADATA_MALFORMED. */
 int nb_user_data_pass_files(enum nb_user_data_tool tool, const char *where, const char *data,
                             size_t len, const struct nb_user_data_files *files,
                             struct nb_failure *f);

@@ -2,22 +2,24 @@
 #pragma once
 
 /*
- * What the files of net/ share.
+ * Private to net/.
  *
  * Each connection has a process of its own, a worker. It is forked without exec, and its only open
- * files are a socket to this process and the memory files with the trusted CAs. http.c runs in this
- * process, everything else in the worker. An unverified server that exploits or blocks libcurl or
- * GnuTLS therefore affects only a process that holds no secret and can be killed.
+ * files besides the standard streams are a socket to this process and the memory files with the
+ * trusted CAs and the client certificate. http.c runs in this process, http_setup.c and
+ * http_worker.c in the worker, http_outcome.c in both. An unverified server that exploits or blocks
+ * libcurl or GnuTLS therefore affects only a process that can be killed, and whose only secret is
+ * the key of a client certificate, if one is used.
  *
  *      this process                       worker
  *      struct nb_http_call, body    ->
  *                                   <-    NB_HTTP_CONNECTED: TLS is verified, if required
  *      the secret header lines      ->    (if there are any)
  *                                   <-    NB_HTTP_BODY, a piece at a time
- *                                   <-    NB_HTTP_DONE, or NB_HTTP_STALE: nothing was sent, ask
- * another worker
+ *                                   <-    NB_HTTP_DONE, or NB_HTTP_STALE: nothing was sent,
+ *                                         use another worker
  *
- * A worker makes one connection. It is used again as long as that connection lives.
+ * A worker makes only one connection, and is reused as long as that connection is open.
  */
 
 #include <curl/curl.h>
@@ -30,7 +32,7 @@
 #define NB_HTTP_REQUEST_BODY_MAX ((size_t)64 * 1024)
 #define NB_HTTP_SECRETS_MAX ((size_t)64 * 1024)
 #define NB_HTTP_GRACE_MS \
-        2000 /* lets libcurl detect a timeout first, since its error is more precise */
+        2000 /* wait longer than libcurl, since its timeout errors are more precise */
 #define NB_HTTP_PIECE_MAX ((size_t)64 * 1024)
 
 struct nb_http_worker {
@@ -41,16 +43,16 @@ struct nb_http_worker {
 };
 
 struct nb_http {
-        bool is_verified; /* there is trust */
-        bool is_metadata; /* a cloud's service: believed as far as the cloud is */
+        bool is_verified; /* the server is verified */
+        bool is_metadata; /* a cloud's metadata service: no proxy; plain HTTP unless is_verified */
         bool has_connected;
         struct nb_http_connection connection; /* for nb_http_take_connection() */
         uint32_t connect_timeout_ms;
-        int ca_fd;          /* sealed memfd with the CAs; -1 for those of the system */
-        char ca_path[32];   /* "/proc/self/fd/N": CURLOPT_CAINFO_BLOB is not in Debian 12's GnuTLS
-                               build */
-        int certificate_fd; /* the same for a client certificate with its key; -1 for none: the
-                               blobs of that build are taken and then ignored */
+        int ca_fd;          /* sealed memory file with the CAs; -1 for those of the system */
+        char ca_path[32];   /* "/proc/self/fd/N", since libcurl with GnuTLS in Debian 12 lacks
+                               CURLOPT_CAINFO_BLOB */
+        int certificate_fd; /* the same for a client certificate with its key, since that libcurl
+                               ignores such blobs; -1 for none */
         char certificate_path[32];
         char tls_server_name[256];
         char proxy_url[256];
@@ -96,49 +98,49 @@ struct nb_http_transfer {
         uint64_t begin_ms;
         uint64_t limit_ms;
         bool is_connected;
-        bool is_moved; /* to another worker, since the connection of the first was gone */
+        bool is_moved; /* to another worker, since the connection of the first one was closed */
         bool has_news; /* the stream received data since the last check */
         bool is_done;
         struct nb_failure failure;
 };
 
-/* A message of a worker. `len` bytes follow: a piece of the body, or with NB_HTTP_DONE the
- * certificate, if it was requested. */
+/* A message from a worker. `len` bytes follow: a piece of the body, or with NB_HTTP_DONE the
+ * certificate if it was requested. */
 struct nb_http_reply {
         uint32_t kind;
         size_t len;
-        struct nb_http_connection connection; /* begin_usec 0: not a new one */
+        struct nb_http_connection connection; /* begin_usec is 0 if it is not new */
         long status;
         int64_t date;
         uint32_t retry_after_ms;
         char location[sizeof(((struct nb_http_answer *)NULL)->location)];
-        struct nb_failure failure; /* code NB_NONE: there is an answer */
+        struct nb_failure failure; /* code is NB_NONE if there is an answer */
 };
 
 /* Validates a message of `size` bytes, since the server may have taken over the worker. 0,
  * -EBADMSG. */
 int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size);
 
-/* Handles one message of its worker. */
+/* Handles one message from the transfer's worker. */
 void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
 
-/* http_worker.c: forks one. 0, -errno. */
+/* Forks a worker. *ret_fd is the socket to it. 0, -errno. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
 
 /* --- In the worker --- */
 
-/* Those of the connection: several only while addresses are tried. */
+/* The connection's sockets: several only while libcurl tries several addresses. */
 struct nb_http_sockets {
         int fds[16];
         unsigned n;
-        bool is_any; /* libcurl asked for one */
+        bool is_any; /* libcurl asked for a socket */
 };
 
 struct nb_http_exchange {
-        /* Of the worker, for all its requests. */
+        /* The same for all requests of a worker. */
         const struct nb_http *http;
         int fd;
-        CURL *easy;               /* keeps the connection */
+        CURL *easy;               /* keeps the connection open */
         struct nb_secret secrets; /* header lines, each with its NUL; empty until the worker has
                                      received them */
         bool has_connected;
@@ -146,24 +148,24 @@ struct nb_http_exchange {
         struct nb_http_call call;
         char body[NB_HTTP_REQUEST_BODY_MAX];
 
-        /* Of this request. */
+        /* Reset for each request. */
         struct nb_http_reply reply;
         uint64_t begin_usec;
-        /* Header lines: nodes of our own, since curl_slist_append() would copy a secret to a place
-         * that nobody wipes. */
+        /* Header lines. Not from curl_slist_append(), which copies secrets to memory that is not
+         * wiped. */
         struct curl_slist lines[2 + NB_HTTP_LINES_MAX + 1 + NB_HTTP_HEADERS_EXTRA];
         size_t n_lines;
         struct curl_slist *connect_to;
         char error[CURL_ERROR_SIZE];
         size_t body_len;
         size_t headers_len;
-        uint64_t raw_begin; /* what the connection had received before, or up to the last end of a
-                               line of a stream */
+        uint64_t raw_begin; /* bytes that the connection had received before this request, or before
+                               the current line of a stream */
         char host[NB_HTTP_HOST_SIZE]; /* of the URL */
         bool is_connected;
         bool is_stale;
         bool is_too_large;
-        bool is_no_server; /* its certificate is good, but not for servers */
+        bool is_no_server; /* the server's certificate is trusted, but is not for TLS servers */
         CURLcode result;
 };
 
@@ -171,27 +173,27 @@ struct nb_http_exchange {
 void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
                         const void *data, size_t len);
 
-/* Certificate `i` in PEM of the chain that the server presented, also of one that does not verify;
- * NULL if there is none. Owned by the handle. */
+/* Certificate `i` of the server's chain as PEM, even if the chain is not trusted; NULL if there is
+ * none. Owned by the handle. */
 const char *nb_http_certificate(CURL *easy, int i);
 
 /* Bytes received on the connection so far, including headers and the framing of TLS and HTTP; 0 if
  * unknown. */
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange);
 
-/* Sets every option of a transfer. 0; -errno if libcurl refuses one: a build problem. */
+/* Sets all options of a transfer. 0; -errno if libcurl does not support one. */
 int nb_http_exchange_setup(struct nb_http_exchange *exchange);
 
-/* "169.254.169.254" or "fd00:ec2::254". */
+/* Whether the host is an address, such as "169.254.169.254" or "fd00:ec2::254". */
 bool nb_http_is_address(const char *host);
 
-/* The proxy's URL as libcurl finds it; "" for none. */
+/* Returns the URL of the proxy that libcurl uses; "" for none. */
 const char *nb_http_find_proxy(const struct nb_http *http);
 
-/* Sorts the outcome of a transfer that did not end with an answer. */
+/* Sets the failure of a transfer that ended without an answer. */
 int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *f);
 
-/* On both sides: no connection, or no whole answer in time. */
+/* No connection, or no complete answer, in time. Both also run outside the worker. */
 int nb_http_outcome_timeout(const struct nb_http *http, const struct nb_http_call *call,
                             bool is_connected, struct nb_failure *f);
 int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure *f);
