@@ -57,8 +57,7 @@ uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uin
 uint32_t nb_random(void) {
         uint32_t value;
 
-        /* Early at boot, the kernel may have no entropy yet. The clock is good enough for jitter.
-         */
+        /* Early at boot, the kernel may lack entropy. The clock is good enough for jitter. */
         if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
                 value = (uint32_t)nb_now_ms();
         return value;

@@ -26,7 +26,7 @@ static void encode(const uint8_t *data, size_t len, const char *alphabet, bool i
         }
 }
 
-/* Unused bits must be zero, so that each value has one encoding. */
+/* Unused bits must be zero, so that each value has exactly one encoding. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
         unsigned n_bits = 0;
         uint32_t bits = 0;

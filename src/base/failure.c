@@ -65,7 +65,7 @@ __attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *
 
         errnum = abs(errnum);
         if (f->code == NB_NONE) {
-                /* A lack of memory says nothing about the object in question. */
+                /* A lack of memory is not a failure of the object in the message. */
                 f->code = errnum == ENOMEM ? NB_INTERNAL : code;
                 f->errnum = errnum;
                 if (errnum > 0)

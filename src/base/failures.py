@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes of failures.def what the build needs: failures.py {enum|table|catalog|mdoc} failures.def OUTPUT"""
+"""Generates files of the build from failures.def: failures.py {enum|table|catalog|mdoc} failures.def OUTPUT"""
 
 import re
 import sys
@@ -88,7 +88,7 @@ def catalog(rows):
 
 
 def roff(text):
-    """A paragraph as mdoc: one sentence a line, nothing that begins like a request."""
+    """Formats a paragraph as mdoc: one sentence per line, and no line that looks like a request."""
     text = re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", text)
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     for sentence in re.split(r"(?<=[.:;]) ", text):

@@ -30,7 +30,7 @@ int nb_folder_open(const char *path, int *ret_fd) {
         return nb_folder_open_below(NULL, path, ret_fd);
 }
 
-/* `root_fd` -1: of this machine, `resolve` does not apply. */
+/* `root_fd` -1: the root directory of this machine; `resolve` is then ignored. */
 static int open_path(int root_fd, const char *path, int flags, uint64_t resolve) {
         struct open_how how = { .flags = (unsigned)flags | O_CLOEXEC, .resolve = resolve };
         long fd;
@@ -39,7 +39,7 @@ static int open_path(int root_fd, const char *path, int flags, uint64_t resolve)
                 fd = open(path, flags | O_CLOEXEC);
                 return fd < 0 ? -errno : (int)fd;
         }
-        /* EAGAIN: something was renamed on this machine while ".." was looked up. */
+        /* EAGAIN: a rename on this machine happened while the kernel resolved "..". */
         for (unsigned i = 0; i < TRIES_MAX; i++) {
                 fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
                 if (fd >= 0)
@@ -120,7 +120,7 @@ void nb_folder_closep(DIR **folder) {
                 (void)closedir(*folder);
 }
 
-/* O_NONBLOCK: opening a FIFO that somebody put there must not wait for a writer. */
+/* O_NONBLOCK, since opening a FIFO would otherwise wait for a writer. */
 static int open_regular(int folder_fd, const char *name, int *ret_fd, struct stat *ret_stat) {
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
@@ -210,7 +210,7 @@ int nb_memory_file_open(const char *name) {
 }
 
 int nb_path_read(int root_fd, const char *path, size_t max, struct nb_secret *ret) {
-        /* O_NONBLOCK: a FIFO must not wait for a writer. */
+        /* O_NONBLOCK, since opening a FIFO would otherwise wait for a writer. */
         _cleanup_(nb_closep) int fd = nb_path_open(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 
         return fd < 0 ? fd : nb_file_read_open(fd, max, ret, NULL);
@@ -247,8 +247,8 @@ int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data
         if (fd < 0)
                 return -errno;
         r = nb_fd_write(fd, data, len);
-        /* The umask can only remove permissions, and fchmod() restores them, so the file never has
-         * more permissions than `mode`. */
+        /* The umask can only remove permissions from `mode`, and fchmod() restores them, so the
+         * file never has more permissions than `mode`. */
         if (r >= 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
                 r = -errno;
         if (r < 0)
@@ -334,7 +334,7 @@ static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned
         return 0;
 }
 
-/* The new name is random, so that nobody can have created a file of that name. */
+/* The new name is random, so that no other party can create a file with this name first. */
 static int move_away(int folder_fd, const char *name) {
         char away[NAME_MAX + 1];
         uint64_t number;

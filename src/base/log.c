@@ -52,7 +52,7 @@ static char values[_NB_FIELD_N][FIELD_SIZE];
 static const char *program = "node-bootstrap";
 static bool is_journal; /* send entries with the native protocol */
 static bool is_printed; /* print lines to stderr */
-static bool is_console; /* stderr is a terminal that systemd opened in addition to the journal */
+static bool is_console; /* stderr is a terminal, and stdout is connected to the journal */
 static bool is_mute;
 static bool has_channel; /* NB_STATUS_FD */
 
@@ -60,8 +60,8 @@ const char *nb_field_name(enum nb_field field) {
         return field_names[field];
 }
 
-/* The socket is a queue, and journald handles its datagrams in order. It ignores an empty datagram;
- * once it has read that, it has read everything before it. */
+/* journald reads datagrams in order and ignores an empty one, so once it has read the empty
+ * datagram sent here, it has read all earlier ones. */
 void nb_journal_drain(const char *path) {
         const struct timespec pause = { .tv_nsec = 1000000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -165,7 +165,7 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
         (void)sd_journal_sendv(entry->vectors, entry->n);
 }
 
-/* A console that was stuck is tried again for each line, but not waited for again. */
+/* After a timeout, each line is tried without waiting, until the console accepts output again. */
 static void print(const char *text, size_t len) {
         static int wait_ms = NB_CONSOLE_WAIT_MS;
 
@@ -197,15 +197,14 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
         }
 }
 
-/* Root may paste a remedy into a shell, and the value may be from an attacker who controls `join`.
- */
+/* An attacker who controls `join` can set the value, and root may paste the remedy into a shell. */
 static bool is_plain(const char *value) {
         return value[0] && !value[strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
                                                 "yz0123456789-._:/@%+,=[]")];
 }
 
-/* As journalctl does with a catalog entry: @NODE_BOOTSTRAP_X@ becomes the field's value, or <X> if
- * the field has no usable one. */
+/* Like journalctl with a catalog entry, replaces @NODE_BOOTSTRAP_X@ with the field's value, or with
+ * <X> if the value is empty or not safe to paste. */
 void nb_log_print_text(FILE *stream, const char *text) {
         const char *at, *end;
 
@@ -240,8 +239,8 @@ static void send_failure(int priority, const struct nb_failure *f) {
         nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
 }
 
-/* With one write, so that other output on the console does not split it. The detail of a usage
- * error says itself what to do. */
+/* Uses one write, so that other output on the console cannot split the message. A usage error has
+ * no remedy, since its detail says what to do. */
 static void print_failure(const struct nb_failure *f) {
         _cleanup_(nb_freep) char *text = NULL;
         size_t len = 0;

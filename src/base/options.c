@@ -72,8 +72,8 @@ static int take_common(struct nb_options *options, const struct nb_option *row,
         return -ECANCELED;
 }
 
-/* The first `name_len` bytes of the word name the option; `value` follows them in the same word, or
- * is NULL. */
+/* The first `name_len` bytes of the word are the option's name; `value` is the rest of the same
+ * word, or NULL. */
 static int take_value(struct nb_options *options, const struct nb_option *row, int name_len,
                       const char *value, struct nb_failure *f) {
         const char *word = options->argv[options->at];

@@ -69,7 +69,8 @@ static int set_limit(__rlimit_resource_t resource, rlim_t value) {
 
 static pid_t parent;
 
-/* No core dump, no debugger, and killed with the parent. A change of user clears both settings. */
+/* Prevents core dumps and debuggers, and makes the kernel kill this process with its parent. Must
+ * be repeated after a change of user, which clears both settings. */
 static int bind_to_parent(void) {
         if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return -errno;
@@ -132,7 +133,7 @@ static uid_t choose_user(void) {
         return USER_MAX;
 }
 
-/* 1; 0 if only one user is mapped; -errno. */
+/* 1; 0 if the user namespace maps only one user; -errno. */
 static int change_user(uid_t user) {
         if (setresgid(user, user, user) < 0)
                 return errno == EINVAL ? 0 : -errno;
@@ -152,7 +153,7 @@ int nb_privilege_reduce(struct nb_failure *f) {
         r = change_user(choose_user());
         if (r < 0)
                 return fail(r, "change of user", f);
-        /* The kernel counts processes per user, so set a limit only if this user is not shared. */
+        /* The kernel counts processes per user, so set the limit only for a UID of our own. */
         if ((r > 0 && set_limit(RLIMIT_NPROC, PROCESSES_MAX) < 0) ||
             set_limit(RLIMIT_CORE, 0) < 0 || set_limit(RLIMIT_NOFILE, DESCRIPTORS_MAX) < 0)
                 return fail(errno, "setrlimit", f);

@@ -17,8 +17,8 @@
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define ERROR_SIZE ((off_t)64 * 1024)
 
-/* `streams` are its standard input, output and error. It has default signal handlers and no blocked
- * signals, since this process may have blocked some. The process ID, or -errno. */
+/* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
+ * are reset, since this process may block signals. Returns the process ID, or -errno. */
 static pid_t spawn(const char *const argv[], const int streams[static 3]) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
@@ -30,7 +30,7 @@ static pid_t spawn(const char *const argv[], const int streams[static 3]) {
         pid_t pid = -1;
         int r = 0;
 
-        /* posix_spawn(3) does not write to them, and its type is older than const. */
+        /* The parameter of posix_spawn(3) lacks a const, but its strings are not changed. */
         memcpy(&words, &argv, sizeof(words));
         sigemptyset(&none);
         (void)sigfillset(&all);
@@ -49,8 +49,8 @@ static pid_t spawn(const char *const argv[], const int streams[static 3]) {
         return r != 0 ? -r : pid;
 }
 
-/* A pipe that holds the whole input, so that writing it cannot block. Not a file, since the input
- * may be a secret. */
+/* Creates a pipe that has room for the whole input, so that writing cannot block. The input is not
+ * written to a file, since it may be a secret. */
 static int make_input(const void *input, size_t len, int *ret_fd) {
         _cleanup_(nb_closep) int reader = -1, writer = -1;
         int pair[2];
@@ -70,7 +70,7 @@ static int make_input(const void *input, size_t len, int *ret_fd) {
         return 0;
 }
 
-/* A file that cannot grow. */
+/* Creates a memory file that cannot grow, for standard error. */
 static int make_error(int *ret_fd) {
         _cleanup_(nb_closep) int fd = nb_memory_file_open("stderr");
 
@@ -84,7 +84,7 @@ static int make_error(int *ret_fd) {
 
 static int read_output(int fd, struct nb_secret *output) {
         for (;;) {
-                /* Reading on when it is full shows whether there is more than fits. */
+                /* When `output` is full, one more read shows whether the program wrote more. */
                 bool has_room = output && output->len < output->size;
                 char spare[512];
                 ssize_t n = has_room ? read(fd, output->data + output->len,
@@ -111,7 +111,8 @@ static int reap(pid_t pid) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Of the last bytes that the program wrote; the offset is shared with it. */
+/* Reads the last line that the program wrote. The file offset, which is shared with the program, is
+ * the end of its output. */
 static void read_last_line(int fd, char ret[static NB_PROCESS_ERROR_SIZE]) {
         char text[4096];
         off_t end = lseek(fd, 0, SEEK_CUR);

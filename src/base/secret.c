@@ -20,8 +20,8 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size) {
         data = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED)
                 return -ENOMEM;
-        /* RLIMIT_MEMLOCK may be 0 for a user without privileges; a machine that swaps is then the
-         * operator's choice. */
+        /* Best effort: RLIMIT_MEMLOCK may be 0 for a user without privileges. The secret can then
+         * be swapped out if the operator has enabled swap. */
         (void)mlock(data, mapped);
         (void)madvise(data, mapped, MADV_DONTDUMP);
         (void)madvise(data, mapped, MADV_WIPEONFORK);

@@ -37,8 +37,8 @@ void nb_sources_init(struct nb_sources *ret_sources, const char *config_director
 struct nb_kept {
         struct nb_kept *next;
         enum nb_source_kind kind;
-        bool is_put; /* by nb_sources_put() or another process, not read here */
-        int r;       /* of the reading */
+        bool is_put; /* added by nb_sources_put() or received, not read by this process */
+        int r;       /* result of reading the source */
         mode_t mode;
         struct nb_secret data;
         char name[];
@@ -55,7 +55,7 @@ void nb_sources_done(struct nb_sources *sources) {
         sources->is_keeping = false;
 }
 
-/* The newest one of that name. */
+/* Returns the newest entry with this name, or NULL. */
 static const struct nb_kept *find_kept(const struct nb_sources *sources, enum nb_source_kind kind,
                                        const char *name) {
         const struct nb_kept *kept = sources->kept;
@@ -76,7 +76,7 @@ static int read_kept(const struct nb_kept *kept, size_t max, struct nb_secret *r
         return nb_secret_copy(ret, kept->data.data, kept->data.len);
 }
 
-/* `r` is the result of the reading; without one, `data` is NULL. 0 or -ENOMEM. */
+/* `r` is the result of reading the source; `data` is NULL if there is none. 0 or -ENOMEM. */
 static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
                     bool is_put, int r, const struct nb_secret *data, mode_t mode) {
         size_t name_size = strlen(name) + 1;
@@ -98,7 +98,7 @@ static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const 
         return 0;
 }
 
-/* Returns `r`, the result of the reading, or -ENOMEM. */
+/* Keeps the result `r` of reading a source, and its data. Returns `r`, or -ENOMEM. */
 static int keep(struct nb_sources *sources, enum nb_source_kind kind, const char *name, int r,
                 const struct nb_secret *data, mode_t mode) {
         if (!sources->is_keeping || r == -ENOMEM)
@@ -117,7 +117,7 @@ int nb_sources_put(struct nb_sources *sources, enum nb_source_kind kind, const c
 
 #define PASSED_MAX 256 /* entries */
 
-/* Followed by the name with its NUL, and by the data. */
+/* The head of an entry. The name with its NUL and the data follow. */
 struct passed {
         uint32_t kind, mode, name_size, len;
         int32_t r;
@@ -152,7 +152,7 @@ int nb_sources_pass(const struct nb_sources *sources, int *ret_fd) {
         return 0;
 }
 
-/* The size of the entry; -EBADMSG. */
+/* Returns the size of the entry; -EBADMSG; -ENOMEM. */
 static ssize_t receive_entry(struct nb_sources *sources, char *at, size_t len) {
         struct passed head;
         char *name;
@@ -204,7 +204,7 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
 
         if (kept)
                 return read_kept(kept, max, ret, ret_stat);
-        /* Links are followed: configuration managers create them. */
+        /* Follow links, since configuration managers create them. */
         fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, &st);
         if (r >= 0 && ret_stat)
@@ -246,7 +246,7 @@ struct names {
         size_t n;
 };
 
-/* Adds the name of a document, once. */
+/* Adds the name of a document, unless it is already in the list. */
 static int add_name(struct names *names, const char *name) {
         size_t len = strlen(name);
 
@@ -273,8 +273,8 @@ static int list_folder(const char *folder, struct names *names) {
         return -errno;
 }
 
-/* Adds the files that are in memory: those that were put there, and after the privileges are
- * dropped all that were read before. */
+/* Adds the files that are kept in memory: those added by nb_sources_put(), and after privileges are
+ * dropped also those that were read before. */
 static int list_kept(const struct nb_sources *sources, const char *folder, struct names *names) {
         size_t len = strlen(folder);
 
@@ -292,7 +292,6 @@ static int compare_names(const void *a, const void *b) {
 
 /* --- Credentials --- */
 
-/* *ret_stat has no access for others if they cannot search the folder. */
 int nb_sources_read_stored(const char *folder, const char *name, size_t max, struct nb_secret *ret,
                            struct stat *ret_stat) {
         _cleanup_(nb_closep) int folder_fd = -1;
@@ -306,7 +305,7 @@ int nb_sources_read_stored(const char *folder, const char *name, size_t max, str
                 return -errno;
         fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, ret_stat);
-        /* The CA of a cluster is no secret. */
+        /* cluster-info has no secret, so others may read it. */
         if (r >= 0 && (!(st.st_mode & S_IXOTH) || !strcmp(name, NB_CREDENTIAL_CLUSTER_INFO)))
                 ret_stat->st_mode &= ~(mode_t)0007;
         return r;
@@ -321,7 +320,8 @@ static int read_stored(const struct nb_sources *sources, const char *name, size_
         return r;
 }
 
-/* systemd delivers a credential with mode 0400 even if others can read it in its store. */
+/* Returns the access of others to the credential in its store: systemd delivers a credential with
+ * mode 0400 even if others can read it there. */
 static mode_t find_mode(const char *name, const struct nb_secret *delivered) {
         static const char *const folders[] = { "/etc/credstore", "/run/credstore",
                                                "/usr/local/lib/credstore", "/usr/lib/credstore" };
@@ -361,7 +361,7 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
 
 /* --- Documents --- */
 
-/* A path of NULL is the credential. */
+/* `path` NULL: reads the credential. */
 static int each_document(struct nb_sources *sources, const char *path, nb_config_each each,
                          void *userdata, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;

@@ -24,7 +24,7 @@ int nb_stop_init(void) {
         return stop_fd < 0 ? -errno : 0;
 }
 
-/* The signal is left in the descriptor, so that later calls see it as well. */
+/* The signal is not read from the descriptor, so that later calls detect it as well. */
 int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms) {
         polls[0] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
         if (poll(polls, n, ms > INT_MAX ? INT_MAX : (int)ms) < 0)

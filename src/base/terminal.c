@@ -37,7 +37,8 @@ size_t nb_terminal_cut(const char *text, size_t columns) {
         return len;
 }
 
-/* A background job must be quiet, and a terminal stopped with Ctrl-S must not hold up the join. */
+/* A background job must not write to the terminal, and a terminal stopped with Ctrl-S must not
+ * delay the join. */
 static void put(const char *text, size_t len) {
         struct pollfd p = { .fd = line.fd, .events = POLLOUT };
 
@@ -113,8 +114,8 @@ int nb_console_write(int fd, const char *text, size_t len, int wait_ms) {
                 }
                 if (errno != EAGAIN && errno != EINTR)
                         return -errno;
-                /* A terminal may be ready, and still lack the room for the next character: "\n"
-                 * takes two. */
+                /* poll(2) may report room that is too small for the next character: "\n" becomes
+                 * two. */
                 if (nb_now_ms() - since_ms > (uint64_t)wait_ms || poll(&room, 1, wait_ms) == 0)
                         return -ETIMEDOUT;
         }

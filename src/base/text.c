@@ -84,14 +84,14 @@ void nb_text_list_add(char *list, size_t size, const char *name) {
                         return;
                 p += n;
         }
-        /* So that "..." fits as well. */
+        /* Leave room for "..." after this name. */
         if (len + strlen(separator) + name_len + strlen(separator) + sizeof(more) > size)
                 name = more;
         len += (size_t)snprintf(list + len, size - len, "%s", before);
         nb_text_copy_line(name, strlen(name), list + len, size - len);
 }
 
-#define QUOTED_HEAD 56 /* bytes of what is cut */
+#define QUOTED_HEAD 56 /* bytes quoted from a text that is cut */
 #define QUOTED_TAIL 32
 #define QUOTED_LINE_MAX 64
 

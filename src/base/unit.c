@@ -13,7 +13,7 @@
 #include "base/unit.h"
 
 #define SHOW_MAX ((size_t)256 * 1024)
-#define ENTRIES_MAX 100000 /* of a unit, that are searched for a run */
+#define ENTRIES_MAX 100000 /* entries of a unit to search for a run */
 
 bool nb_systemd_is_running(void) {
         return sd_booted() > 0;
@@ -126,7 +126,7 @@ bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
 
 /* --- Journal --- */
 
-/* "" where the entry has no such field. */
+/* Copies "" if the entry lacks the field. */
 static void read_field(sd_journal *journal, const char *name, char *ret, size_t size) {
         const void *data;
         size_t len, name_len = strlen(name);
@@ -159,7 +159,7 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
                                                            (uint64_t)now.tv_nsec / 1000);
         if (r < 0)
                 return r;
-        /* Before the first entry is read, so that none in between is missed. */
+        /* Watch the journal before reading the first entry, so that no new entry is missed. */
         r = sd_journal_get_fd(journal);
         if (r < 0)
                 return r;
@@ -167,8 +167,8 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         return 0;
 }
 
-/* Backwards over the entries of all runs. 1: matches one run, and is before its first entry; 0:
- * none; -errno. */
+/* Searches the entries of all runs backwards. 1, with the journal before the first entry of the run
+ * and restricted to it; 0 if there is no such run; -errno. */
 static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
         char run[64] = "", invocation[64], message_id[64];
         bool is_passed = true;
@@ -216,7 +216,7 @@ int nb_unit_journal_open_run(const char *directory, const char *unit, const char
         return r;
 }
 
-/* When the entry was sent, or else when the journal received it. */
+/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
 static uint64_t read_time(sd_journal *journal) {
         uint64_t when_usec = 0;
         char text[32];
@@ -232,7 +232,7 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
         char text[64];
         int r;
 
-        /* Finds journal files that were added since. */
+        /* Detect journal files that were added since the last call. */
         (void)sd_journal_process(journal);
         r = sd_journal_next(journal);
         if (r <= 0)

@@ -74,9 +74,9 @@ static int perform_at(struct nb_cloud_call *call, const char *address, struct ex
 }
 
 /*
- * Uses the second address only if no connection to the first one was ever made, so that sessions
- * and answers of the two are not mixed. A failure is that of the first address, in the codes of
- * nb_cloud_read().
+ * Uses the second address only if the first one has never accepted a connection, so that sessions
+ * and answers of two servers are not mixed. Reports the failure of the first address, with the
+ * codes of nb_cloud_read().
  */
 static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct nb_failure *f) {
         struct nb_failure cause = { 0 }, other = { 0 };
@@ -87,7 +87,7 @@ static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct
         if (r >= 0)
                 return r;
         code = cause.code;
-        /* A reset shows that there is a server at the first address. */
+        /* A reset means that the first address has a server. */
         if (call->address6 && nb_http_is_unanswered(code) && code != NB_ENDPOINT_RESET &&
             !nb_http_has_connected(call->http)) {
                 exchange->body->len = 0;
@@ -161,7 +161,7 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
         return 0;
 }
 
-/* Renews a session that the cloud no longer accepts, once. */
+/* Renews the session once if the cloud no longer accepts it. */
 static int perform_in_session(struct nb_cloud_call *call, struct exchange *exchange,
                               struct nb_failure *f) {
         int r;
@@ -181,8 +181,8 @@ static int perform_in_session(struct nb_cloud_call *call, struct exchange *excha
         return perform_in_session(call, exchange, f);
 }
 
-/* What node-bootstrap-platform.service left in the place of a path; NULL for none. A volume needs
- * no network, and some clouds have nothing else. */
+/* Returns the file of node-bootstrap-platform.service to read instead of a path; NULL if there is
+ * none. A volume needs no network, and is all that some clouds have. */
 static const char *find_file(const struct nb_cloud_call *call, const char *path) {
         static const char directory[] = NB_PLATFORM_DIRECTORY "/";
         const struct nb_cloud_row *row = call->row;

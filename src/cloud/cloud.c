@@ -90,7 +90,7 @@ static int read_node_name(struct nb_cloud_call *call, struct nb_failure *f) {
                                 : nb_cloud_get_value(call, row->node_name, &name, f);
         if (r <= 0)
                 return r;
-        /* AWS returns one name for each domain of the network, that of the machine first. */
+        /* AWS returns one name for each domain of the network. The first one is the machine's. */
         len = strcspn(name.data, " ");
         if (nb_node_name_parse(name.data, len, call->metadata->node_name) < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single clouds that a row of settings/provider.def cannot describe. */
+/* Code for single clouds, for what a row of settings/provider.def cannot describe. */
 #include <ctype.h>
 #include <errno.h>
 #include <glob.h>
@@ -14,8 +14,8 @@
 
 /* --- Azure --- */
 
-/* The resource group in lower case, as in Azure's cloud controller manager: Azure itself returns it
- * in either case. */
+/* Changes the resource group to lower case, like Azure's cloud controller manager, since Azure
+ * returns it in either case. */
 void nb_cloud_edit_azure_id(char *id) {
         static const char group[] = "/resourcegroups/";
         char *p = strcasestr(id, group);
@@ -60,8 +60,8 @@ int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f) {
 
 /* --- NoCloud --- */
 
-/* A seed from an HTTP server ("ds=nocloud;s=http://...") is not read: nothing verifies that server.
- */
+/* A seed from an HTTP server ("ds=nocloud;s=http://...") is not read, since nothing verifies the
+ * server. */
 int nb_cloud_read_nocloud_name(struct nb_cloud_call *call, struct nb_secret *ret,
                                struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret seed = NB_SECRET_INIT;
@@ -74,8 +74,8 @@ int nb_cloud_read_nocloud_name(struct nb_cloud_call *call, struct nb_secret *ret
 
 /* --- OpenStack --- */
 
-/* The cloud controller manager finds a machine by `name`, as a person typed it. The host name is
- * derived from it. */
+/* The cloud controller manager finds a machine by `name`, which a person typed and which may not be
+ * a valid node name. The host name is derived from it. */
 int nb_cloud_read_openstack_name(struct nb_cloud_call *call, struct nb_secret *ret,
                                  struct nb_failure *f) {
         char ignored[NB_NODE_NAME_MAX + 1];

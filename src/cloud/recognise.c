@@ -16,7 +16,7 @@
 
 /* --- The machine --- */
 
-/* Reads a file of the kernel, which has no size. One that cannot be read counts as empty. */
+/* Reads a file of the kernel, which reports no size. The result is "" if it cannot be read. */
 static void read_text(const char *path, char *ret, size_t size) {
         _cleanup_(nb_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
@@ -62,7 +62,7 @@ int nb_machine_read(struct nb_sources *sources, struct nb_machine *ret_machine,
 
 /* --- Which cloud it is in --- */
 
-/* Each says whether a row is that of the machine, and why. */
+/* Each function returns whether a row describes the machine, and stores the reason. */
 
 static bool has_volume(const struct nb_cloud_row *row, const struct nb_machine *machine,
                        struct nb_recognition *found) {
@@ -77,7 +77,8 @@ static bool is_listed(const char *const names[static 2], const char *name) {
                (names[1] && !strcasecmp(names[1], name));
 }
 
-/* An ID without a row is no known cloud: "metal", "qemu". */
+/* An ID without a row, such as "metal" or "qemu", is not a known cloud. The reason is then set
+ * without a match, which ends the search. */
 static bool has_platform_id(const struct nb_cloud_row *row, const struct nb_machine *machine,
                             struct nb_recognition *found) {
         const char *id = machine->platform.platform_id;
@@ -88,7 +89,7 @@ static bool has_platform_id(const struct nb_cloud_row *row, const struct nb_mach
         return is_listed(row->platform_ids, id);
 }
 
-/* Several clouds share the data source "ec2", so it says nothing. */
+/* No row has the data source "ec2", since several clouds share it. */
 static bool has_data_source(const struct nb_cloud_row *row, const struct nb_machine *machine,
                             struct nb_recognition *found) {
         const char *name = machine->platform.data_source;
@@ -99,7 +100,7 @@ static bool has_data_source(const struct nb_cloud_row *row, const struct nb_mach
         return true;
 }
 
-/* A hypervisor is no cloud: no row has QEMU's "Standard PC", KVM, VMware and the like. */
+/* A hypervisor is not a cloud: no row matches QEMU's "Standard PC", KVM, VMware and similar. */
 static bool has_dmi(const struct nb_cloud_row *row, const struct nb_machine *machine,
                     struct nb_recognition *found) {
         for (size_t i = 0; row->dmi[i].pattern; i++) {

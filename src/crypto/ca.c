@@ -9,7 +9,7 @@
 #include "crypto/key_internal.h"
 
 #define PRESENT_MAX (1024 * 1024)
-#define KEY_ID_MAX 64            /* bytes; SHA-1 has 20, SHA-256 32. A longer one is ignored */
+#define KEY_ID_MAX 64            /* bytes; SHA-1 has 20, SHA-256 32. A longer key ID is ignored */
 #define SIGNATURE_CHECKS_MAX 100 /* the limit of Go's crypto/x509, which k3s uses */
 
 enum state {
@@ -36,7 +36,7 @@ static void mark_duplicates(const struct nb_certificates *bundle, enum state *st
                                 states[i] = STATE_DUPLICATE;
 }
 
-/* Takes the CAs that match; all of them without criteria. */
+/* Selects the CAs that match; `criteria` NULL: all CAs. Returns how many. */
 static unsigned take_matching(const struct nb_certificates *bundle,
                               const struct nb_ca_criteria *criteria, enum state *states) {
         unsigned n = 0;
@@ -136,7 +136,7 @@ static int append_taken(const struct nb_certificates *bundle, const enum state *
         return ret_pem->error;
 }
 
-/* Returns how many. */
+/* Selects CAs according to criteria->choice. Returns 0 if nothing matches. */
 static unsigned choose(const struct nb_certificates *bundle, const struct nb_ca_criteria *criteria,
                        bool is_hash_of_bytes, enum state *states) {
         unsigned n;
@@ -240,7 +240,7 @@ int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t
 
 struct key_id {
         uint8_t bytes[KEY_ID_MAX];
-        size_t len; /* 0: there is none */
+        size_t len; /* 0: the certificate has none */
 };
 
 struct search {
@@ -269,8 +269,8 @@ static void read_key_ids(struct search *s) {
         }
 }
 
-/* k3s uses key identifiers, not signatures: a certificate without an authority key identifier is a
- * root to it. */
+/* k3s recognises roots by key identifiers, not by signatures: a certificate without an authority
+ * key identifier is a root. */
 static bool is_root(const struct search *s, size_t i) {
         return s->authority[i].len == 0 || is_same_id(&s->authority[i], &s->subject[i]);
 }
@@ -346,8 +346,8 @@ static bool find_among(struct search *s, bool wants_root, size_t *ret_root) {
         return false;
 }
 
-/* At each step, Go's crypto/x509 tries all roots before any intermediate; k3s uses the first chain.
- */
+/* Like Go's crypto/x509, tries all roots before any intermediate at each step; k3s uses the first
+ * chain that is found. */
 static bool find_root(struct search *s, size_t *ret_root) {
         return find_among(s, true, ret_root) || find_among(s, false, ret_root);
 }

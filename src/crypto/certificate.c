@@ -49,10 +49,11 @@ static int der_take(struct der *in, uint8_t tag, struct der *ret_whole, struct d
 }
 
 /*
- * The bytes of SubjectPublicKeyInfo (RFC 5280, section 4.1), which a pin is the hash of (Go's
- * RawSubjectPublicKeyInfo). gnutls_x509_crt_get_key_id() hashes what GnuTLS would write instead:
- * with 3.7.9 another value than `openssl pkey -pubin | sha256sum` for an RSA-PSS key with
- * parameters and for an RSA key without the NULL, and an error for explicit curve parameters.
+ * Finds the bytes of SubjectPublicKeyInfo (RFC 5280, section 4.1). A pin is their hash
+ * (RawSubjectPublicKeyInfo in Go). gnutls_x509_crt_get_key_id() hashes its own encoding of the key
+ * instead. In GnuTLS 3.7.9, the result differs from `openssl pkey -pubin | sha256sum` for an
+ * RSA-PSS key with parameters and for an RSA key without the NULL, and explicit curve parameters
+ * are an error.
  */
 static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         struct der in = { certificate->data, certificate->size }, tbs, whole, content;
@@ -78,8 +79,8 @@ static int find_spki(const gnutls_datum_t *certificate, struct der *ret_spki) {
         return der_take(&tbs, DER_SEQUENCE, ret_spki, &content);
 }
 
-/* This is the only check, since every foreign key that verifies a signature is from a certificate.
- */
+/* Limits the cost of verifying a signature with the key of this certificate, which may be
+ * hostile. */
 static int verify_key_size(gnutls_x509_crt_t crt) {
         _cleanup_(nb_datum_done) gnutls_datum_t modulus = { 0 }, exponent = { 0 };
         unsigned bits = 0, n_zeros = 0;
@@ -192,7 +193,7 @@ void nb_certificate_export(const struct nb_certificates *certificates, size_t i,
                 nb_buffer_append(ret_pem, pem.data, pem.size);
 }
 
-/* The name is text from another party, and is printed to terminals and the journal. */
+/* The name is text from another party, so make it safe for terminals and the journal. */
 static void copy_name(int (*get)(gnutls_x509_crt_t, gnutls_datum_t *, unsigned),
                       gnutls_x509_crt_t crt, char ret[static NB_SUBJECT_SIZE]) {
         _cleanup_(nb_datum_done) gnutls_datum_t name = { 0 };
@@ -225,7 +226,7 @@ const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, si
         return certificates->entries[i].pin;
 }
 
-/* "" if it is neither a name nor an address. */
+/* Formats a DNS name or IP address; "" for other types. */
 static void format_name(unsigned type, const uint8_t *data, size_t len, char *ret, size_t size) {
         int family = len == 4 ? AF_INET : AF_INET6;
 
@@ -254,7 +255,7 @@ void nb_certificate_names(const struct nb_certificates *certificates, size_t i, 
                 if (!name[0])
                         continue;
                 length = snprintf(ret + used, size - used, "%s%s", used > 0 ? ", " : "", name);
-                /* The rest does not fit. */
+                /* The name does not fit. */
                 if (length < 0 || (size_t)length >= size - used) {
                         ret[used] = '\0';
                         return;

@@ -64,7 +64,7 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates,
 /* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
 struct identity {
         unsigned n_attributes;
-        bool is_node; /* the last common name, which Go uses, is that of the node */
+        bool is_node; /* the last common name, which Go uses, is the node's */
         bool is_in_group;
 };
 
@@ -122,7 +122,8 @@ bool nb_certificate_is_for_node(const struct nb_certificates *certificates, cons
                (!is_exact || identity.n_attributes == 2);
 }
 
-/* GnuTLS considers a certificate without extended key usage fit for every purpose. */
+/* GnuTLS accepts a certificate without extended key usage for every purpose, so require at least
+ * one usage. */
 static bool is_for_client_auth(gnutls_x509_crt_t crt) {
         char oid[OID_SIZE];
         size_t size = sizeof(oid);

@@ -117,15 +117,16 @@ int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
         r = gnutls_x509_privkey_import(key->key, &block, GNUTLS_X509_FMT_PEM);
         if (r < 0)
                 return import_error(r);
-        /* nb_key_import() must not test the primes of a huge key. */
+        /* Reject a huge key here, since verify_params() below would test its primes, which takes
+         * long. */
         if (gnutls_x509_privkey_get_pk_algorithm2(key->key, &bits) >= 0 && bits > NB_KEY_BITS_MAX)
                 return -EINVAL;
-        /* The file contains the public key separately, and it may belong to another private key. */
+        /* The file also contains the public key, which may belong to another private key. */
         r = gnutls_x509_privkey_verify_params(key->key);
         if (r < 0)
                 return import_error(r);
-        /* A key from PKCS #8 would be exported without its curve, which neither Go nor GnuTLS
-         * accepts. */
+        /* Without this call, a key from PKCS #8 is exported without its curve, and neither Go nor
+         * GnuTLS can read it. */
         if (gnutls_x509_privkey_get_pk_algorithm(key->key) == GNUTLS_PK_ECDSA) {
                 r = gnutls_x509_privkey_fix(key->key);
                 if (r < 0)

@@ -34,7 +34,8 @@ static int parse_label(const char *at, const char *end, const char **ret_label, 
         return 0;
 }
 
-/* Finds the end of the block with this label. No other line between may begin with hyphens. */
+/* Finds the end of the block with this label. The first line after BEGIN that starts with hyphens
+ * must be its END line. */
 static const char *find_end(const char *label, size_t label_len, const char *start,
                             const char *end) {
         const char *stop = find_line(label + label_len, start, end, DASHES), *end_label;

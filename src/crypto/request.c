@@ -21,12 +21,12 @@ static void crq_deinitp(gnutls_x509_crq_t *crq) {
                 gnutls_x509_crq_deinit(*crq);
 }
 
-/* A node name is much shorter. */
+/* The result is never cut, since a node name is much shorter than the size. */
 static void format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
         snprintf(ret, COMMON_NAME_SIZE, NB_NODE_COMMON_NAME_PREFIX "%s", node_name);
 }
 
-/* Kubernetes compares the subject including the order of its attributes. */
+/* The order of the attributes matters to Kubernetes. */
 static int set_subject(gnutls_x509_crq_t crq, const char *node_name) {
         char common_name[COMMON_NAME_SIZE];
         int r;
@@ -104,7 +104,7 @@ int nb_request_name(const struct nb_key *key, const char *node_name,
         return 0;
 }
 
-/* Check the key before it is used to verify the signature. */
+/* Called before the key verifies the signature, which is slow for a huge key. */
 static bool is_key_bounded(gnutls_x509_crq_t crq) {
         unsigned bits = 0;
 
@@ -139,7 +139,8 @@ static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
         return nb_digest_is_equal(id, key->id) ? 0 : -EKEYREJECTED;
 }
 
-/* RFC 4514 begins with the last attribute, and escapes what could pass for a separator. */
+/* An RFC 4514 string begins with the last attribute. Separators in values are escaped, so that a
+ * value cannot imitate another attribute. */
 static int verify_request_subject(gnutls_x509_crq_t crq, const char *node_name) {
         _cleanup_(nb_datum_done) gnutls_datum_t found = { 0 };
         char expected[COMMON_NAME_SIZE];

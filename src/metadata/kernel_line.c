@@ -5,9 +5,9 @@
 #include "metadata/kernel_line.h"
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-#define WORD_SIZE 128 /* more than a key with the longest value; the rest of a word is dropped */
+#define WORD_SIZE 128 /* fits the longest key and value; the rest of a word is ignored */
 
-/* "" for a value that no platform has. */
+/* Copies the value if the word has this key; "" if the value is invalid. */
 static void take_value(const char *word, const char *key, char *ret, size_t size) {
         size_t len;
 

@@ -41,7 +41,7 @@ int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct
         return 0;
 }
 
-/* Whether it is the unicast address of another machine. */
+/* Whether the text is a unicast address that another machine can have. */
 static bool is_server_address(const char *text) {
         struct in_addr address;
         uint32_t first;

@@ -34,9 +34,9 @@ struct reading {
         size_t origin_len;
         const char *type; /* of the MIME part; "" for none */
         struct nb_user_data found;
-        unsigned part; /* MIME part that is for us; 0 for none */
+        unsigned part; /* MIME part that is for this program; 0 for none */
         bool is_template;
-        const struct nb_user_data_files *files; /* if set, search only for these */
+        const struct nb_user_data_files *files; /* if set, only search for files */
 };
 
 static bool contains(const char *data, size_t len, const char *text) {
@@ -55,7 +55,7 @@ static const char *skip_space(const char *data, size_t len) {
         return data;
 }
 
-/* Returns 0, for the caller to return. */
+/* Describes data that is not for this program. Returns 0, so that the caller can return it. */
 static int pass_over(struct reading *reading, const char *what) {
         snprintf(reading->found.what, sizeof(reading->found.what), "%s%s", what,
                  reading->where + reading->origin_len);
@@ -72,8 +72,8 @@ static int take_document(struct reading *reading, const char *data, size_t len, 
 
 /* --- Text --- */
 
-/* Copies a line without quotes, blanks and comment. One that is indented is left out: it may belong
- * to a document inside of another. */
+/* Copies a line without quotes, blanks and comment. An indented line becomes "", since it may
+ * belong to a document inside another one. */
 static void reduce_line(const char *line, const char *end, char ret[static LINE_MAX_COMPARED]) {
         size_t n = 0;
 
@@ -126,7 +126,7 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
 
                 if (text && begins(text, strlen(text), ours[i].prefix))
                         return take_document(reading, data, len, "a document in JSON");
-                json.r = 0; /* the value may be of another type */
+                json.r = 0; /* ignore a value of another type */
         }
         return pass_over(reading, nb_json_object(&json, "ignition") ? "an Ignition config"
                                                                     : "JSON of another program");
@@ -152,8 +152,8 @@ static int take_cloud_config(struct reading *reading, const char *data, size_t l
         else if (contains(data, len, KEY))
                 r = nb_yaml_parse_key(reading->where, data, len, NB_METADATA_MALFORMED, KEY, &root,
                                       &f);
-        /* cloud-init renders Jinja before it parses the text, so an error in a template is none of
-         * ours, and an expression in our key makes it unknown. */
+        /* cloud-init renders Jinja before it parses the text, so a syntax error in a template is
+         * not an error, and a value with an expression is unknown here. */
         if (reading->is_template && (f.code == NB_METADATA_MALFORMED || has_expression(root)))
                 return pass_over(reading, "a template for cloud-init");
         if (r < 0) {
@@ -171,7 +171,7 @@ static int take_cloud_config(struct reading *reading, const char *data, size_t l
         return take_document(reading, data, len, "a cloud-config");
 }
 
-/* The template line is a YAML comment. */
+/* The template line is a YAML comment, so the text is parsed without rendering it. */
 static int take_template(struct reading *reading, const char *data, size_t len) {
         static const char second_line[] = "\n" CLOUD_CONFIG "\n";
         const char *newline = memchr(data, '\n', len);
@@ -183,10 +183,10 @@ static int take_template(struct reading *reading, const char *data, size_t len) 
         return take_cloud_config(reading, data, len);
 }
 
-/* As in cloud-init, the first line decides. A line precedes those that are a prefix of it. */
+/* As in cloud-init, the first line decides. A line must precede its own prefixes in this table. */
 static const struct {
         const char *line;
-        const char *what; /* of another program; or */
+        const char *what; /* the data of another program; or NULL */
         int (*take)(struct reading *reading, const char *data, size_t len);
 } first_lines[] = {
         { "#!", "a shell script", NULL },
@@ -201,7 +201,8 @@ static const struct {
         { "{", NULL, take_json },
 };
 
-/* 1: for us, 0: not. Lines are counted from `data`, including empty ones. */
+/* 1 if the text is for this program, otherwise 0. Passes on all of `data`, including empty lines at
+ * the beginning, so that line numbers in messages are right. */
 static int take_text(struct reading *reading, const char *data, size_t len) {
         const char *first = skip_space(data, len);
         size_t first_len = len - (size_t)(first - data);
@@ -257,7 +258,7 @@ static bool is_base64_text(const char *data, size_t len) {
         return true;
 }
 
-/* A word can be base64 by chance, so bytes that do not decode are no error. */
+/* A word may look like base64 by chance, so text that cannot be decoded is not an error. */
 static int take_base64(struct reading *reading, const char *data, size_t len) {
         _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
         int r;
@@ -271,7 +272,7 @@ static int take_base64(struct reading *reading, const char *data, size_t len) {
         return unwrap(reading, bytes.data, bytes.len, GZIP | MIME);
 }
 
-/* Scripts and the like, which cloud-init knows by types of their own. */
+/* Types that cloud-init has for scripts and similar. */
 static bool is_foreign_type(const char *type) {
         return strncmp(type, "text/", strlen("text/")) == 0 && strcmp(type, "text/plain") != 0 &&
                strcmp(type, CLOUD_CONFIG_TYPE) != 0 && !strstr(type, "yaml");
@@ -297,7 +298,8 @@ static int decode_part(struct reading *reading, const struct nb_mime_part *part)
                               reading->where);
 }
 
-/* Reads a part by itself; its result becomes that of the message only if it is for us. */
+/* Reads one part separately. Its result becomes the result of the message only if the part is for
+ * this program. */
 static int take_part(void *userdata, const struct nb_mime_part *part) {
         struct reading *reading = userdata, inner = *reading;
         char wrapping[64];

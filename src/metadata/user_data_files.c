@@ -40,8 +40,9 @@ static const char *scalar(const struct nb_yaml_node *mapping, const char *key) {
         return node && node->type == NB_YAML_SCALAR && !nb_yaml_is_null(node) ? node->value : "";
 }
 
-/* write_files of cloud-init (modules/cc_write_files). 0; *ret stays empty for text that is unknown
- * here: a download, or what is appended to a file of the image. -EBADMSG, -E2BIG, -ENOMEM. */
+/* Decodes an entry of cloud-init's write_files (modules/cc_write_files). 0, and *ret stays empty if
+ * the text of the file is unknown here: a download, or text that is appended to another file.
+ * -EBADMSG, -E2BIG, -ENOMEM. */
 static int read_entry(const struct nb_yaml_node *entry, struct nb_secret *ret) {
         const char *encoding = scalar(entry, "encoding"), *content = scalar(entry, "content");
         bool is_gzip = strncasecmp(encoding, "gz", strlen("gz")) == 0,
@@ -55,7 +56,7 @@ static int read_entry(const struct nb_yaml_node *entry, struct nb_secret *ret) {
         return decode(content, strlen(content), is_base64, is_gzip, ret);
 }
 
-/* "%41" and plain characters, as url.PathUnescape() of Go. 0; -EBADMSG. */
+/* Decodes "%41", like Go's url.PathUnescape(). 0; -EBADMSG; -ENOMEM. */
 static int unescape(const char *data, struct nb_secret *ret) {
         int r = nb_secret_init(ret, strlen(data));
 
@@ -72,8 +73,8 @@ static int unescape(const char *data, struct nb_secret *ret) {
         return r;
 }
 
-/* storage.files of Ignition (config-v3_5), with a URL of RFC 2397: "data:[type][;base64],DATA". As
- * above. */
+/* Decodes an entry of Ignition's storage.files (config-v3_5), which has a URL of RFC 2397:
+ * "data:[type][;base64],DATA". Returns the same as read_entry(). */
 static int read_file(const struct nb_yaml_node *file, struct nb_secret *ret) {
         static const char base64[] = ";base64";
         _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
@@ -94,8 +95,9 @@ static int read_file(const struct nb_yaml_node *file, struct nb_secret *ret) {
 }
 
 static const struct kind {
-        const char *key, *list; /* where the files are: a list, or a list in a mapping */
-        const char *name;       /* of the list, and of the text in an entry, for messages */
+        const char *key, *list; /* where the files are: the list `key`, or the list `list` in the
+                                   mapping `key` */
+        const char *name;       /* for messages: the list, and the text in an entry */
         const char *text;
         const char *mode;
         int mode_base;
@@ -103,7 +105,8 @@ static const struct kind {
 } kinds[] = {
         [NB_USER_DATA_CLOUD_CONFIG] = { "write_files", NULL, "write_files", "content",
                                         "permissions", 8, read_entry },
-        /* JSON is YAML, but for escaped characters above U+FFFF, which no data URL has. */
+        /* JSON is valid YAML, except for escaped characters above U+FFFF, which a data URL does not
+         * have. */
         [NB_USER_DATA_IGNITION] = { "storage", "files", "storage.files", "contents.source", "mode",
                                     10, read_file },
 };

@@ -34,8 +34,8 @@ void nb_unverified_done(struct nb_unverified *unverified) {
         nb_http_answer_done(&unverified->answer);
 }
 
-/* Sealed, so that nothing in this process can change what is trusted, or shown, between two
- * connections. `more` is appended to it; NULL for none. */
+/* The file is sealed, so that CAs and the client certificate cannot change between two connections.
+ * `more` is appended; NULL for none. */
 static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
                      int *ret_fd, char ret_path[static 32]) {
         int fd = nb_memory_file_open(name), r;
@@ -81,7 +81,7 @@ static int http_new(bool is_verified, uint32_t connect_timeout_ms, struct nb_htt
                     struct nb_failure *f) {
         struct nb_http *http;
 
-        /* Initialized for the workers: this process uses libcurl for nothing else. */
+        /* Initialize libcurl for the workers; this process does not use it otherwise. */
         if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 return nb_failure_set(f, NB_INTERNAL, EIO, "cannot initialize libcurl");
         http = calloc(1, sizeof(*http));
@@ -119,7 +119,7 @@ int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_h
 
 /* --- Workers and their replies --- */
 
-/* Kills it and returns its status, as of waitpid(2). */
+/* Kills and frees a worker. Returns its wait status (waitpid(2)). */
 static int end_worker(struct nb_http *http, struct nb_http_worker *worker) {
         struct nb_http_worker **p = &http->workers;
         int status = 0;
@@ -171,8 +171,8 @@ static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
                 connect_ms = transfer->call.timeout_ms;
         transfer->begin_ms = nb_now_ms();
         transfer->limit_ms = transfer->begin_ms + connect_ms + NB_HTTP_GRACE_MS;
-        /* No server is verified, even if an earlier worker of this transfer had verified one: this
-         * is a new connection. */
+        /* If the transfer moves to another worker, the server of the new connection is not verified
+         * yet. */
         http->has_connected |= transfer->is_connected;
         transfer->is_connected = false;
         for (;;) {
@@ -198,7 +198,7 @@ static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
         }
 }
 
-/* Ends it with the failure that is set. */
+/* Ends a transfer whose failure is set. */
 static void end_transfer(struct nb_http_transfer *transfer) {
         transfer->is_done = true;
         if (transfer->worker)
@@ -229,8 +229,8 @@ static void fail_late(struct nb_http_transfer *transfer) {
         end_transfer(transfer);
 }
 
-/* TLS is verified if required, so the worker may have the secrets for the server now, and not
- * before. */
+/* The worker reports that it has connected and, if required, has verified the server. Only now may
+ * it have the secret header lines. */
 static void take_connected(struct nb_http_transfer *transfer) {
         struct iovec lines[N_ELEMENTS(transfer->secret_lines)];
         struct msghdr message = { .msg_iov = lines };
@@ -258,7 +258,8 @@ static void take_body(struct nb_http_transfer *transfer, const struct nb_http_re
 
         transfer->answer.status = reply->status;
         body->max = is_success(reply->status) ? transfer->call.max_body : NB_HTTP_ERROR_BODY_MAX;
-        /* A server that took over the worker can change the status between two pieces. */
+        /* A worker that the server controls can change the status between two pieces, and thus the
+         * limit. */
         if (body->len > body->max)
                 body->error = -E2BIG;
         else if (transfer->secret && is_success(reply->status))
@@ -291,7 +292,8 @@ static void take_done(struct nb_http_transfer *transfer, const struct nb_http_re
                 (void)nb_failure_set_memory(&transfer->failure);
 }
 
-/* The worker's connection was closed, and it opens no second one. Nothing was sent. */
+/* The worker's connection was closed before the request was sent, and a worker opens only one
+ * connection, so use a new worker. */
 static void move(struct nb_http_transfer *transfer) {
         bool was_moved = transfer->is_moved;
         int r;
@@ -398,7 +400,7 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         snprintf(call->url, sizeof(call->url), "%s", request->url);
         snprintf(call->lines[0], sizeof(call->lines[0]), "Accept: %s",
                  request->accept ? request->accept : "application/json");
-        /* Without a value for a PUT, so that libcurl omits its own header. */
+        /* For a PUT, a header without a value makes libcurl omit its own Content-Type. */
         if (request->body || request->is_put)
                 snprintf(call->lines[1], sizeof(call->lines[1]), "Content-Type:%s%s",
                          request->body ? " " : "", request->body ? type : "");
@@ -437,8 +439,8 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         struct nb_http_transfer *transfer;
         int r;
 
-        /* Never send a credential to a server that is not verified. A metadata service gets only
-         * the session token that it issued. */
+        /* Never send a credential to an unverified server. A metadata service receives only the
+         * session token that it issued. */
         assert(!request->authorization || (http->is_verified && !http->is_metadata));
         assert(!request->headers[0] || http->is_verified || http->is_metadata);
         transfer = calloc(1, sizeof(*transfer));
@@ -465,7 +467,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         return 0;
 }
 
-/* News of a stream come before the end of any transfer, so that no last line is lost. */
+/* Report new data of a stream before the end of any transfer, so that the last line is not lost. */
 static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_transfer **ret_done) {
         struct nb_http_transfer *done = NULL;
 
@@ -485,7 +487,7 @@ static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_tra
 }
 
 struct wait {
-        struct pollfd polls[1 + WORKERS_BUSY_MAX]; /* the first is for the stop request */
+        struct pollfd polls[1 + WORKERS_BUSY_MAX]; /* polls[0] is for the stop request */
         struct nb_http_transfer *transfers[1 + WORKERS_BUSY_MAX];
         nfds_t n;
         uint64_t until_ms; /* the earliest of all time limits */
@@ -534,7 +536,8 @@ int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
 
                         if (wait.polls[i].revents)
                                 nb_http_transfer_take_reply(t);
-                        /* Also for a compromised worker that never stops sending. */
+                        /* Checked after each message, since a compromised worker may never stop
+                         * sending. */
                         if (!t->is_done && now >= t->limit_ms)
                                 fail_late(t);
                 }

@@ -9,8 +9,8 @@
 #define CHAIN_MAX ((size_t)256 * 1024)
 #define CA_MAX ((size_t)16 * 1024 * 1024)
 
-/* With a proxy, libcurl's text quotes the URL with its password. For people only: the text differs
- * between versions. */
+/* Returns libcurl's text for messages; nothing may depend on it, since it differs between versions.
+ * With a proxy, it may quote the proxy's URL with a password, so use a general text. */
 static const char *curl_text(const struct nb_http_exchange *exchange) {
         return exchange->error[0] && !nb_http_find_proxy(exchange->http)[0]
                        ? exchange->error
@@ -50,7 +50,7 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
 }
 
 /* libcurl has one error code for all causes, and its text differs between versions, so the cause is
- * read from the certificates. */
+ * found by verifying the certificates again. */
 static int outcome_untrusted(const struct nb_http_exchange *exchange, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer chain = NB_BUFFER_INIT(CHAIN_MAX);
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
@@ -86,8 +86,8 @@ int nb_http_outcome_timeout(const struct nb_http *http, const struct nb_http_cal
                               seconds);
 }
 
-/* libcurl's connect timeout includes name resolution, and this time is 0 until an address is known.
- */
+/* libcurl's connect timeout includes name resolution. CURLINFO_NAMELOOKUP_TIME_T is 0 until the
+ * name is resolved. */
 static int outcome_timeout(const struct nb_http_exchange *exchange, struct nb_failure *f) {
         curl_off_t resolved_us = 0;
 
@@ -106,7 +106,7 @@ int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure
                 call->max_body / 1024, NB_HTTP_HEADERS_MAX / 1024);
 }
 
-/* libcurl has several error codes for an invalid proxy URL. It asks for no socket in this case. */
+/* libcurl has several error codes for an invalid proxy URL, but never asks for a socket then. */
 static bool is_proxy_unusable(const struct nb_http_exchange *exchange) {
         if (exchange->result == CURLE_COULDNT_RESOLVE_PROXY)
                 return true;
@@ -116,7 +116,7 @@ static bool is_proxy_unusable(const struct nb_http_exchange *exchange) {
                exchange->result != CURLE_OUT_OF_MEMORY;
 }
 
-/* What it said to CONNECT. */
+/* The status with which a proxy refused CONNECT; 0 if it did not. */
 static long proxy_status(const struct nb_http_exchange *exchange) {
         long status = 0;
 
@@ -124,7 +124,7 @@ static long proxy_status(const struct nb_http_exchange *exchange) {
         return status >= 300 ? status : 0;
 }
 
-/* Nobody listens, there is no route, or the connection broke. */
+/* The connection was refused, there is no route, or the connection was lost. */
 static int outcome_unreachable(const struct nb_http_exchange *exchange, struct nb_failure *f) {
         enum nb_code code = NB_ENDPOINT_UNREACHABLE;
         long errnum = 0;
@@ -142,8 +142,8 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
         enum nb_code code = NB_ANSWER_MALFORMED;
         int errnum = EBADMSG;
 
-        /* libcurl's own limit on one header line, 100 KiB, looked like a lack of memory until 8.6.
-         */
+        /* Until 8.6, libcurl returned CURLE_OUT_OF_MEMORY also for a header line above its own
+         * limit of 100 KiB. */
         if (exchange->is_too_large ||
             (exchange->result == CURLE_OUT_OF_MEMORY && exchange->sockets.is_any))
                 return nb_http_outcome_too_large(&exchange->call, f);
@@ -154,8 +154,8 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
         if (proxy_status(exchange) > 0)
                 return nb_failure_set(f, NB_PROXY_REFUSED, ECONNREFUSED,
                                       "the proxy answered with status %ld", proxy_status(exchange));
-        /* Without libcurl's text: if a password contains an unescaped '/' or '@', libcurl takes
-         * part of it for the host. */
+        /* Do not use libcurl's text: it quotes the host, and if a password contains an unescaped
+         * '/' or '@', libcurl takes part of the password for the host. */
         if (is_proxy_unusable(exchange))
                 return nb_failure_set(
                         f, NB_PROXY_UNUSABLE, EHOSTUNREACH,

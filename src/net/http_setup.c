@@ -24,7 +24,7 @@
 
 /* --- The connection --- */
 
-/* The one that libcurl takes for https. */
+/* Searches the variables that libcurl uses for https, in its order. */
 const char *nb_http_find_proxy(const struct nb_http *http) {
         static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
                                              "ALL_PROXY" };
@@ -35,7 +35,8 @@ const char *nb_http_find_proxy(const struct nb_http *http) {
         return url ? url : "";
 }
 
-/* Without brackets, login and port. The scheme may be missing, as in the URL of a proxy. */
+/* Copies the host of a URL without brackets, login and port. The scheme may be missing, as in the
+ * URL of a proxy. */
 static void read_host(const char *url, char ret[static NB_HTTP_HOST_SIZE]) {
         const char *slashes = strstr(url, "//"), *host = slashes ? slashes + 2 : url;
         const char *login = memrchr(host, '@', strcspn(host, "/"));
@@ -54,8 +55,8 @@ bool nb_http_is_address(const char *host) {
         return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
-/* libcurl takes note of when the name was resolved also where there was no name. Through an HTTP
- * proxy, it is the proxy's. */
+/* Whether a name was resolved: libcurl reports a time also for an address. Through an HTTP proxy,
+ * the name is the proxy's. */
 static bool has_resolved(const struct nb_http_exchange *exchange) {
         char proxy_host[NB_HTTP_HOST_SIZE];
         long connect_status = 0;
@@ -69,7 +70,7 @@ static uint64_t since(curl_off_t earlier_us, curl_off_t us) {
         return us > earlier_us ? (uint64_t)(us - earlier_us) : 0;
 }
 
-/* How the connection was made, if this exchange made it. */
+/* Stores the times of the connection if this exchange opened it. */
 static void note_connection(struct nb_http_exchange *exchange) {
         curl_off_t resolved_us = 0, connected_us = 0, secured_us = 0;
         long n_connects = 0;
@@ -109,7 +110,7 @@ static size_t body_ceiling(const struct nb_http_exchange *exchange) {
         return status >= 200 && status < 300 ? exchange->call.max_body : NB_HTTP_ERROR_BODY_MAX;
 }
 
-/* A stream has its limit per line, since its reader consumes line by line. */
+/* A stream has a limit per line, since its reader consumes lines. */
 static bool is_body_within(struct nb_http_exchange *exchange, const char *data, size_t len) {
         const char *newline = exchange->call.is_stream ? memrchr(data, '\n', len) : NULL;
 
@@ -173,8 +174,8 @@ static size_t on_header(_unused_ char *line, size_t size, size_t count, void *us
 }
 
 /*
- * Without this check, any client certificate of the cluster with the right name or address would be
- * accepted. A reused connection was verified when it was opened.
+ * Without this check, a server could use any client certificate of the cluster that has the right
+ * name or address. A reused connection was checked when it was opened.
  */
 static bool is_server(const struct nb_http_exchange *exchange) {
         const char *leaf;
@@ -196,7 +197,7 @@ static void add_line(struct nb_http_exchange *exchange, char *line) {
                 exchange->lines[n - 1].next = &exchange->lines[n];
 }
 
-/* Each with its NUL. */
+/* Receives the secret header lines from the parent, each with its NUL. */
 static int ask_for_secrets(struct nb_http_exchange *exchange) {
         struct nb_secret *secrets = &exchange->secrets;
         ssize_t n = recv(exchange->fd, secrets->data, secrets->size, 0);
@@ -231,7 +232,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         return CURL_PREREQFUNC_OK;
 }
 
-/* Only one connection: a process that may hold secrets must not talk to another server. */
+/* Opens only one connection: a worker that may have secrets must not contact another server. */
 static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
                                struct curl_sockaddr *address) {
         struct nb_http_exchange *exchange = userdata;
@@ -266,8 +267,8 @@ static int on_close(void *userdata, curl_socket_t fd) {
                         return -EIO; \
         } while (0)
 
-/* Name and certificate are checked against the URL's host, so a tls-server-name goes there, and the
- * address goes into CONNECT_TO. */
+/* libcurl verifies the certificate for the host in the URL, so a tls-server-name is put into the
+ * URL, and the address into CONNECT_TO. */
 static int set_url(struct nb_http_exchange *exchange) {
         const char *name = exchange->http->tls_server_name, *url = exchange->call.url;
         char renamed[NB_HTTP_URL_MAX + 256], connect_to[NB_HTTP_URL_MAX + 2];
@@ -305,8 +306,8 @@ static int set_tls(struct nb_http_exchange *exchange) {
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         SET(CURLOPT_SSL_VERIFYPEER, http->is_verified ? 1L : 0L);
         SET(CURLOPT_SSL_VERIFYHOST, http->is_verified ? 2L : 0L);
-        /* Unset, libcurl's GnuTLS build parses the system's whole bundle on every connection: 25 ms
-         * and 11 MiB. */
+        /* If these are not set, libcurl with GnuTLS parses the system's whole CA bundle for every
+         * connection, which takes 25 ms and 11 MiB. */
         if (!http->is_verified || http->ca_fd >= 0) {
                 SET(CURLOPT_CAINFO, http->is_verified ? http->ca_path : NULL);
                 SET(CURLOPT_CAPATH, NULL);
@@ -353,9 +354,9 @@ static int set_content(struct nb_http_exchange *exchange) {
 
 static int set_behaviour(struct nb_http_exchange *exchange) {
         SET(CURLOPT_NOSIGNAL, 1L);
-        /* Do not wait for a resolver whose name servers do not answer. */
+        /* On exit, do not wait for a resolver thread whose name servers do not answer. */
         SET(CURLOPT_QUICK_EXIT, 1L);
-        /* Date and Retry-After of a proxy are not those of the server. */
+        /* Ignore Date and Retry-After of a proxy. */
         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);

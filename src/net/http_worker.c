@@ -30,7 +30,7 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
         while (sendmsg(exchange->fd, &message, MSG_NOSIGNAL) < 0)
                 if (errno != EINTR)
                         _exit(EXIT_FAILURE);
-        /* Reported once. */
+        /* Report a connection only once. */
         reply->connection = (struct nb_http_connection){ 0 };
 }
 
@@ -77,8 +77,8 @@ static void conclude(struct nb_http_exchange *exchange) {
 }
 
 static void serve(struct nb_http_exchange *exchange) {
-        /* The kernel kills this process after this CPU time. A timer, since the unit forbids
-         * setrlimit(2) for RLIMIT_CPU. */
+        /* SIGPROF kills this process after this CPU time. RLIMIT_CPU cannot be used, since the unit
+         * forbids setrlimit(2). */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
 
@@ -120,7 +120,8 @@ static void work(const struct nb_http *http, int fd) {
         }
 }
 
-/* Closes all descriptors except the standard streams and these, from gap to gap. */
+/* Closes all descriptors except the standard streams and those in `kept`, in ranges between
+ * them. */
 static void close_others(const struct nb_http *http, int fd) {
         const int kept[] = { fd, http->ca_fd, http->certificate_fd };
         unsigned first = STDERR_FILENO + 1, next;
@@ -137,9 +138,9 @@ static void close_others(const struct nb_http *http, int fd) {
 }
 
 /*
- * The worker has a copy of this process's memory, without the secrets (MADV_WIPEONFORK). It ignores
- * the signals that stop the service, which it receives as well; this process handles them and kills
- * the worker.
+ * Runs in the worker, which has a copy of the parent's memory without its secrets
+ * (MADV_WIPEONFORK). The worker also receives the signals that stop the service, and blocks them:
+ * the parent handles them and kills the worker.
  */
 static void begin(const struct nb_http *http, int fd, pid_t parent) {
         sigset_t blocked;
