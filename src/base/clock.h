@@ -23,9 +23,9 @@ void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]);
 #define NB_DURATION_SIZE 32
 void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]);
 
-/* The delay before attempt `attempt` + 1 (the first attempt is 0): first_ms, doubled for each
- * attempt up to cap_ms, then 50 to 100 % of it, depending on `random`, so that machines that boot
- * at the same time do not retry at the same time. */
+/* Returns the delay after attempt `attempt` (the first one is 0): first_ms, doubled for each
+ * attempt up to cap_ms, then reduced to 50 to 100 % depending on `random`, so that machines that
+ * boot at the same time do not retry at the same time. */
 uint64_t nb_backoff_ms(unsigned attempt, uint64_t first_ms, uint64_t cap_ms, uint32_t random);
 
 /* A random number for jitter, not for secrets. */

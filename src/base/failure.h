@@ -49,15 +49,15 @@ struct nb_failure {
 const struct nb_failure_info *nb_failure_info(enum nb_code code);
 
 /*
- * The class of the row, or NB_CLASS_WAIT if an unverified peer caused the failure: anybody on the
- * network can forge what such a peer sends, and "confirm" and "fatal" need evidence.
+ * The class of the code, or NB_CLASS_WAIT if an unverified peer caused the failure: an attacker on
+ * the network can forge such an answer, so it must not end the join.
  */
 enum nb_class nb_failure_class(const struct nb_failure *f);
 
 /* "wait", "confirm", "fatal", "event". */
 const char *nb_class_name(enum nb_class class);
 
-/* The row of this name; NB_NONE when there is none. */
+/* Finds a code by its name; NB_NONE if there is none. */
 enum nb_code nb_failure_find(const char *slug);
 
 /* `errnum` may have either sign, so that it can be the result of a function; "%m" in the format is

@@ -77,7 +77,7 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal);
 
-/* 1 and the next entry; 0 if there is none yet; -errno. */
+/* Reads the next entry. 1; 0 if there is none yet; -errno. */
 int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry);
 
 void nb_unit_journal_freep(struct sd_journal **journal);

@@ -37,8 +37,8 @@ struct nb_machine {
         struct nb_platform platform;
 };
 
-/* Reads /sys/class/dmi/id/ and NB_PLATFORM_NOTE, or the kernel command line if that file does not
- * exist. NB_METADATA_MALFORMED. */
+/* Reads /sys/class/dmi/id/ and NB_PLATFORM_NOTE, or the kernel command line if that file is missing
+ * or not readable. NB_METADATA_MALFORMED. */
 int nb_machine_read(struct nb_sources *sources, struct nb_machine *ret_machine,
                     struct nb_failure *f);
 

@@ -75,7 +75,7 @@ bool nb_certificate_is_trusted(const struct nb_certificates *chain,
 /* Whether the first certificate is for this name or address. */
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);
 
-/* Whether the leaf is for this key: 0 or -EKEYREJECTED. */
+/* Verifies that the leaf is for this key. 0 or -EKEYREJECTED. */
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
 /* Whether the API server accepts the leaf as this node: the last common name is
@@ -100,10 +100,11 @@ enum nb_ca_choice {
         NB_CA_ALL_UNPINNED, /* all, without a check (unsafeSkipCAVerification without pins) */
 };
 
-/* What a CA must match. If the hash in a k3s token is that of the exact bytes of the bundle, all
- * CAs match. If it is that of a CA certificate in DER, that CA and those that chain to it match;
- * the token does not cover the rest of the bundle, although k3s would trust it. That CA need not be
- * the root of the first certificate's chain, so that nb_ca_select() also accepts its own result. */
+/* What a CA must match. If the hash in a k3s token is the hash of the exact bytes of the bundle,
+ * all CAs match. If it is the hash of a CA certificate in DER, that CA and those that chain to it
+ * match; the token does not cover the rest of the bundle, although k3s would trust all of it. That
+ * CA need not be the root of the first certificate's chain, so that nb_ca_select() also accepts its
+ * own result. */
 struct nb_ca_criteria {
         const uint8_t (*pins)[NB_SHA256_SIZE];
         unsigned n_pins;

@@ -21,6 +21,7 @@ int nb_key_generate(struct nb_key **ret_key);
  * -ENOTSUP for a type that GnuTLS does not know; -ENOMEM. */
 int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key);
 
+/* Exports the key as PEM. 0, -ENOMEM, -EIO. */
 int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem);
 
 /* Whether it is ECDSA with P-256, which a pending key must be. */

@@ -132,6 +132,8 @@ int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_h
 void nb_http_free(struct nb_http *http);
 void nb_http_freep(struct nb_http **http);
 
+/* Starts a request. nb_http_finish(), nb_http_finish_unverified() or nb_http_cancel() frees the
+ * transfer. NB_INTERNAL. */
 int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
                   struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
