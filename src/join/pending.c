@@ -65,9 +65,11 @@ void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
         const char *name = reason == NB_PENDING_MACHINE ? node_name
                            : csr->username[0]           ? csr->username
                                                         : "this user";
+        const char *groups = reason == NB_PENDING_UNBOUND ? csr->groups : "";
 
         if (after)
-                snprintf(ret, NB_PENDING_TEXT_SIZE, "%s'%.80s'%s", before, name, after);
+                snprintf(ret, NB_PENDING_TEXT_SIZE, "%s'%.80s'%s%.80s%s", before, name,
+                         groups[0] ? " of " : "", groups, after);
         else
                 strcpy(ret, before);
 }

@@ -10,6 +10,7 @@
 #include "kube/csr.h"
 
 #define CONDITIONS_MAX 64
+#define GROUPS_MAX 32
 #define PATH_SIZE 64
 
 static const struct nb_object_type csr_type = {
@@ -113,6 +114,23 @@ static void read_conditions(struct nb_json *json, struct nb_csr *csr) {
                 read_condition(json, i, csr);
 }
 
+/* Groups that do not fit are left out: they are for messages only. */
+static void read_groups(struct nb_json *json, struct nb_csr *csr) {
+        char path[PATH_SIZE], group[sizeof(csr->groups)];
+        ssize_t n = nb_json_array(json, "spec.groups");
+        size_t len = 0;
+
+        for (ssize_t i = 0; i < n && i < GROUPS_MAX; i++) {
+                snprintf(path, sizeof(path), "spec.groups[%zd]", i);
+                nb_json_line(json, path, group, sizeof(group));
+                if (strcmp(group, "system:authenticated") == 0 ||
+                    len + strlen(group) + 3 > sizeof(csr->groups))
+                        continue;
+                len += (size_t)snprintf(csr->groups + len, sizeof(csr->groups) - len, "%s%s",
+                                        len > 0 ? ", " : "", group);
+        }
+}
+
 static void read_csr(struct nb_json *json, struct nb_csr *csr) {
         nb_json_copy(json, "metadata.name", csr->name, sizeof(csr->name));
         nb_json_copy(json, "metadata.uid", csr->uid, sizeof(csr->uid));
@@ -120,6 +138,7 @@ static void read_csr(struct nb_json *json, struct nb_csr *csr) {
                      sizeof(csr->resource_version));
         nb_json_copy(json, "spec.signerName", csr->signer_name, sizeof(csr->signer_name));
         nb_json_line(json, "spec.username", csr->username, sizeof(csr->username));
+        read_groups(json, csr);
         csr->request = decode_pem(json, "spec.request", &csr->request_len);
         csr->certificate = decode_pem(json, "status.certificate", &csr->certificate_len);
         read_conditions(json, csr);

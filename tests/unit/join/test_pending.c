@@ -53,8 +53,8 @@ static struct text_case texts[] = {
         { "not known", NB_CSR_STATE_PENDING, NB_PENDING_UNKNOWN, NB_CSR_PENDING,
           WAITS ": the API server does not say whether it will be approved automatically", NULL },
         { "no role binding", NB_CSR_STATE_PENDING, NB_PENDING_UNBOUND, NB_CSR_PENDING_UNBOUND,
-          WAITS ": it will not be approved automatically: 'system:bootstrap:abcdef' "
-                "may not create certificatesigningrequests/nodeclient",
+          WAITS ": it will not be approved automatically: 'system:bootstrap:abcdef' of "
+                "system:bootstrappers, g may not create certificatesigningrequests/nodeclient",
           "NodeclientNotBound" },
         { "no approver", NB_CSR_STATE_PENDING, NB_PENDING_UNAPPROVED, NB_CSR_PENDING_UNAPPROVED,
           WAITS ": 'system:bootstrap:abcdef' is allowed automatic approval, but no approver has "
@@ -72,7 +72,8 @@ static struct text_case texts[] = {
 static struct nb_csr example(enum nb_csr_state state) {
         return (struct nb_csr){ .name = NAME,
                                 .state = state,
-                                .username = "system:bootstrap:abcdef" };
+                                .username = "system:bootstrap:abcdef",
+                                .groups = "system:bootstrappers, g" };
 }
 
 static void describes(void **state) {
@@ -138,6 +139,7 @@ static void the_command_is_never_cut(void **state) {
         struct nb_failure f = { 0 };
 
         memset(csr.username, 'u', sizeof(csr.username) - 1);
+        memset(csr.groups, 'g', sizeof(csr.groups) - 1);
         (void)nb_pending_describe(&csr, "node-1", NB_PENDING_UNBOUND, 5 * MINUTE, &f);
         assert_memory_equal(f.detail, WAITS ": it will not", strlen(WAITS ": it will not"));
 }

@@ -354,16 +354,19 @@ static void finds_user(void **state) {
 struct requester_case {
         const char *name;
         const char *text;
-        const char *username;
+        const char *username, *groups;
 };
 
 static struct requester_case requesters[] = {
-        { "requester: missing", SPEC_OF(""), "" },
+        { "requester: missing", SPEC_OF(""), "", "" },
         { "requester: a token",
-          SPEC_OF(",\"username\":\"system:bootstrap:abcdef\",\"groups\":[\"system:"
-                  "bootstrappers\"]"),
-          "system:bootstrap:abcdef" },
-        { "requester: a line break", SPEC_OF(",\"username\":\"u\\n2\\u001b[2J\""), "u 2 [2J" },
+          SPEC_OF(",\"username\":\"system:bootstrap:abcdef\",\"groups\":[\"system:bootstrappers\","
+                  "\"system:authenticated\",\"g\"]"),
+          "system:bootstrap:abcdef", "system:bootstrappers, g" },
+        { "requester: only system:authenticated",
+          SPEC_OF(",\"username\":\"u\",\"groups\":[\"system:authenticated\"]"), "u", "" },
+        { "requester: a line break",
+          SPEC_OF(",\"username\":\"u\\n2\",\"groups\":[\"g\\u001b[2J\"]"), "u 2", "g [2J" },
 };
 
 static void knows_requester(void **state) {
@@ -373,6 +376,24 @@ static void knows_requester(void **state) {
 
         assert_int_equal(nb_csr_parse(c->text, strlen(c->text), &csr, &f), 0);
         assert_string_equal(csr.username, c->username);
+        assert_string_equal(csr.groups, c->groups);
+}
+
+/* Those that fit are named, and nothing is cut in the middle. */
+static void many_groups_are_left_out(void **state) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192);
+        _cleanup_(nb_csr_done) struct nb_csr csr = {};
+        struct nb_failure f = {};
+
+        nb_buffer_append_string(&text, "{\"kind\":\"CertificateSigningRequest\",\"apiVersion\":"
+                                       "\"certificates.k8s.io/v1\"," META
+                                       ",\"spec\":{\"signerName\":\"s\",\"groups\":[\"first\"");
+        for (unsigned i = 0; i < 100; i++)
+                nb_buffer_append_string(&text, ",\"system:group\"");
+        nb_buffer_append_string(&text, "]}}");
+        assert_int_equal(nb_csr_parse(text.data, text.len, &csr, &f), 0);
+        assert_memory_equal(csr.groups, "first, system:group, ", 21);
+        assert_int_equal((strlen(csr.groups) - strlen("first")) % strlen(", system:group"), 0);
 }
 
 static void a_long_message_is_cut(void **state) {
@@ -417,6 +438,7 @@ int main(void) {
         CASES(statuses, parses_status);
         CASES(users, finds_user);
         CASES(requesters, knows_requester);
+        CASE(many_groups_are_left_out);
         CASE(a_long_message_is_cut);
         CASE(size_has_a_limit);
         CASE(memory_runs_out);
