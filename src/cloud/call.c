@@ -123,8 +123,10 @@ static int refuse(const struct exchange *exchange, struct nb_failure *f) {
 /* Removes white space around the text. */
 static void trim(struct nb_secret *text) {
         static const char space[] = " \t\r\n";
-        size_t start = strspn(text->data, space);
+        size_t start;
 
+        assert(text->data);
+        start = strspn(text->data, space);
         while (text->len > start && strchr(space, text->data[text->len - 1]))
                 text->len--;
         text->len -= start;

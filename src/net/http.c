@@ -58,7 +58,7 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                      struct nb_failure *f) {
         int r = 0;
 
-        assert(trust->is_server && (!trust->ca || trust->ca_len > 0));
+        assert(http && trust->is_server && (!trust->ca || trust->ca_len > 0));
         http->is_server = trust->is_server;
         http->explain = trust->explain;
         snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
