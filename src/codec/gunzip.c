@@ -11,7 +11,7 @@
 
 #define GZIP_ONLY (16 + MAX_WBITS) /* zlib.h: no other header is accepted */
 
-/* Precedes each block of zlib's, so that release() knows how much to zero. */
+/* Precedes each block that zlib allocates, so that release() knows how many bytes to zero. */
 union block {
         size_t size;
         max_align_t alignment;
@@ -40,7 +40,8 @@ bool nb_gzip_looks_like(const char *data, size_t len) {
         return len >= sizeof(magic) && memcmp(data, magic, sizeof(magic)) == 0;
 }
 
-/* There is room for one byte more than `max`, which shows that there is more. */
+/* The output has room for one byte more than `max`; if that byte is used, the data exceeds the
+ * limit. */
 static int run(z_stream *stream, size_t max, struct nb_secret *output) {
         int r;
 

@@ -11,6 +11,6 @@
 
 bool nb_gzip_looks_like(const char *data, size_t len);
 
-/* 0; -EBADMSG if it is cut, damaged or followed by anything else; -E2BIG above `max` bytes;
- * -ENOMEM. */
+/* 0; -EBADMSG if the data is truncated, damaged or followed by other data; -E2BIG if the output
+ * exceeds `max` bytes; -ENOMEM. */
 int nb_gunzip(const char *data, size_t len, size_t max, struct nb_secret *ret);

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 
-#define STEP_MAX 128 /* bytes of one step of a path that a getter is asked for */
+#define STEP_MAX 128 /* bytes of one step of a getter's path */
 
 static inline void tokener_freep(struct json_tokener **tokener) {
         if (*tokener)
@@ -24,11 +24,11 @@ static inline void tokener_freep(struct json_tokener **tokener) {
 
 /*
  * json-c accepts single quotes, NaN, numbers such as 01 and overlong UTF-8, cuts keys at an escaped
- * NUL, and lets the last of two equal keys win. Its strict mode refuses some of that, but in
- * version 0.18 also every character that is not ASCII. So this scanner checks all tokens first, and
- * json-c runs without that mode. `n_members` counts the colons: json-c's tree must have as many
- * members, or a key was repeated. `previous` is the last character that is not a space.
- * `n_containers` counts objects and lists: json-c takes 780 bytes for "{}".
+ * NUL, and lets the last of two equal keys win. Its strict mode refuses some of this, but in
+ * version 0.18 it also refuses every character that is not ASCII. So this scanner checks all tokens
+ * first, and json-c runs without that mode. `n_members` counts the colons: json-c's tree must have
+ * as many members, or a key was repeated. `previous` is the last character that is not a space.
+ * `n_containers` counts objects and lists: json-c allocates 780 bytes for "{}".
  */
 struct scanner {
         const char *next;
@@ -53,7 +53,7 @@ static const char *scan_string(struct scanner *scanner) {
                         return "a control character in a string";
                 if (left >= strlen(null) && memcmp(scanner->next, null, strlen(null)) == 0)
                         return "\\u0000 in a string";
-                n += code_point == '\\' && left > 1; /* json-c checks what is escaped */
+                n += code_point == '\\' && left > 1; /* json-c checks the escaped character */
         }
         if (scanner->next == scanner->end)
                 return "a string without an end";
@@ -61,7 +61,7 @@ static const char *scan_string(struct scanner *scanner) {
         return NULL;
 }
 
-/* Whether there are any. */
+/* Returns whether there was a digit. */
 static bool skip_digits(struct scanner *scanner) {
         const char *start = scanner->next;
 
@@ -110,7 +110,7 @@ static const char *scan_word(struct scanner *scanner) {
         return "an unexpected character";
 }
 
-/* NULL, or what was found at scanner->next. */
+/* Returns NULL if all tokens are valid; otherwise a description of the text at scanner->next. */
 static const char *scan(struct scanner *scanner) {
         while (scanner->next < scanner->end) {
                 char c = *scanner->next;
@@ -209,7 +209,7 @@ void nb_json_done(struct nb_json *json) {
         json->root = NULL;
 }
 
-/* `step` is an index, or "key=value". NULL if it is not there. */
+/* `step` is an index, or "key=value". NULL if there is no such entry. */
 static struct json_object *find_entry(struct json_object *list, char *step) {
         char *value = strchr(step, '=');
 
@@ -243,7 +243,7 @@ void nb_json_refuse(struct nb_json *json, const char *path, const char *expected
                found ? nb_text_quote(found, strlen(found), quoted) : "nothing");
 }
 
-/* What is at `path`, when it is of that type; NULL if there is nothing. */
+/* Returns the value at `path`; NULL if it is missing or, with the failure set, of another type. */
 static struct json_object *get(struct nb_json *json, const char *path, enum json_type type) {
         struct json_object *object = json->root;
         const char *p = path;
@@ -311,7 +311,7 @@ void nb_json_line(struct nb_json *json, const char *path, char *ret, size_t size
 int64_t nb_json_integer(struct nb_json *json, const char *path) {
         int64_t value = json_object_get_int64(get(json, path, json_type_int));
 
-        /* Also for anything above it. */
+        /* json-c also returns this value for every larger integer. */
         if (value == INT64_MAX)
                 refuse(json, path, strlen(path), "an integer of 64 bits", "a larger one");
         return value;
@@ -399,7 +399,7 @@ static void write_line_break(struct nb_json_writer *writer) {
                 write_text(writer, "  ");
 }
 
-/* Everything that precedes a value. */
+/* Writes everything that precedes a value. */
 static void write_key(struct nb_json_writer *writer, const char *key) {
         if (writer->wants_comma)
                 write_text(writer, ",");

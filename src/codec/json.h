@@ -19,8 +19,8 @@
 struct json_object;
 
 /*
- * A document, and the first failure of its parsing and of the getters: after it, all getters find
- * nothing, so that one check of `r` after the last of them is enough.
+ * A document, and the first failure of parsing it or of a getter. After a failure, every getter
+ * behaves as if its value were missing, so check `r` once, after the last getter.
  */
 struct nb_json {
         struct json_object *root;
@@ -36,41 +36,43 @@ void nb_json_done(struct nb_json *json);
 
 /*
  * `path` is a dotted list of keys ("metadata.name", "status.conditions[0].type", or "[0].name" for
- * a document that is a list); "status.conditions[type=Ready].status" is of the first entry with
- * this string. Results belong to the document. What is of another type is a failure; what is
- * missing or null is none.
+ * a document that is a list); "status.conditions[type=Ready].status" selects the first entry whose
+ * `type` is "Ready". The document owns the results. A value of another type is a failure; a missing
+ * or null value is not.
  */
 
-/* NULL for none. */
+/* NULL if the value is missing. */
 const char *nb_json_string(struct nb_json *json, const char *path);
 struct json_object *nb_json_object(struct nb_json *json, const char *path);
 
-/* The same of an integer, as its digits: some clouds write identifiers as numbers. */
+/* A string, or the digits of an integer, because some clouds write identifiers as numbers. */
 const char *nb_json_identifier(struct nb_json *json, const char *path);
 
-/* 0 for none. */
+/* 0 if the value is missing. */
 int64_t nb_json_integer(struct nb_json *json, const char *path);
 
-/* 0 or 1; -1 for none. */
+/* 0 or 1; -1 if the value is missing. */
 int nb_json_boolean(struct nb_json *json, const char *path);
 
-/* The number of entries; -1 for none. */
+/* The number of entries; -1 if the list is missing. */
 ssize_t nb_json_array(struct nb_json *json, const char *path);
 
-/* Copies a string that must be there, not be empty, be printable, and fit. */
+/* Copies a required string. If it is missing, empty, not printable or does not fit, that is a
+ * failure, and `ret` is unchanged. */
 void nb_json_copy(struct nb_json *json, const char *path, char *ret, size_t size);
 
-/* Copies a string for messages, cut to `size` and made printable; "" for none. */
+/* Copies a string for messages, cut to `size` and made printable; "" if it is missing. */
 void nb_json_line(struct nb_json *json, const char *path, char *ret, size_t size);
 
 /* The string at `path` must be `expected`. */
 void nb_json_expect(struct nb_json *json, const char *path, const char *expected);
 
-/* The key that follows `key` in the object at `path`; the first one for NULL; NULL after the last
- * one. */
+/* Returns the key that follows `key` in the object at `path`, or the first one if `key` is NULL;
+ * NULL after the last one. */
 const char *nb_json_next_key(struct nb_json *json, const char *path, const char *key);
 
-/* The failure "WHAT: PATH: expected EXPECTED, found 'FOUND'", "found nothing" if that is NULL. */
+/* Sets the failure "WHAT: PATH: expected EXPECTED, found 'FOUND'", unless an earlier one is set.
+ * `found` NULL: "found nothing". */
 void nb_json_refuse(struct nb_json *json, const char *path, const char *expected,
                     const char *found);
 

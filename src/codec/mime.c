@@ -52,8 +52,8 @@ bool nb_mime_looks_like(const char *data, size_t len) {
         return is_field(data, len, "Content-Type") || is_field(data, len, "MIME-Version");
 }
 
-/* The value of a parameter, a token or in quotes, which is part of a field, so that it fits; and
- * what follows it, NULL if a quote is missing. */
+/* Copies a parameter's value, which is a token or a quoted string. It fits, because it is part of a
+ * field. Returns the text after the value; NULL if a quote is missing. */
 static const char *take_value(const char *p, char ret[static NB_MIME_FIELD_MAX + 1]) {
         bool is_quoted = *p == '"';
         size_t n = 0;
@@ -72,7 +72,7 @@ static const char *take_value(const char *p, char ret[static NB_MIME_FIELD_MAX +
         return *p ? p + 1 : NULL;
 }
 
-/* Any number of `; name=value`, of which only the boundary matters. False for anything else. */
+/* Parses any number of `; name=value` and keeps the boundary. Returns false for any other text. */
 static bool parse_parameters(const char *p, struct header *header) {
         char value[NB_MIME_FIELD_MAX + 1];
 
@@ -188,7 +188,7 @@ static int refuse(const struct parsing *parsing, const char *what) {
 
 static int parse_entity(struct parsing *parsing, const char *data, const char *end, unsigned depth);
 
-/* Whether a line is the boundary: 1; 2 the last one; 0. */
+/* 1: the line is the boundary; 2: it is the closing boundary; 0: neither. */
 static int is_boundary(const char *line, size_t len, const char *boundary) {
         size_t boundary_len = 2 + strlen(boundary);
 
@@ -218,7 +218,7 @@ static int parse_multipart(struct parsing *parsing, const struct header *header,
                 if (kind == 0)
                         continue;
                 if (start) {
-                        /* The line end before a boundary belongs to that. */
+                        /* The line end before a boundary belongs to the boundary. */
                         part_end = line > start ? line - 1 : line;
                         part_end -= part_end > start && part_end[-1] == '\r';
                         r = parse_entity(parsing, start, part_end, depth + 1);

@@ -35,13 +35,13 @@ struct nb_mime_part {
 
 typedef int (*nb_mime_each)(void *userdata, const struct nb_mime_part *part);
 
-/* Whether the first field is one that only a MIME message has. */
+/* Whether the data begins with a Content-Type or MIME-Version field. */
 bool nb_mime_looks_like(const char *data, size_t len);
 
 /*
- * Calls `each` for each part that is not a multipart; stops at a negative return, which is
- * returned. -EBADMSG for an invalid message, with *ret_wrong set to what was found: "a part without
- * a closing boundary". A message that is not a multipart is one part.
+ * Calls `each` for each part that is not a multipart. If `each` returns a negative value, stops and
+ * returns that value. -EBADMSG for an invalid message, with *ret_wrong set to what was found: "a
+ * part without a closing boundary". A message that is not a multipart is one part.
  */
 int nb_mime_parse(const char *data, size_t len, nb_mime_each each, void *userdata,
                   const char **ret_wrong);

@@ -10,7 +10,8 @@
 #include "codec/url.h"
 
 #define HTTPS_PORT 443
-/* No shell interprets these: messages suggest commands that contain the URL. */
+/* Only characters that no shell interprets, because messages suggest commands that contain the
+ * URL. */
 #define PATH_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:+,=/"
 
 /* Plain decimal, 1 to 65535. */
@@ -171,7 +172,7 @@ int nb_tls_server_name_verify(const char *text) {
         return nb_endpoint_parse(text, strlen(text), &url);
 }
 
-/* The port must be there: without one, curl and Go use different ports. */
+/* The port is required: without one, curl and Go use different ports. */
 int nb_proxy_url_verify(const char *text) {
         static const char *const schemes[] = { "http://", "https://", "socks5://" };
         struct nb_url url = {};

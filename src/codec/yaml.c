@@ -100,7 +100,8 @@ static void next_event(struct reader *reader) {
 static void start(struct reader *reader) {
         static const char mark[] = "\xef\xbb\xbf";
 
-        /* libyaml counts it as a column of indentation, so that the second key would be refused. */
+        /* libyaml counts a byte order mark as a column of indentation, and would refuse the second
+         * key. */
         if (reader->len >= strlen(mark) && memcmp(reader->data, mark, strlen(mark)) == 0) {
                 reader->data += strlen(mark);
                 reader->len -= strlen(mark);
@@ -117,13 +118,13 @@ static void start(struct reader *reader) {
         next_event(reader);
 }
 
-/* --- Values. The current event begins the value, and at the end is its last one. --- */
+/* --- Values: the current event is their first one on entry, and their last one on return --- */
 
 static bool is_start(const yaml_event_t *event) {
         return event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
 }
 
-/* Of a sequence or mapping; also after a failure. */
+/* Whether a sequence or mapping ends; also true after a failure. */
 static bool is_end(const yaml_event_t *event) {
         return event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT ||
                event->type == YAML_NO_EVENT;
@@ -170,7 +171,8 @@ static char *read_key(struct reader *reader, const struct nb_yaml_node *mapping)
         if (reader->r < 0)
                 return NULL;
         key = read_text(reader, &len);
-        /* Other readers would merge another mapping here, and see keys that this one does not. */
+        /* Other readers would merge another mapping here, and see keys that this reader does not
+         * see. */
         if (key && strcmp(key, "<<") == 0)
                 refuse(reader, "plain YAML", "the merge key '<<'");
         else if (key && nb_yaml_get(mapping, key))
@@ -205,7 +207,7 @@ static void read_children(struct reader *reader, unsigned depth, struct nb_yaml_
         }
 }
 
-/* *ret belongs to the tree also on failure. */
+/* *ret belongs to the tree even after a failure. */
 static void read_value(struct reader *reader, unsigned depth, struct nb_yaml_node **ret) {
         const yaml_event_t *event = &reader->event;
         struct nb_yaml_node *node;
@@ -245,7 +247,8 @@ static void skip_value(struct reader *reader) {
 
 /* --- Documents --- */
 
-/* The current event begins a document, and at the end is what follows it. */
+/* On entry, the current event begins the document; on return, it is the event after the
+ * document. */
 static void read_document(struct reader *reader, struct nb_yaml_node **ret) {
         if (reader->event.data.document_start.tag_directives.start !=
             reader->event.data.document_start.tag_directives.end)

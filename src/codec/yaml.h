@@ -2,8 +2,8 @@
 #pragma once
 
 /* Plain YAML documents as trees. Refused: aliases, anchors, tags, duplicate keys, keys that are not
- * scalars, NUL, a second document unless it is expected, and more than the limits below, which are
- * for all documents together (libyaml has none). */
+ * scalars, NUL, a second document unless it is expected, and more than the limits below, which
+ * apply to all documents together (libyaml has no such limits). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #define NB_YAML_DEPTH_MAX 16
 #define NB_YAML_NODES_MAX 10000
 #define NB_YAML_DOCUMENTS_MAX 16
-#define NB_YAML_FOREIGN_DEPTH_MAX 256 /* of what nb_yaml_parse_key() skips */
+#define NB_YAML_FOREIGN_DEPTH_MAX 256 /* in the values that nb_yaml_parse_key() skips */
 #define NB_YAML_KEYS_MAX 1000         /* in one mapping: each is compared with all before it */
 
 enum nb_yaml_type {
@@ -24,8 +24,8 @@ enum nb_yaml_type {
 
 struct nb_yaml_node {
         enum nb_yaml_type type;
-        unsigned line; /* from 1; in a mapping that of the key */
-        bool is_plain; /* scalar without quotes: only such ones are null, bool or int */
+        unsigned line; /* from 1; for an entry of a mapping, the line of its key */
+        bool is_plain; /* a scalar without quotes; only these can be null, bool or int */
         char *key;     /* in a mapping: this entry's key; otherwise NULL */
         char *value;   /* scalar, NUL-terminated; otherwise NULL */
         size_t value_len;
@@ -34,15 +34,17 @@ struct nb_yaml_node {
 };
 
 /*
- * The documents, linked by `next`, without those that have no content; NULL for none. `origin`
- * names them in messages; `code` is the failure that is set.
+ * Parses documents into trees that are linked by `next`. Leaves out documents without content;
+ * *ret_documents is NULL if no document remains. `origin` names the documents in messages. `code`
+ * is the failure that is set, except for lack of memory.
  */
 int nb_yaml_parse(const char *origin, const char *data, size_t len, enum nb_code code,
                   unsigned max_documents, struct nb_yaml_node **ret_documents,
                   struct nb_failure *f);
 
-/* The value of one key at the top of a foreign document, or NULL. The value is as strict as above;
- * the rest may be anything that libyaml accepts. */
+/* Parses the value of one top-level key of a foreign document. *ret_value must be NULL on entry,
+ * and stays NULL if there is no such key. The value is parsed as strictly as above; the rest may be
+ * anything that libyaml accepts. */
 int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_code code,
                       const char *key, struct nb_yaml_node **ret_value, struct nb_failure *f);
 

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Verifies what `join` hands over as if an attacker had written it: against the settings and what
- * they name, against the pending key, and its format. The result is formatted from parsed values;
- * no byte is copied through.
+ * Verifies the handoff of `join` as if an attacker had written it: its format, and its contents
+ * against the settings, the files that they name, and the pending key. The result is formatted from
+ * parsed values; no byte of the handoff is copied.
  *
- * Trusted from `join`, because nothing here can verify it: that the server belongs to the cluster
- * of the pinned CA (kubelet verifies that by TLS), and names that are only recorded; with a URL and
- * no pins, the CA and the server. The endpoint must be a configured one, the document's server, or
- * the host of the URL. If this machine has no identity, so that metadata is read: everything that
- * came from metadata, with lower precedence than the settings of this machine.
+ * Install trusts `join` where nothing here can verify it: that the server belongs to the cluster of
+ * the pinned CA (kubelet verifies that by TLS); names that are only recorded; with a URL and no
+ * pins, the CA and the server; and, if this machine has no identity and therefore reads metadata,
+ * everything that came from metadata, with lower precedence than the settings of this machine. The
+ * endpoint must be a configured one, the document's server, or the host of the URL.
  */
 
 #include <stddef.h>
@@ -33,9 +33,9 @@ struct nb_accepted {
 };
 
 /*
- * `context` is one of nb_context_load_joined(); the hash of a k3s token from metadata is added to
- * it. -ENOENT without a failure if there is no joined.json. NB_HANDOFF_MALFORMED,
- * NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and those of
+ * `context` comes from nb_context_load_joined(); this function adds the hash of a k3s token from
+ * metadata to it. -ENOENT without a failure if there is no joined.json. NB_HANDOFF_MALFORMED,
+ * NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and the failures of
  * nb_bootstrap_load(). A missing token is no failure: it may have been removed.
  */
 int nb_accept(struct nb_context *context, const struct nb_state *state,

@@ -18,8 +18,8 @@ int nb_alone_verify(struct nb_failure *f);
 
 /*
  * The path of systemd's own hierarchy in /proc/self/cgroup: the unified one ("0::"), or the one
- * named "systemd" with control groups version 1, also if there is a unified one beside it. 0,
- * -EINVAL, -ENAMETOOLONG.
+ * named "systemd" with control groups version 1, even if a unified one exists too. 0, -EINVAL,
+ * -ENAMETOOLONG.
  */
 int nb_cgroup_path_parse(const char *text, bool is_unified, char *ret_path, size_t size);
 

@@ -17,17 +17,17 @@
 #include "base/failure.h"
 
 struct nb_child {
-        const char *const *argv; /* a path first */
+        const char *const *argv; /* argv[0] is the path of the program */
         uid_t user;
         gid_t group;
         int sources_fd; /* of nb_sources_pass(); closed once the child has it */
 };
 
 /*
- * 0 with the exit status of the child, and whether SIGINT has asked this process to stop, as
- * `systemctl stop` does (KillSignal= in the unit). SIGINT and SIGTERM are passed on to the child
- * where its user is that of this process; otherwise systemd sends them to both. A child that a
- * signal has killed ends this process in the same way. NB_INTERNAL.
+ * Returns 0 with the exit status of the child in *ret_status. *ret_is_stopped is true if SIGINT has
+ * asked this process to stop, as `systemctl stop` does (KillSignal= in the unit). SIGINT and
+ * SIGTERM are passed on to the child if it runs as the same user; otherwise systemd sends them to
+ * both. If a signal kills the child, this process ends by the same signal. NB_INTERNAL.
  */
 int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
                  struct nb_failure *f);

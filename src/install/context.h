@@ -28,22 +28,22 @@ struct nb_context {
         char host_name[HOST_NAME_MAX + 1];
         char node_name[NB_NODE_NAME_MAX + 1];
         bool is_override_needed; /* kubelet needs --hostname-override to use node_name */
-        bool is_name_lowered;    /* settings or host name have it with capitals */
+        bool is_name_lowered;    /* settings or host name have it with upper-case letters */
 
         struct nb_bootstrap bootstrap;
         struct nb_failure bootstrap_failure; /* why it could not be loaded; matters only if this
                                                 machine has to join */
         struct nb_cluster_identity identity;
         bool is_metadata_wanted;       /* nb_bootstrap_wants_metadata() without any metadata */
-        bool is_hash_from_metadata;    /* set by nb_accept(): `join` supplied the k3s hash, */
-        bool is_node_from_metadata;    /* by nb_context_load_joined(): the node name, */
-        bool is_discard_from_metadata; /* and token.discard */
+        bool is_hash_from_metadata;    /* metadata supplied the k3s hash (nb_accept()) */
+        bool is_node_from_metadata;    /* metadata supplied node_name (nb_context_load_joined()) */
+        bool is_discard_from_metadata; /* metadata supplied token.discard (likewise) */
 };
 
 /*
- * Calls nb_context_recall(). `context` has to be released after a failure as well. NB_SETTINGS_*,
- * NB_NODE_NAME_INVALID. Endpoints, token and discovery file may be missing: a machine that has
- * joined needs none.
+ * Calls nb_context_recall(). Release `context` with nb_context_done() even after a failure.
+ * NB_SETTINGS_*, NB_NODE_NAME_INVALID. Endpoints, token and discovery file may be missing: a
+ * machine that has joined needs none.
  */
 int nb_context_load(struct nb_context *context, int root_fd, struct nb_sources *sources,
                     struct nb_failure *f);

@@ -7,9 +7,10 @@
  * which the network side cannot write. Its one line names the cloud whose metadata contained the
  * token, or is "none".
  *
- * It is of one start: each begins without, and leaves one where it has installed a join
- * (install/write.h), or where what an earlier one had installed is found usable. One that was left
- * otherwise would have the token go that a join anew still needs.
+ * A mark applies to one start of the service: each start first removes the previous mark. It writes
+ * a new one only after it has installed a join (install/write.h), or if the credentials of an
+ * earlier join are usable. In any other case the mark would remove a token that the next join
+ * needs.
  */
 
 #include "base/buffer.h"
@@ -17,8 +18,7 @@
 #include "install/context.h"
 #include "state/handoff.h"
 
-/* Formats the contents of the mark; `metadata` is as in the record of a join, "" for none. 0,
- * -E2BIG, -ENOMEM. */
+/* Formats the contents of the mark; `metadata` is as in the record of a join, "" for none. */
 void nb_discard_format(const char *metadata, struct nb_buffer *ret);
 
 /* Removes the mark. 0, also if it does not exist. NB_TARGET_UNWRITABLE. */

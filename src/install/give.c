@@ -24,7 +24,7 @@ struct giving {
         struct nb_sources *sources;
 };
 
-/* Reads a file of this machine as installed, below --root, and keeps it. */
+/* Reads an installed file, below --root, and keeps its contents. */
 static int read_target(void *userdata, const char *path, struct nb_secret *ret) {
         struct giving *giving = userdata;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;

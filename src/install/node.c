@@ -122,7 +122,7 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
 /*
  * kubelet can start even if the mark could not be written. With node.verifyAccess, `join` asks the
  * API server and install does not know the answer: the certificate may have been rejected, and
- * joining again may have failed. The token is then kept, as it is while the clock is wrong.
+ * joining again may have failed. Then the token is kept. It is also kept while the clock is wrong.
  */
 static int keep(const struct nb_context *context, const struct nb_state *state,
                 const struct nb_inspection *inspection) {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What an earlier join, or kubeadm, left on this machine, and whether it is usable. Reading and
- * classifying are apart: the classification depends on its arguments only.
+ * Reads the files that an earlier join, or kubeadm, left on this machine, and classifies whether
+ * they are usable. The classification depends on its arguments only.
  *
  * The rule is kubelet's own (isClientConfigStillValid): a kubeconfig with client certificate and
  * key, and no certificate of the chain past NotAfter. In addition the certificate must be for this
@@ -21,10 +21,10 @@
 
 struct nb_present {
         enum nb_node_state state;      /* NB_NODE_STATE_USABLE if everything could be read */
-        struct nb_failure why;         /* its detail: why not */
+        struct nb_failure why;         /* its detail: the reason for any other state */
         struct nb_certificates *chain; /* NULL unless NB_NODE_STATE_USABLE */
-        struct nb_key *key;            /* NULL beside a chain: of a type that only kubelet knows */
-        bool is_file; /* kubelet-client-current.pem, as named by the kubeconfig, is no link */
+        struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
+        bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
         bool has_k3s_hash;          /* of the CA file, as in a k3s token */
         uint8_t k3s_hash[NB_SHA256_SIZE];
@@ -45,11 +45,11 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
 bool nb_node_state_is_joined(enum nb_node_state state);
 
 /*
- * A machine with usable credentials starts kubelet whatever else is wrong: settings that cannot be
- * read, a state directory that cannot be opened, a full disk. Says whether this machine has joined,
- * and writes nothing. Looks at the paths of the settings if they can be read; otherwise at the
- * paths of the keys that are valid, at those that the last join recorded, and at the default ones.
- * In that case the node name is taken from the certificate, and whether another cluster is
+ * A machine with usable credentials starts kubelet even if the settings cannot be read, the state
+ * directory cannot be opened, or the disk is full. Returns whether this machine has joined, and
+ * writes nothing. Looks at the paths of the settings if they can be read; otherwise at the paths of
+ * the keys that are valid, at those that the last join recorded, and at the default ones. Without
+ * readable settings, the node name is taken from the certificate, and whether another cluster is
  * configured is not checked.
  */
 bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection);

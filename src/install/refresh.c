@@ -68,7 +68,7 @@ static struct refresh *refresh_new(const struct nb_context *context) {
         return refresh;
 }
 
-/* --- What the node has now --- */
+/* --- The node's current files --- */
 
 static int look(struct refresh *refresh, struct nb_failure *f) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
@@ -144,7 +144,7 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
         return nb_give_for_refresh(context, f);
 }
 
-/* --- What `refresh` has left --- */
+/* --- The output of `refresh` --- */
 
 /* It is read once and then removed, whether or not it is usable: the next refresh asks again. */
 static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {

@@ -19,10 +19,10 @@ struct nb_state {
         gid_t group;
 };
 
-/* NB_USAGE when systemd did not set it. */
+/* NB_USAGE if systemd did not set $STATE_DIRECTORY. */
 int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
 
-/* 0; -ENOENT, and nothing set; NB_HANDOFF_MALFORMED. */
+/* 0; -ENOENT without a failure if there is no such file; NB_HANDOFF_MALFORMED. */
 int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
                   struct nb_failure *f);
 

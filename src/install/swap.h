@@ -52,7 +52,7 @@ struct nb_swap {
 void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode);
 
 /* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
- * This and the functions below with a failure: NB_TARGET_UNWRITABLE. */
+ * This function and those below that take `f` fail with NB_TARGET_UNWRITABLE. */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 
 /* Stages the text, if it is wanted, with exactly the mode as `.<name>.tmp`. A folder in its place

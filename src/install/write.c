@@ -34,11 +34,11 @@ enum target {
         _TARGET_N,
 };
 
-/* Existing files that are renamed first. The kubeconfig before the others, so that kubelet cannot
- * read it with half of what it refers to. */
+/* Existing files that are renamed before the new ones are published. The kubeconfig is the first,
+ * so that kubelet cannot read it while some of the files that it refers to are missing. */
 static const enum target aside_targets[] = { TARGET_KUBECONFIG, TARGET_CA, TARGET_LINK };
 
-/* Everything that is written, prepared in memory before any of it is. */
+/* All files to be written. They are prepared in memory before the first one is written. */
 struct plan {
         const struct nb_context *context;
         const struct nb_accepted *accepted;
@@ -89,8 +89,8 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
         _cleanup_(nb_closep) int kubelet_fd = -1;
         int root_fd = plan->context->root_fd, r;
 
-        /* First and with kubelet's own mode, since the certificate directory is usually in it and
-         * missing parents are made with 0755. */
+        /* Create this folder first and with kubelet's own mode: the certificate directory is
+         * usually in it, and missing parents are created with mode 0755. */
         r = nb_path_make_folder(root_fd, NB_KUBELET_DIRECTORY, 0750, &kubelet_fd);
         if (r < 0)
                 return unwritable(NB_KUBELET_DIRECTORY, r, f);
@@ -134,7 +134,7 @@ static const char *name_metadata(const struct plan *plan) {
         return plan->context->is_metadata_wanted ? plan->accepted->handoff.metadata : "";
 }
 
-/* Names what a kubeadm-flags.env that something else wrote lacks. */
+/* Warns of the arguments that a kubeadm-flags.env of another program lacks. */
 static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
@@ -207,7 +207,7 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         return r < 0 ? unwritable(plan->files[TARGET_FLAGS].path, r, f) : 0;
 }
 
-/* Whether the CA file was there before any join of ours, so that reset leaves it. */
+/* Whether the CA file existed before our first join; reset then keeps it. */
 static bool is_ca_found(const struct plan *plan) {
         const struct nb_ca_selection *selection = &plan->accepted->selection;
         const struct nb_record *previous = &plan->previous;

@@ -11,7 +11,7 @@
  *      kubeconfig is renamed to kubeconfig.old (swap.h);    from here on kubelet has no kubeconfig
  *      so is a CA file with other contents, and a file
  *      where kubelet needs its link
- *      node-bootstrap.json, CA file,                         each exchanged with what is there
+ *      node-bootstrap.json, CA file,                         each exchanged with the existing file
  *      kubelet-client-current.pem, node-bootstrap.env,
  *      kubeadm-flags.env, config.yaml if there is none,
  *      node-bootstrap.discard if configured
@@ -23,15 +23,15 @@
  * does this again.
  *
  * If a step fails, the ones before it are undone, and the old kubeconfig comes back last: a node
- * that worked continues to work. Only if the last rename fails, or a file system cannot exchange
- * files, there is no kubeconfig.
+ * that worked continues to work. There is no kubeconfig only if the last rename fails or a file
+ * system cannot exchange files.
  */
 
 #include "base/failure.h"
 #include "install/accept.h"
 #include "install/context.h"
 
-/* NB_TARGET_UNWRITABLE. That the file to replace is a kubeconfig is checked by nb_present_read().
- */
+/* NB_TARGET_UNWRITABLE. nb_present_read() has already checked that the file to replace is a
+ * kubeconfig. */
 int nb_write(const struct nb_context *context, const struct nb_accepted *accepted,
              struct nb_failure *f);

@@ -92,7 +92,8 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
         return 0;
 }
 
-/* If the API server does not say it, asks again with the next reminder. 0; -ECANCELED. */
+/* If the API server does not report the reason, asks again with the next reminder. 0;
+ * -ECANCELED. */
 static int ask_when_due(struct await *a) {
         struct nb_pending *p = &a->join->pending;
         const char *name;

@@ -32,8 +32,8 @@ enum nb_pending_reason nb_pending_reason_of(int review) {
         return review == NB_RIGHT_DENIED ? NB_PENDING_UNBOUND : NB_PENDING_UNKNOWN;
 }
 
-/* What is reported. With `after`, a name is between `before` and it: of the Node for
- * NB_PENDING_MACHINE, otherwise of the user. */
+/* The text for each reason. If `after` is set, a name is inserted between `before` and `after`: the
+ * Node's for NB_PENDING_MACHINE, otherwise the user's. */
 static const struct {
         enum nb_code code;
         const char *name, *before, *after;

@@ -22,7 +22,7 @@ struct nb_cluster_info {
 int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
                           struct nb_cluster_info *ret_info, struct nb_failure *f);
 
-/* The cluster of its kubeconfig; NB_CLUSTER_INFO_UNACCEPTABLE. */
+/* Reads the cluster of its kubeconfig; NB_CLUSTER_INFO_UNACCEPTABLE. */
 int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
                                   struct nb_cluster *ret_cluster, struct nb_failure *f);
 

@@ -60,8 +60,8 @@ struct nb_csr_request {
         uint32_t expiration_seconds; /* 0: the signer's default */
 };
 
-/* The object to create, with the usages digital signature, key encipherment and client auth, which
- * every version of the signer accepts. */
+/* Appends the object to create, with the usages digital signature, key encipherment and client
+ * auth, which every version of the signer accepts. */
 int nb_csr_format(const char *name, const struct nb_csr_request *request, struct nb_buffer *ret);
 
 /* NB_ANSWER_MALFORMED names the path of the unexpected value. */

@@ -30,7 +30,8 @@ struct nb_identity {
 #define NB_IDENTITY_INIT \
         { .secret = NB_SECRET_INIT }
 
-/* Copies a bearer token, and the ID of a bootstrap token, without its newline. 0 or -ENOMEM. */
+/* Copies a bearer token. For a bootstrap token, drops a final newline and sets token_id. 0 or
+ * -ENOMEM. */
 int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, size_t len,
                           const char *source);
 

@@ -15,8 +15,9 @@
 
 #define NB_JWS_MAC_SIZE 32
 
-/* Appends the header for this token, the separator and the content, for a signature the MAC: with
- * NB_JWS_INPUT what is signed, with NB_JWS_SIGNATURE the signature. */
+/* Appends the header for this token, `separator` and the content, in base64url. With NB_JWS_INPUT
+ * and the kubeconfig as content, the result is the signed input; with NB_JWS_SIGNATURE and the MAC
+ * as content, it is the signature. */
 #define NB_JWS_INPUT "."
 #define NB_JWS_SIGNATURE ".."
 void nb_jws_format(const char *token_id, const char *separator, const void *content, size_t len,

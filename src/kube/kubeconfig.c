@@ -67,7 +67,7 @@ static bool is_empty(const struct nb_yaml_node *node) {
         return node->type == NB_YAML_SCALAR ? node->value_len == 0 : !node->first;
 }
 
-/* NULL if it is missing, empty or no scalar. */
+/* NULL if the value is missing, empty or not a scalar. */
 static const char *find_text(const struct nb_yaml_node *mapping, const char *key) {
         const struct nb_yaml_node *node = nb_yaml_get(mapping, key);
 
@@ -185,7 +185,7 @@ static bool is_text(const struct nb_secret *text) {
         return text->len > 0 && !memchr(text->data, '\0', text->len);
 }
 
-/* Base64 with line breaks but without blanks, as Go, and so kubelet, reads it. 0, -EINVAL,
+/* Decodes base64 with line breaks but without blanks, like Go and therefore kubelet. 0, -EINVAL,
  * -EBADMSG, -ENOMEM. */
 static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
         int r;

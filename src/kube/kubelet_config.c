@@ -236,7 +236,7 @@ static bool is_text(const char *text) {
         return len <= TEXT_MAX && (len == 0 || nb_text_is_printable(text, len));
 }
 
-/* A decimal one, with or without a fraction. */
+/* Whether the value is a decimal number, with or without a fraction. */
 static bool is_number(const struct nb_yaml_node *node) {
         static const char digits[] = "0123456789";
         const char *at = node->value;
@@ -283,7 +283,7 @@ static bool is_taint_key(const char *key) {
         return strcmp(key, "key") == 0 || strcmp(key, "value") == 0 || strcmp(key, "effect") == 0;
 }
 
-/* A list of texts or taints, or a mapping to texts, which may be that of a taint. */
+/* Writes a list of texts or taints, or a mapping to texts, such as a taint. */
 static void put_collection(struct filter *filter, const struct nb_yaml_node *node, const char *path,
                            enum nb_yaml_type type, bool is_of_taints) {
         bool is_map = type == NB_YAML_MAPPING;

@@ -18,8 +18,8 @@
 #define NB_KUBELET_CONFIG_FILE "kubelet-config.yaml" /* in the state directory */
 #define NB_KUBELET_CONFIG_DROPPED_SIZE 256
 
-/* Appends data.kubelet of a ConfigMap. NB_ANSWER_MALFORMED, NB_KUBELET_CONFIG_MISSING without one,
- * NB_KUBELET_CONFIG_UNACCEPTABLE if it is too large. */
+/* Appends data.kubelet of a ConfigMap. NB_ANSWER_MALFORMED, NB_KUBELET_CONFIG_MISSING if the
+ * ConfigMap has none, NB_KUBELET_CONFIG_UNACCEPTABLE if it is too large. */
 int nb_kubelet_config_map_parse(const char *text, size_t len, struct nb_buffer *ret_text,
                                 struct nb_failure *f);
 

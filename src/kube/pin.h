@@ -9,7 +9,7 @@
 
 #define NB_PIN_SIZE 32 /* SHA-256 of a SubjectPublicKeyInfo in DER */
 
-/* Letters in either case. 0 or -EINVAL. */
+/* Accepts upper-case and lower-case hex digits. 0 or -EINVAL. */
 int nb_pin_parse(const char *text, size_t len, uint8_t ret_pin[static NB_PIN_SIZE]);
 
 /* Why the text is not a pin, as the end of a sentence: "it has 63 hex digits"; "" for a valid

@@ -33,7 +33,7 @@ int nb_cluster_identity_init(struct nb_cluster_identity *ret_identity,
                              const struct nb_bootstrap *bootstrap,
                              const struct nb_settings *settings);
 
-/* For the methods: discovery.caCertHashes. */
+/* For the methods: identifies the cluster by discovery.caCertHashes. 0, -ENOMEM. */
 int nb_cluster_identity_by_pins(const struct nb_settings *settings,
                                 struct nb_cluster_identity *ret_identity);
 

@@ -24,8 +24,8 @@ struct nb_inputs {
         bool has_kubeconfig;
         struct nb_cluster kubeconfig;
         char kubeconfig_source[NB_IDENTITY_SOURCE_MAX + 1];
-        /* The bootstrap identity: of the kubeconfig, the TLS bootstrap token, or the token, in this
-         * order. NB_IDENTITY_NONE if there is none. */
+        /* The bootstrap identity, from the kubeconfig, the TLS bootstrap token or the token, in
+         * this order. NB_IDENTITY_NONE if there is none. */
         struct nb_identity identity;
 };
 

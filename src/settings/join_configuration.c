@@ -21,8 +21,8 @@ enum version {
 struct reading {
         const struct nb_settings_merge *merge;
         enum version version;
-        const struct nb_yaml_node *timeout; /* the last one; NULL for none */
-        uint64_t timeout_ms;                /* their sum */
+        const struct nb_yaml_node *timeout; /* the last timeout; NULL if there is none */
+        uint64_t timeout_ms;                /* the sum of all timeouts */
 };
 
 /* A key of the document. */
@@ -30,8 +30,8 @@ struct key {
         const char *path;
         int (*take)(struct reading *reading, const struct key *key,
                     const struct nb_yaml_node *node); /* NULL: the key is ignored */
-        enum nb_setting setting;                      /* that it sets */
-        unsigned versions;                            /* that have it; 0: all */
+        enum nb_setting setting;                      /* the setting that it sets */
+        unsigned versions;                            /* the versions that have this key; 0: all */
 };
 
 static bool is_absent(const struct nb_yaml_node *node) {
@@ -51,7 +51,8 @@ static int refuse_control_plane(struct reading *reading, const struct key *key,
                                   "node");
 }
 
-/* kubeadm's users have paths and the socket in each file, so that they are no error in metadata. */
+/* Files for kubeadm usually contain paths and the CRI socket, so in metadata these are ignored and
+ * not refused. */
 static int take_setting(struct reading *reading, const struct key *key,
                         const struct nb_yaml_node *node) {
         const enum nb_setting_metadata allowed = nb_setting_rows[key->setting].metadata;
@@ -114,8 +115,7 @@ static int set_timeout(const struct reading *reading) {
 
 /* --- Taints and arguments --- */
 
-/* A mapping of strings. timeAdded is for taints that a controller set; kubelet's option has no
- * place for it. */
+/* A mapping of strings. Controllers set timeAdded; kubelet's option cannot express it. */
 static const char *const taint_names[] = { "key", "value", "effect", "timeAdded" };
 static const char *const argument_names[] = { "name", "value" };
 
@@ -142,7 +142,7 @@ static int store_entry(const struct entry *entry, enum nb_setting setting,
         char text[NB_SETTINGS_TAINT_SIZE + 1];
         bool is_taint = setting == NB_SETTING_TAINTS;
 
-        /* With '=' in it, it would be read as key and value. */
+        /* A name that contains '=' would be read as name and value. */
         if (strchr(values[0], '='))
                 return nb_settings_refuse_text(entry->merge, node->line, path,
                                                is_taint ? "a qualified name as key"
@@ -316,7 +316,7 @@ const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node 
         return documents;
 }
 
-/* Another document, which kubeadm has to know. */
+/* Ignores another document if kubeadm knows its kind; otherwise refuses it. */
 static int ignore_document(const struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
         static const struct {
                 const char *group;

@@ -5,10 +5,10 @@
  * kubeadm's JoinConfiguration (kubeadm.k8s.io/v1beta2, v1beta3, v1beta4) read as settings; the
  * table in join_configuration.c has its keys. Private to merge.c.
  *
- * The timeout is the sum of the timeouts in it. Without tlsBootstrapToken the discovery token is
- * also the bootstrap token. null and "" mean that a key is absent, as for kubeadm; `taints: []` is
- * an empty list. Keys of other phases are listed as ignored. controlPlane is refused: only workers
- * can join. Unknown keys are refused as in a NodeBootstrap document.
+ * The setting `timeout` is the sum of the timeouts in the document. Without tlsBootstrapToken the
+ * discovery token is also the bootstrap token. A key with the value null or "" is absent, as in
+ * kubeadm; `taints: []` is an empty list. Keys of other phases are listed as ignored. controlPlane
+ * is refused: only workers can join. Unknown keys are refused as in a NodeBootstrap document.
  *
  * In metadata, caCertPath, criSocket and a kubeConfigPath that is a path are listed as ignored.
  *
@@ -21,7 +21,7 @@
 #include "codec/yaml.h"
 #include "settings/store.h"
 
-/* The first one among these documents; NULL for none. */
+/* The first JoinConfiguration among these documents; NULL if there is none. */
 const struct nb_yaml_node *nb_join_configuration_find(const struct nb_yaml_node *documents);
 
 /* Merges `root`, which is one of `documents`. NB_SETTINGS_INVALID, NB_TOKEN_MALFORMED,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * node-bootstrap.env, an environment file for units of kubelet that do not read kubeadm-flags.env,
- * such as OpenShift's: KUBELET_NODE_NAME.
+ * node-bootstrap.env, an environment file that sets KUBELET_NODE_NAME for kubelet units that do not
+ * read kubeadm-flags.env, such as OpenShift's.
  */
 
 #include <stdbool.h>
@@ -16,9 +16,10 @@
 #define NB_KUBELET_ENV_PATH "/var/lib/kubelet/" NB_KUBELET_ENV_FILE
 
 /*
- * The path of that file is fixed. If the kubeconfig or the certificates are not in their default
- * paths, it names these as well (NODE_BOOTSTRAP_KUBECONFIG, NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY),
- * so that they are found if the settings cannot be read.
+ * Appends the contents of the file. If the settings set the path of the kubeconfig or the
+ * certificate directory, the file also contains it (NODE_BOOTSTRAP_KUBECONFIG,
+ * NODE_BOOTSTRAP_CERTIFICATE_DIRECTORY): the path of this file is fixed, so the others are found
+ * even if the settings cannot be read.
  */
 void nb_kubelet_env_format(const char *node_name, const struct nb_settings *settings,
                            struct nb_buffer *ret);

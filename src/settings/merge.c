@@ -69,7 +69,7 @@ static int merge_file(struct nb_settings_merge *merge, const char *yaml, size_t 
                 return nb_join_configuration_merge(merge, documents, join);
         if (!documents)
                 return 0;
-        /* A NodeBootstrap document is alone in its file. */
+        /* A NodeBootstrap document must be the only one in its file. */
         if (documents->next)
                 return nb_failure_set(merge->f, NB_SETTINGS_MALFORMED, 0,
                                       "%s:%u: expected one document, found a second one",

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The clouds and platforms by the names that `metadata.provider` accepts. provider.def has one
- * entry for each, with all that is known about it. */
+/* The names of the clouds and platforms that `metadata.provider` accepts. provider.def describes
+ * each in one entry. */
 
 #include <stddef.h>
 
 #define PROVIDER(id, ...) NB_PROVIDER_##id,
 enum nb_provider {
         NB_PROVIDER_NONE, /* metadata is never read; or: no known cloud was recognised */
-        NB_PROVIDER_AUTO, /* the one that is recognised */
+        NB_PROVIDER_AUTO, /* the recognised cloud */
 #include "settings/provider.def"
         _NB_PROVIDER_N,
 };

@@ -44,7 +44,7 @@ bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setti
 static int parse_value(const struct nb_setting_row *row, const char *text, size_t len, void *ret) {
         const struct nb_setting_type *type = row->type;
 
-        /* What is empty by default can be made so again: a zero byte. */
+        /* An empty value restores an empty default, which is a zero byte. */
         if (len == 0 && row->initial && !row->initial[0]) {
                 *(char *)ret = '\0';
                 return 0;
@@ -153,7 +153,7 @@ void nb_settings_format(const struct nb_settings *settings, struct nb_buffer *re
 static int verify_paths(const struct nb_settings *settings, struct nb_failure *f) {
         static const enum nb_setting paths[] = {
                 NB_SETTING_DISCOVERY_FILE, NB_SETTING_URL_CA_FILE, NB_SETTING_BOOTSTRAP_KUBECONFIG,
-                /* What is written follows. */
+                /* The paths that are written follow. */
                 NB_SETTING_KUBECONFIG, NB_SETTING_CERTIFICATE_DIRECTORY, NB_SETTING_CA_FILE
         };
         const size_t first_target = 3;

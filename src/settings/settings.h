@@ -5,13 +5,12 @@
  * The settings of node-bootstrap.yaml(5), merged key by key from several documents, weakest first.
  * settings.def has a row for each.
  *
- * Strict: an unknown key, a wrong type, a duplicate key, an alias, anchor or tag, a second
- * document, too much depth or size, and a value out of range are failures that name origin, line
- * and key
- * (`discovery.caCertHashes[1]`) and what was expected. Each document has apiVersion and kind. An
- * empty document (only comments) changes nothing. A kubeadm JoinConfiguration is accepted instead,
- * also with the other documents that kubeadm allows in its file (join_configuration.h). No I/O
- * here.
+ * Parsing is strict. These are failures: an unknown key, a wrong type, a duplicate key, an alias,
+ * anchor or tag, a second document, excessive depth or size, a value out of range. The message
+ * names origin, line and key (`discovery.caCertHashes[1]`) and the expected value. Each document
+ * must have apiVersion and kind. An empty document (only comments) changes nothing. A kubeadm
+ * JoinConfiguration is accepted instead, also with the other documents that kubeadm allows in its
+ * file (join_configuration.h). No I/O here.
  */
 
 #include <stdbool.h>
@@ -42,10 +41,10 @@ enum nb_setting {
         _NB_SETTING_N,
 };
 
-/* The tokens in documents: secrets, and so not in the struct that is copied and printed. All have
- * the form of a token. */
+/* The tokens in documents. They are secrets, so struct nb_settings, which is copied and printed,
+ * does not contain them. Each has the form of a valid token. */
 struct nb_settings_tokens {
-        struct nb_secret discovery;     /* bootstrap.token, a bootstrap token or one of k3s;
+        struct nb_secret discovery;     /* bootstrap.token (a bootstrap token or a k3s token), or
                                            discovery.bootstrapToken.token of a JoinConfiguration */
         struct nb_secret tls_bootstrap; /* discovery.tlsBootstrapToken of a JoinConfiguration */
         char discovery_origin[128];     /* the document that contains it */
@@ -67,10 +66,10 @@ struct nb_settings {
         char discovery_file[NB_SETTINGS_PATH_MAX]; /* absolute path or https URL; "" for none */
         char url_ca_file[NB_SETTINGS_PATH_MAX];    /* "": the system's CAs */
         char bootstrap_kubeconfig[NB_SETTINGS_PATH_MAX];
-        bool has_discovery_token, has_tls_bootstrap_token; /* also if `tokens` is NULL */
+        bool has_discovery_token, has_tls_bootstrap_token; /* set even if `tokens` is NULL */
         enum nb_cluster_type cluster_type;
         char node_name[NB_NODE_NAME_MAX + 1]; /* "": the host name */
-        bool is_node_name_lowered;            /* the document has it in upper case */
+        bool is_node_name_lowered;            /* the name in the document has upper-case letters */
         bool allow_existing;                  /* join although a Node of this name is Ready */
         bool verify_access; /* show an existing certificate to the API server before trusting it */
         char taints[NB_SETTINGS_TAINTS_MAX][NB_SETTINGS_TAINT_SIZE];
@@ -108,10 +107,10 @@ void nb_settings_init(struct nb_settings *ret_settings);
 /* Where a document comes from. */
 struct nb_settings_source {
         const char *origin; /* for messages: a path, "the user data of Amazon EC2" */
-        const char *key;    /* the document is the value of this top-level key of a foreign one, and
-                               need not have apiVersion and kind; NULL for a whole document */
-        bool is_exposed;    /* other users can read it: a token in it is refused */
-        bool is_metadata; /* from the cloud, or from the process on the network: only some keys are
+        const char *key;  /* the settings are the value of this top-level key of a foreign document,
+                             and need no apiVersion and kind; NULL: they are the whole document */
+        bool is_exposed;  /* other users can read it: a token in it is refused */
+        bool is_metadata; /* from cloud metadata, perhaps passed on by `join`: only some keys are
                              accepted (settings.def) */
         bool is_salvage;  /* keep the valid keys of a document that is refused */
 };
@@ -124,28 +123,29 @@ struct nb_settings_source {
 int nb_settings_merge(struct nb_settings *settings, const struct nb_settings_source *source,
                       const char *yaml, size_t len, struct nb_failure *f);
 
-/* As if no document had a token: wipes those of settings->tokens and sets it to NULL. */
+/* Wipes the tokens in settings->tokens and sets it to NULL, as if no document contained a token. */
 void nb_settings_forget_tokens(struct nb_settings *settings);
 
-/* Checks the settings together: no target is another target or an input, and no option of kubelet
- * is set twice. nb_bootstrap_verify() checks that they suffice for a join. NB_SETTINGS_INVALID. */
+/* Checks combinations of settings: the path of an output differs from those of all inputs and other
+ * outputs, and no kubelet option is set twice. nb_bootstrap_verify() checks that they suffice for a
+ * join. NB_SETTINGS_INVALID. */
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
 
 /* "discovery.endpoints": the key in a document. */
 const char *nb_setting_key(enum nb_setting setting);
 
-/* Whether a document has set it. */
+/* Whether a document sets it. */
 bool nb_setting_is_set(const struct nb_settings *settings, enum nb_setting setting);
 
 #define NB_SETTINGS_TEXT_MAX (64 * 1024)
 
-/* Appends the value as a document has it: `["10.0.0.1:6443"]`, `true`, `"5m"`; of a token only
- * whether there is one. 0, -E2BIG, -ENOMEM. */
+/* Appends the value as it is written in a document: `["10.0.0.1:6443"]`, `true`, `"5m"`; for a
+ * token, only whether there is one. */
 void nb_setting_format(const struct nb_settings *settings, enum nb_setting setting,
                        struct nb_buffer *ret);
 
-/* Appends a document with the keys that are set, without tokens; nb_settings_merge() reads it as
- * the same settings. 0, -E2BIG, -ENOMEM. */
+/* Appends a document with the keys that are set, without tokens. nb_settings_merge() reads the same
+ * settings from it. */
 void nb_settings_format(const struct nb_settings *settings, struct nb_buffer *ret);
 
 /* --- For the parsers of documents --- */
@@ -171,7 +171,7 @@ struct nb_setting_row {
 
 extern const struct nb_setting_row nb_setting_rows[_NB_SETTING_N];
 
-/* Stores a value, or appends an entry to a list. 0, -EINVAL; of a list -E2BIG if it is full,
- * -EEXIST if it has the same entry. */
+/* Stores a value, or appends an entry to a list. 0; -EINVAL; for a list, -E2BIG if it is full,
+ * -EEXIST if it already has this entry and the type is not is_repeatable. */
 int nb_setting_parse(struct nb_settings *settings, enum nb_setting setting, const char *text,
                      size_t len);

@@ -13,8 +13,8 @@
 
 /* --- Messages --- */
 
-/* What a message says instead of a token, or of a URL that may contain a password or a signature.
- * NULL: the text can be quoted. */
+/* Describes a text that messages must not quote: a token, or a URL that may contain a password or a
+ * signature. NULL: the text can be quoted. */
 static const char *describe_secret(const char *text) {
         const char *scheme = strstr(text, "://");
 
@@ -76,14 +76,14 @@ static const char *last_component(const char *path) {
         return dot ? dot + 1 : path;
 }
 
-/* The known key that is most like an unknown one. */
+/* The known key that is most similar to an unknown one. */
 struct guess {
         const char *key;
         int len;
         unsigned distance;
 };
 
-/* A key can be in another section than its own, or be meant as a section. */
+/* The key may be in the wrong section, or be a misspelled section. */
 static void add_candidate(struct guess *guess, const char *path, const char *candidate) {
         const char *key = last_component(path), *name = last_component(candidate);
         size_t section_len = strcspn(candidate, ".");
@@ -100,7 +100,7 @@ static int check_key(const struct nb_settings_merge *merge, const struct nb_yaml
                      const char *path) {
         const char *secret = describe_secret(node->key);
 
-        /* First: a later message contains the key. */
+        /* Check this first, because later messages contain the key. */
         if (secret)
                 return nb_failure_set(merge->f, NB_SETTINGS_INVALID, 0,
                                       "%s:%u: expected a key, found %s", merge->source->origin,
@@ -136,7 +136,7 @@ static int take_key(const struct nb_settings_walk *walk, const char *path,
         if (!is_section)
                 return nb_settings_refuse(walk->merge, node->line, path,
                                           "unknown key; did you mean %.*s?", guess.len, guess.key);
-        /* The keys of a section can all be commented out. */
+        /* All keys of a section may be commented out. */
         if (nb_yaml_is_null(node))
                 return 0;
         if (node->type != NB_YAML_MAPPING)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How a value in a document becomes a setting, and what a message says of one that is refused.
- * For the parsers of documents and of a command line: merge.c, join_configuration.c, setup. No
- * message contains a secret.
+ * Stores values from documents as settings, and formats messages about refused values. For the
+ * parsers of documents and of a command line: merge.c, join_configuration.c, setup. No message
+ * contains a secret.
  */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "codec/yaml.h"
 #include "settings/settings.h"
 
-/* Size of "discovery.caCertHashes[1]"; longer ones are cut. */
+/* Size of "discovery.caCertHashes[1]"; longer keys are cut. */
 #define NB_SETTING_KEY_MAX 128
 
 /* A document that is being merged. */
@@ -31,45 +31,45 @@ struct nb_settings_walk {
         size_t row_size, n_rows;
         int (*take)(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node);
         void *userdata;
-        size_t base_len; /* of the path of the mapping, to which the keys are relative */
+        size_t base_len; /* length of the path of the mapping that the keys are relative to */
 };
 
-/* Calls `take` with the path of each key ("node.name"); `parent` is that of the mapping, "" for the
- * document, whose apiVersion and kind are passed over. Stops at the first failure, unless the
- * source is_salvage. NB_SETTINGS_INVALID. */
+/* Calls `take` for each key, with the index of its row and its path ("node.name"). `parent` is the
+ * path of the mapping, "" for the document itself, whose apiVersion and kind are skipped if there
+ * are rows. Stops at the first failure, unless the source is_salvage. NB_SETTINGS_INVALID. */
 int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
                      const char *parent);
 
-/* --- Messages; all return NB_SETTINGS_INVALID. `line` 0: of the command line --- */
+/* --- Messages; all return NB_SETTINGS_INVALID. `line` is 0 for the command line --- */
 
 int nb_settings_refuse(const struct nb_settings_merge *merge, unsigned line, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* "expected EXPECTED, found ...". `type` is the type that the node does not have ("a string"), NULL
- * if it has the right one. */
+/* "expected EXPECTED, found ...". `type` is the type that the node should have ("a string"); NULL
+ * if its type is right. */
 int nb_settings_refuse_node(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
                             const char *path, const char *expected, const char *type);
 int nb_settings_refuse_text(const struct nb_settings_merge *merge, unsigned line, const char *path,
                             const char *expected, const char *text, const char *hint);
 
-/* For a node of another type than `type`, "a list". */
+/* Refuses a node whose type is not `type` ("a list"). */
 int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct nb_yaml_node *node,
                             const char *path, const char *type);
 
-/* --- Storing; `path` is another than the setting's key in a JoinConfiguration --- */
+/* --- Storing; in a JoinConfiguration, `path` differs from the setting's key --- */
 
 bool nb_settings_is_string(const struct nb_yaml_node *node);
 
 int nb_settings_store(const struct nb_settings_merge *merge, enum nb_setting setting,
                       const struct nb_yaml_node *node, const char *path);
 
-/* A value, or one more entry of a list, from a node or a text. */
+/* Store a value, or append an entry to a list, from a node or a text. */
 int nb_settings_store_node(const struct nb_settings_merge *merge, enum nb_setting setting,
                            const struct nb_yaml_node *node, const char *path);
 int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_setting setting,
                            unsigned line, const char *path, const char *text);
 
-/* Empties a list, which this document sets. */
+/* Empties a list, before this document sets its entries. */
 void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting);
 
 void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting);
@@ -77,7 +77,7 @@ void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setti
 /* --- Tokens (tokens.c) --- */
 
 enum nb_settings_token {
-        NB_SETTINGS_TOKEN_ANY, /* for discovery, also one of k3s */
+        NB_SETTINGS_TOKEN_ANY, /* for discovery: a bootstrap token or a k3s token */
         NB_SETTINGS_TOKEN_DISCOVERY,
         NB_SETTINGS_TOKEN_TLS_BOOTSTRAP,
 };

@@ -8,8 +8,8 @@
 #include "kube/token.h"
 #include "settings/store.h"
 
-/* Whether a token has its form, which messages name, or why not. `is_any`: one of k3s is accepted.
- * 0, -EINVAL, -EBADMSG (encrypted) or -ENOMEM. */
+/* Verifies the form of a token. *ret_form describes the expected form, and ret_flaw what is wrong.
+ * `is_any`: a k3s token is accepted, too. 0, -EINVAL, -EBADMSG (encrypted) or -ENOMEM. */
 static int parse_token(const char *text, size_t len, bool is_any, const char **ret_form,
                        char ret_flaw[static NB_TOKEN_FLAW_SIZE]) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
@@ -31,7 +31,7 @@ static int verify_token(const struct nb_settings_merge *merge, bool is_any,
         char flaw[NB_TOKEN_FLAW_SIZE];
         int r;
 
-        /* Metadata is always exposed; whoever puts a token there accepts that. */
+        /* Metadata is always exposed; users who put a token there accept that. */
         if (merge->source->is_exposed && !merge->source->is_metadata)
                 return nb_failure_set(merge->f, NB_TOKEN_EXPOSED, EPERM,
                                       "%s:%u: %s: other users can read this file; it must not "

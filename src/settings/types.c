@@ -90,7 +90,7 @@ const struct nb_setting_type nb_setting_type_provider = {
 
 /* --- Paths --- */
 
-/* Absolute and in its only spelling, so that equal paths are equal texts. */
+/* Whether a path is absolute and normalized, so that equal paths are equal texts. */
 static bool is_path(const char *text, size_t len) {
         char folder[NB_SETTINGS_PATH_MAX + 1];
 
@@ -182,7 +182,7 @@ const struct nb_setting_type nb_setting_type_provider_id = {
         .parse = parse_provider_id,
 };
 
-/* Stored is only whether there is one; store.c reads it. */
+/* Only the presence of a token is stored here; tokens.c parses and stores the token. */
 static int parse_token(const char *text _unused_, size_t len _unused_, void *ret _unused_) {
         return -EINVAL;
 }
@@ -372,7 +372,7 @@ static int parse_taint(const char *text, size_t len, void *ret) {
         return copy_text(text, len, NB_SETTINGS_TAINT_SIZE, ret);
 }
 
-/* A node has one taint of each key and effect. */
+/* A node can have only one taint for each key and effect. */
 static bool is_same_taint(const void *a, const void *b) {
         size_t key_len = strcspn(a, "=:");
 

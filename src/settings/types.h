@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The types that settings have: how a value is written, read from a document and stored. */
+/* The types of settings: how a value is parsed, stored and formatted. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,23 +26,24 @@ enum nb_cluster_type {
 #define NB_SETTING_HINT_SIZE 128
 
 struct nb_setting_type {
-        const char *yaml;     /* what nb_yaml_type_name() says of a value; NULL: "a string" */
-        const char *expected; /* the values, for messages */
+        const char *yaml;     /* the nb_yaml_type_name() of a value; NULL: "a string" */
+        const char *expected; /* the allowed values, for messages */
 
-        /* One of these words; stored as its index, in a bool if there are two, otherwise in an
-         * enum. NULL: `parse` and `format` read and write the values; no `format`: a string. */
+        /* The allowed words. A word is stored as its index: in a bool if there are two words,
+         * otherwise in an enum. NULL: `parse` and `format` read and write the value; without
+         * `format`, it is a string. */
         const char *const *words;
         unsigned n_words;
 
-        /* 0 or -EINVAL, with nothing stored. */
+        /* 0; -EINVAL, and nothing is stored. */
         int (*parse)(const char *text, size_t len, void *ret);
-        /* Appends the value as a document has it. 0, -E2BIG, -ENOMEM. */
+        /* Appends the value as it is written in a document. */
         void (*format)(const void *value, struct nb_buffer *ret);
 
-        /* For entries of a list: whether only one of the two can be in it. */
+        /* For a list: whether two entries exclude each other. */
         bool (*is_same)(const void *a, const void *b);
-        bool is_repeatable; /* the second one is dropped instead of refused */
-        /* Why a value was refused, as "; ...", perhaps in `buffer`; or NULL. */
+        bool is_repeatable; /* the second of such entries is dropped instead of refused */
+        /* Returns why a value was refused, as "; ...", or NULL. May use `buffer` for the text. */
         const char *(*hint)(const char *text, char buffer[static NB_SETTING_HINT_SIZE]);
 };
 
@@ -53,16 +54,16 @@ extern const struct nb_setting_type nb_setting_type_boolean, nb_setting_type_clu
         nb_setting_type_pin, nb_setting_type_provider, nb_setting_type_provider_id,
         nb_setting_type_taint, nb_setting_type_token;
 
-/* Appends the value as a document has it. */
+/* Appends the value as it is written in a document. */
 void nb_setting_type_format(const struct nb_setting_type *type, const void *value,
                             struct nb_buffer *ret);
 
-/* "90m", "1h30m": each unit of d, h, m, s at most once, the larger one first. `is_go`: as Go writes
- * durations: h, m, s, ms in any order, "1.5s". 0 or -EINVAL. */
+/* "90m", "1h30m": each unit of d, h, m, s at most once, larger units first. `is_go`: the format of
+ * Go, with h, m, s and ms in any order: "1.5s". 0 or -EINVAL. */
 int nb_setting_duration_parse(const char *text, bool is_go, uint64_t *ret_ms);
 
-/* What an argument of kubelet must not contain, besides control characters: systemd splits
- * KUBELET_KUBEADM_ARGS at blanks, and reads quotes, backslashes and variables in it. */
+/* Characters that an argument of kubelet must not contain, besides control characters: systemd
+ * splits KUBELET_KUBEADM_ARGS at blanks, and interprets quotes, backslashes and variables in it. */
 #define NB_KUBELET_ARGUMENT_REFUSED " \"'\\$`"
 
 /* Whether kubelet and that line accept the name, `name_len` bytes without dashes, and the value. */

@@ -133,7 +133,7 @@ int nb_record_read(int root_fd, const char *certificate_directory, struct nb_rec
         return 1;
 }
 
-/* --- Verdicts --- */
+/* --- Node states --- */
 
 static const char *const state_names[_NB_NODE_STATE_N] = {
         [NB_NODE_STATE_USABLE] = "usable",         [NB_NODE_STATE_NOT_YET_VALID] = "not-yet-valid",

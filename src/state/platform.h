@@ -13,9 +13,9 @@
 
 #define NB_PLATFORM_DIRECTORY "/run/node-bootstrap-platform"
 #define NB_PLATFORM_NOTE NB_PLATFORM_DIRECTORY "/platform.json"
-/* of the volume, or guestinfo.userdata */
+/* from the volume, or guestinfo.userdata */
 #define NB_PLATFORM_USER_DATA NB_PLATFORM_DIRECTORY "/user-data"
-/* of the volume: meta_data.json (config drive) or meta-data (NoCloud) */
+/* from the volume: meta_data.json (config drive) or meta-data (NoCloud) */
 #define NB_PLATFORM_META_DATA NB_PLATFORM_DIRECTORY "/meta-data"
 /* guestinfo.node-bootstrap.token */
 #define NB_PLATFORM_TOKEN NB_PLATFORM_DIRECTORY "/token"

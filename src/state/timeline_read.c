@@ -91,7 +91,7 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
         if (row->begin_usec == 0)
                 row->begin_usec = entry->when_usec;
         reading->last_usec = entry->when_usec;
-        /* The installer's first step takes no time worth showing. */
+        /* The stage "inspect" takes too little time to show. */
         if (stage[0] && strcmp(stage, "inspect") != 0 && strcmp(stage, row->stage) != 0) {
                 /* A stage that logs no entry at its end ended with its last connection. */
                 if (reading->connected_usec > 0)
