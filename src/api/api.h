@@ -67,7 +67,8 @@ int nb_api_perform(struct nb_api *api, const struct nb_call *call,
 int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb_http_request *more,
                  struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
-/* A header line: its name with ": ", and the value. 0, -ENOMEM. */
+/* Formats a header line. `name` includes ": ", and may include an authentication scheme. 0,
+ * -ENOMEM. */
 int nb_header_init(struct nb_secret *ret_line, const char *name, const char *value, size_t len);
 
 /* The body, or "". */

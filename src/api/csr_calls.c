@@ -85,7 +85,7 @@ int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const cha
                             &watch->transfer, f);
 }
 
-/* 1, or 0 if no whole line has arrived. */
+/* 1; 0 if no complete line has arrived yet. */
 static int take_event(struct nb_buffer *received, struct nb_csr_event *ret_event,
                       struct nb_failure *f) {
         const char *newline = received->len > 0 ? memchr(received->data, '\n', received->len)

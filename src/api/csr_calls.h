@@ -33,7 +33,7 @@ int nb_csr_read(struct nb_api *api, const char *name, struct nb_csr *ret_csr, st
 
 struct nb_csr_watch {
         struct nb_api *api;
-        struct nb_http_transfer *transfer; /* NULL once it is over */
+        struct nb_http_transfer *transfer; /* NULL after the watch has ended */
 };
 
 int nb_csr_watch_start(struct nb_csr_watch *watch, struct nb_api *api, const char *name,

@@ -198,7 +198,7 @@ static time_t find_chain_end(const struct nb_certificates *chain) {
         return end;
 }
 
-/* Whether the CA file can be compared with the configured hashes, and has none of them. */
+/* Whether the CA file can be compared with the configured hashes, and matches none of them. */
 static bool does_ca_differ(const struct nb_present *present,
                            const struct nb_cluster_identity *identity) {
         /* A k3s hash is of the whole /cacerts answer, while a CA file that was selected by pins

@@ -4,7 +4,7 @@
 /*
  * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
  * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
- * that it names. References to certificate and key stay.
+ * that it names. References to certificate and key do not change.
  *
  * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
  * CAs, and that the node already trusts the public key of one of them. Not verified, because only

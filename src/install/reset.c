@@ -49,7 +49,7 @@ static void print_left(const char *path, const char *why) {
         printf("left     %s: %s\n", path, why);
 }
 
-/* Does not follow a link. -ENOENT if there is nothing. */
+/* Does not follow a link. -ENOENT if there is no such file. */
 static int open_file(const struct reset *reset, const char *path) {
         return nb_path_open(reset->context->root_fd, path, O_PATH | O_NOFOLLOW);
 }
@@ -72,7 +72,7 @@ static int remove_file(const struct reset *reset, const char *path) {
         return r;
 }
 
-/* Why a file stays; NULL if it is to be removed. */
+/* Sets the reason why a file stays; NULL if it must be removed. */
 static int judge_row(struct reset *reset, const struct row *row, const char **ret_why) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         int r = 0;

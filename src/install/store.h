@@ -18,8 +18,8 @@
 #define NB_STORE_UPDATED "kubelet-client-updated.pem"
 #define NB_STORE_NAME_SIZE 64
 
-/* Creates kubelet-client-<local time>.pem, with a later second if that name exists. Nothing refers
- * to the file yet. 0, -errno. */
+/* Creates kubelet-client-<local time>.pem, or a name with a later second if that one exists.
+ * Nothing refers to the file yet. 0, -errno. */
 int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
                     char ret_name[static NB_STORE_NAME_SIZE]);
 

@@ -4,8 +4,8 @@
 /*
  * Replaces a file or link in steps: opened, staged (complete and durable under a temporary name,
  * nothing is replaced yet), published, and then either kept, which removes the previous one, or
- * undone, which puts it back. So several files can be replaced together, and put back together if
- * one of them fails.
+ * undone, which puts it back. This way several files can be replaced together, and restored
+ * together if one of them fails.
  *
  * An existing file can be set aside first: it is renamed to NAME.old, or the first free one of
  * NAME.old.2, NAME.old.3 and so on, so that an earlier file is never overwritten.
@@ -63,15 +63,15 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
 int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
                        struct nb_failure *f);
 
-/* Durable on 0. Does nothing if nothing is staged. */
+/* If it returns 0, the change is durable. Does nothing if nothing is staged. */
 int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f);
 
 /* Restores the previous file. 0; -ENOTRECOVERABLE if the previous file is gone; -errno. */
 int nb_swap_undo(struct nb_swap *swap);
 void nb_swap_keep(struct nb_swap *swap);
 
-/* Renames an existing file without following a link; durable on 0. 0 if the file does not exist.
- * May need to be undone even after a failure. */
+/* Renames an existing file without following a link. 0: the change is durable, or the file does not
+ * exist. The failure may come after the rename, so call nb_swap_put_back() even then. */
 int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
 
 /* Renames the file that was set aside back, unless the name is taken. 0, -errno. */

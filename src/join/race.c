@@ -65,8 +65,8 @@ static int start_due(struct race *race, uint64_t *ret_next_ms, struct nb_failure
         return is_any;
 }
 
-/* Reports the failure of an endpoint that answered, if there is one, rather than that of one that
- * did not. */
+/* Prefers to report the failure of an endpoint that answered, because it says more than the failure
+ * of an unreachable one. */
 static int give_up(const struct race *race, struct nb_failure *f) {
         const struct candidate *best = &race->candidates[0];
 

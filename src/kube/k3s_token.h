@@ -4,8 +4,8 @@
 /*
  * Token of k3s and RKE2 (k3s pkg/clientaccess/token.go): `K10<64 hex>::<id>.<secret>` and `K10<64
  * hex>::<user>:<password>`; without the hash `K10::<id>.<secret>`, `K10::<user>:<password>`. At
- * most one newline after it. No message quotes a rejected token. A bare password, which
- * k3s accepts too, is refused: it looks like a damaged token.
+ * most one newline may follow. No message quotes a rejected token. A bare password, which k3s
+ * accepts too, is refused: it looks like a damaged token.
  */
 
 #include <stdbool.h>

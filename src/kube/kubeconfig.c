@@ -200,7 +200,7 @@ static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
         return -EINVAL;
 }
 
-/* 1, or 0 if there is neither data nor a path. Data wins, as in clientcmd. */
+/* 1; 0 if there is neither data nor a path. Data takes precedence, as in clientcmd. */
 static int take_pem(const struct reading *reading, const struct entry *entry, const char *key,
                     struct nb_secret *ret) {
         bool has_path = !is_empty(nb_yaml_get(entry->fields, key));

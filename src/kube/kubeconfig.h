@@ -3,7 +3,8 @@
 
 /*
  * Reads kubeconfigs (kind: Config, apiVersion: v1; kubernetes client-go/tools/clientcmd/api/v1).
- * One reader for all of them; a policy says what each may contain. kubeconfig_format.h writes them.
+ * One reader parses all of them; a policy defines what each may contain. For writing, see
+ * kubeconfig_format.h.
  */
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 
 #define NB_KUBECONFIG_MAX (1024 * 1024)
 
-/* A cluster: where its API server is, and the CA that it is verified with. */
+/* A cluster: the address of its API server, and the CAs that verify this server. */
 struct nb_cluster {
         struct nb_url server;
         char tls_server_name[NB_HOST_MAX + 1]; /* "" for none */
@@ -75,10 +76,10 @@ struct nb_kubeconfig_input {
  * current context, if one is set. Refuses insecure-skip-tls-verify. If the document has no CA,
  * `ret_cluster->ca` stays NULL, which means the system's CAs. Unknown cluster fields are ignored.
  *
- * From a user it reads token, tokenFile (wins over token, as in clientcmd), or client-certificate
- * and client-key, as files or data (data wins). Any other field is refused by name: exec,
- * auth-provider, username, password, as. `ret_identity` is set for NB_KUBECONFIG_USERS_CURRENT
- * only, and may be NULL otherwise.
+ * From a user it reads token, tokenFile (which takes precedence over token, as in clientcmd), or
+ * client-certificate and client-key, as files or data (data takes precedence). Any other field is
+ * refused by name: exec, auth-provider, username, password, as. `ret_identity` is set for
+ * NB_KUBECONFIG_USERS_CURRENT only, and may be NULL otherwise.
  *
  * Messages name the field ("users[1].user.exec"), never a value that may be secret.
  */
@@ -94,7 +95,7 @@ struct nb_kubeconfig_client {
         const char *ca_file;
         const char *certificate_file;
         const char *key_file;
-        struct nb_secret certificate; /* client-certificate-data in PEM; wins over the file */
+        struct nb_secret certificate; /* client-certificate-data in PEM; overrides the file */
         struct nb_secret key;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes the kubeconfig that kubelet gets, and recognizes one that was written here. */
+/* Formats the kubeconfig for kubelet, and recognizes a kubeconfig that this module formatted. */
 
 #include <stddef.h>
 

@@ -14,8 +14,9 @@
 /* 0, or -EINVAL with nothing written. */
 int nb_node_name_parse(const char *text, size_t len, char ret_name[static NB_NODE_NAME_MAX + 1]);
 
-/* The configured name, or that of the host if it is "". `ret_is_override_needed`: kubelet would use
- * another name on this host. NB_NODE_NAME_INVALID if neither is a node name. */
+/* Chooses `configured`, or the name derived from `host` if `configured` is "".
+ * *ret_is_override_needed is true if kubelet would use another name on this host.
+ * NB_NODE_NAME_INVALID if `configured` is "" and `host` is not a valid node name. */
 int nb_node_name_choose(const char *configured, const char *host,
                         char ret_name[static NB_NODE_NAME_MAX + 1], bool *ret_is_override_needed,
                         struct nb_failure *f);

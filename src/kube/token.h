@@ -16,9 +16,10 @@
  * systemd-creds. */
 int nb_token_verify(const char *data, size_t len);
 
-/* Its length without the line ends that editors add, for example CRLF on Windows. */
+/* Returns the length without the line ends that editors add, for example CRLF on Windows. */
 size_t nb_token_trim(const char *data, size_t len);
 
-/* Why it is not a token: "it ends with a carriage return"; "" if the reason is unknown. */
+/* Describes why the text is not a token: "it ends with a carriage return"; "" if the reason is
+ * unknown. */
 #define NB_TOKEN_FLAW_SIZE 112
 void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);

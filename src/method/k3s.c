@@ -34,7 +34,7 @@ static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootst
         return 0;
 }
 
-/* Does not copy the key from the same file; the key stays in the secret. */
+/* Copies only the certificates. The key in the same file stays in the secret. */
 static int copy_certificates(const struct nb_secret *pem, struct nb_identity *identity) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CERTIFICATE_FILE_MAX);

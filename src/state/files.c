@@ -20,7 +20,7 @@
                 key, NB_STATE_##type, NB_STATE_##presence, offsetof(struct of, member), 0, \
                         offsetof(struct of, n_member) \
         }
-/* The fields of the struct nb_provenance in both. */
+/* The fields of struct nb_provenance, for the handoff and the record. */
 #define PROVENANCE(of) \
         FIELD(of, "endpoint", ENDPOINT, REQUIRED, provenance.endpoint), \
                 FIELD(of, "csr", CSR_NAME, MAY_BE_EMPTY, provenance.csr), \

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * State files: JSON objects with "version": 1 with which our programs pass results to each other. A
- * struct and a table of its fields describe each file; all files have the same writer and reader.
+ * State files are JSON objects with "version": 1, in which our programs pass results to each other.
+ * A struct and a table of its fields describe each file; one writer and one reader handle all of
+ * them.
  *
  * The reader treats the file as hostile: it refuses a key that is not in the table, a missing
  * field, a wrong type, and text that is too long or not of the field's form.
@@ -76,12 +77,12 @@ struct nb_state_file {
 /* 0, -E2BIG, -ENOMEM, -EINVAL for text that is not UTF-8. */
 int nb_state_file_format(const struct nb_state_file *file, const void *from, struct nb_buffer *ret);
 
-/* NB_STATE_PEM members are for the caller to free. After a failure, all of `ret` is zero. */
+/* The caller must free NB_STATE_PEM members. After a failure, all of `ret` is zero. */
 int nb_state_file_parse(const struct nb_state_file *file, const char *text, size_t len, void *ret,
                         struct nb_failure *f);
 
-/* Write and remove a file of the network side in the state directory. It has mode 0600; a temporary
- * file is removed with it. NB_STATE_UNWRITABLE. */
+/* Write (with mode 0600) and remove a file of the network side in the state directory.
+ * nb_state_file_clear() also removes a temporary file that a crash left. NB_STATE_UNWRITABLE. */
 int nb_state_file_write(int state_fd, const char *name, const struct nb_buffer *text,
                         struct nb_failure *f);
 int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f);

@@ -135,7 +135,7 @@ static unsigned each_line(const struct nb_timeline *timeline,
         return n;
 }
 
-/* At least one column wide, however short the time. */
+/* Prints a bar of at least one column, even for a very short time. */
 static void print_line(const struct line *line, _unused_ unsigned n, FILE *stream) {
         unsigned begin = (unsigned)(line->begin * (BAR_COLUMNS - 1)),
                  end = (unsigned)(line->end * BAR_COLUMNS);
