@@ -2,7 +2,8 @@
 #pragma once
 
 /* DNS-1123 subdomains, as Kubernetes checks them (apimachinery/pkg/util/validation
- * IsDNS1123Subdomain): labels of lower case letters, digits and '-', joined by dots. */
+ * IsDNS1123Subdomain): labels of lower case letters, digits and '-', joined by dots. No label is
+ * longer than `label_max`. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -131,7 +131,7 @@ static const char *parse_encoding(const char *text, struct header *header) {
         return NULL;
 }
 
-/* Joins a field and its continuation lines in `ret`, and moves *next after them. */
+/* Joins a field and its continuation lines in `ret`, and moves *next past them. */
 static const char *unfold(const char **next, const char *end,
                           char ret[static NB_MIME_FIELD_MAX + 1]) {
         size_t n = 0;
@@ -151,7 +151,7 @@ static const char *unfold(const char **next, const char *end,
         return NULL;
 }
 
-/* Reads the fields up to the empty line, and moves *next after that. */
+/* Reads the fields up to the empty line, and moves *next past that line. */
 static const char *parse_header(const char **next, const char *end, struct header *header) {
         char field[NB_MIME_FIELD_MAX + 1] = "";
         const char *after, *value, *wrong = NULL;

@@ -106,7 +106,7 @@ static int remove_row(struct reset *reset, const struct row *row, struct nb_fail
         return r < 0 ? unfinished(row->path, r, f) : 0;
 }
 
-/* --- Which files are those of the join --- */
+/* --- Which files belong to the join --- */
 
 /* Another program that has joined this machine to another cluster uses kubelet's paths as well. */
 static bool is_server_ours(const struct reset *reset, const char *server) {
@@ -213,7 +213,7 @@ static int clear_state(struct nb_failure *f) {
         return r < 0 ? unfinished(getenv("STATE_DIRECTORY"), r, f) : 0;
 }
 
-/* --- What is left --- */
+/* --- The files that remain --- */
 
 /* Why a file in a folder of the join stays; NULL for files that need no explanation. */
 static const char *explain_left(const char *name) {

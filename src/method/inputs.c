@@ -193,7 +193,7 @@ int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_so
         return r < 0 ? r : 1;
 }
 
-/* --- All of them --- */
+/* --- All inputs --- */
 
 int nb_inputs_read(struct nb_sources *sources, const struct nb_settings *settings,
                    struct nb_inputs *inputs, struct nb_failure *f) {
