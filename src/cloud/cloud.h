@@ -58,7 +58,6 @@ void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_r
 #define NB_CLOUD_CONNECT_TIMEOUT_MS 2000
 #define NB_CLOUD_REQUEST_TIMEOUT_MS 5000
 #define NB_CLOUD_PATIENCE_MS 60000 /* how long a 404 or 410 may mean "not yet" (Azure) */
-#define NB_CLOUD_TOKEN_KEY "node-bootstrap-token" /* attribute, tag or key of the token */
 
 struct nb_cloud_request {
         struct nb_sources *sources;
