@@ -26,7 +26,7 @@
 
 #define REQUEST (NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE | NB_CHECK_CSR)
 
-/* In the order of a join. */
+/* The order is that of a join. */
 static const struct nb_check_step steps[] = {
         { "settings", "Settings", NULL, nb_check_settings, 0 },
         { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NB_CHECK_MACHINE },
@@ -133,7 +133,8 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
         return 0;
 }
 
-/* Neither this machine nor the network says anything about a machine that does not exist yet. */
+/* With --user-data the machine does not exist yet, so checks of this machine and of the network
+ * would be misleading. */
 static int read_options(struct nb_options *options, struct nb_check *check, struct nb_failure *f) {
         const char *local = NULL;
         const struct nb_option rows[] = {

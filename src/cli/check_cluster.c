@@ -19,7 +19,7 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
                                                     : "the host name";
         int r;
 
-        /* Neither the host name nor the cloud of this machine is that of the new machine. */
+        /* With --user-data, this machine's host name and cloud are not those of the new machine. */
         if (check->user_data && !settings->node_name[0]) {
                 snprintf(check->node_name, sizeof(check->node_name), "localhost");
                 nb_check_row(check, NB_CHECK_NOTE, "node name: %s",
@@ -33,8 +33,8 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         return r;
 }
 
-/* Prints why a missing value is no failure here. The manual tells the operator to remove the token
- * after the join, and only the service can read some sources. */
+/* Prints why a missing value is not a failure here: the operator may have removed the token after
+ * the join, as the manual recommends, or only the service can read the source. */
 static bool is_excused(struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
@@ -125,8 +125,8 @@ static void print_trust(struct nb_check *check) {
                              : "from the kubeconfig");
 }
 
-/* Runs the first stage of the join with one endpoint, and keeps its result if it is the first that
- * is verified. */
+/* Runs the first stage of the join with one endpoint. Keeps the result if this is the first
+ * endpoint to be verified. */
 static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
                         struct nb_failure *ret_why) {
         struct nb_settings alone = check->load.settings;
@@ -167,8 +167,8 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
         return 1;
 }
 
-/* Each endpoint alone, since the others are what a join falls back on. One that works is enough.
- * The failure is that of one that answered, if there is one. */
+/* Tries each endpoint separately, since a join falls back on the others. One that works is enough.
+ * If none works, returns the failure of an endpoint that answered, if there is one. */
 int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
         const struct nb_url *origin = nb_bootstrap_origin(&check->load.bootstrap);
         const struct nb_settings *settings = &check->load.settings;
@@ -196,7 +196,7 @@ int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
         return f->code == NB_NONE ? 0 : -EPROTO;
 }
 
-/* It may be another server than the endpoint: with a name or an address that cannot be reached. */
+/* The API server may differ from the endpoint, and its name or address may be unreachable. */
 int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
         struct nb_join *join = &check->join;
         char version[NB_VERSION_SIZE];
@@ -268,7 +268,7 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
         return 0;
 }
 
-/* The request of an earlier start. 1: its name; 0: there is none; -errno. */
+/* Finds the CSR of an earlier start. 1: *ret_name is set; 0: there is none; -errno. */
 static int find_request(struct nb_check *check, char ret_name[static NB_REQUEST_NAME_SIZE]) {
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         int r = check->pending_r;

@@ -79,7 +79,8 @@ static int look_into(const char *folder) {
         return fd < 0 || fstatat(fd, ".", &st, 0) < 0 ? -errno : 0;
 }
 
-/* Those with a path or a value: if there is only a name, systemd looks for it in the stores. */
+/* Only drop-ins with a path or a value are listed: if there is only a name, systemd searches the
+ * stores for it. */
 static void find_drop_ins(struct nb_check *check) {
         const char *word = NULL;
         size_t len = 0;
@@ -141,7 +142,7 @@ static const char *expected_name(_unused_ struct nb_check *check, _unused_ const
         return NULL;
 }
 
-/* --- What they are, without their secrets --- */
+/* --- Their contents, without the secrets --- */
 
 /* nb_bootstrap_load() finds out whether it is valid, and names the failure. */
 static void print_plain(struct nb_check *check, unsigned credential, const char *folder) {
@@ -172,7 +173,7 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
                 nb_check_row(check, NB_CHECK_GOOD, "%s: %s (%s)", name, text, folder);
 }
 
-/* Returns whether it is in `folder`. */
+/* Returns whether the credential is in `folder`. */
 static bool print_in_folder(struct nb_check *check, unsigned credential, const char *folder,
                             bool is_sealed, bool is_ignored) {
         const char *name = nb_check_credential_names[credential];
@@ -219,7 +220,7 @@ static bool print_credential(struct nb_check *check, unsigned credential) {
         return is_found;
 }
 
-/* Returns whether there is one. */
+/* Returns whether there is a token. */
 static bool print_token(struct nb_check *check, const char *what, const struct nb_secret *token,
                         const char *origin) {
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
@@ -256,7 +257,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
                 nb_check_row(check, NB_CHECK_NOTE, "none");
         if (!check->has_settings)
                 return 0;
-        /* Whether they are sufficient is checked when metadata is known. */
+        /* Whether they suffice for a join is checked once metadata is known. */
         r = nb_load_bootstrap(&check->load, f);
         if (r >= 0 && n > 0)
                 nb_check_row(check, NB_CHECK_GOOD, "valid");

@@ -63,7 +63,7 @@ extern const struct nb_check_store {
 enum nb_check_mark {
         NB_CHECK_NOTE,
         NB_CHECK_GOOD,
-        NB_CHECK_DOUBT, /* a warning, or it cannot be told here */
+        NB_CHECK_DOUBT, /* a warning, or cannot be determined here */
         NB_CHECK_BAD,
         NB_CHECK_UNTRIED, /* an earlier step failed */
         _NB_CHECK_MARK_N,
@@ -95,21 +95,21 @@ struct nb_check {
         const char *stores[NB_CHECK_STORES_N + 1]; /* readable ones, for `sources` */
         char drop_ins[_NB_CHECK_CREDENTIAL_N][NB_SETTINGS_PATH_MAX]; /* drop-in of the service that
                                                                         sets it; "" for none */
-        unsigned sealed; /* bit n: the service gets that credential, and it cannot be read here */
+        unsigned sealed; /* bit n: only the service can read that credential */
 
         bool has_settings;
         struct nb_load load; /* as in `join`; after the step "metadata" with metadata */
 
         bool is_joined;
         bool is_platform_hidden; /* there is metadata that only the service can read */
-        bool is_undecided;       /* whether a join can start depends on what cannot be read here */
-        time_t expiry; /* of kubelet's client certificate, whoever issued it; 0: none is valid now
-                        */
+        bool is_undecided; /* whether a join can start depends on sources that only the service can
+                              read */
+        time_t expiry; /* of kubelet's client certificate, from any issuer; 0: none is valid now */
         struct nb_secret pending_key; /* of the request of an earlier start */
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
 
-        bool is_verified; /* an endpoint, by `join` */
+        bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;
 };
 
@@ -152,7 +152,7 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f);
  */
 int nb_check_drop(struct nb_check *check, struct nb_failure *f);
 
-/* Which stores can be read, and which credentials only the service can read. */
+/* Finds which stores can be read, and which credentials only the service can read. */
 void nb_check_find_stores(struct nb_check *check);
 
 /* --- Output --- */
@@ -160,9 +160,9 @@ void nb_check_find_stores(struct nb_check *check);
 void nb_check_begin_output(struct nb_check_output *output);
 void nb_check_begin_step(struct nb_check *check, const struct nb_check_step *step);
 void nb_check_skip_step(struct nb_check *check, const struct nb_check_step *step);
-/* With its failure, or NB_NONE. */
+/* `f` is the failure of the step, or NB_NONE. */
 void nb_check_end_step(struct nb_check *check, const struct nb_failure *f);
-/* 0, or a negative errno if output is missing. */
+/* 0, or a negative errno if some output could not be written. */
 int nb_check_end_output(struct nb_check_output *output, const struct nb_failure *first);
 
 /* One line; control characters are replaced. */
@@ -172,20 +172,20 @@ void nb_check_row(struct nb_check *check, enum nb_check_mark mark, const char *f
 /* "timeout: 5m (ORIGIN)"; `overridden_by` is the origin of a stronger value, or NULL. */
 void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
                             enum nb_setting setting, const char *overridden_by);
-/* Those that are set, or all. Returns how many are set. */
+/* Prints the settings that are set, or all with --all. Returns how many are set. */
 unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings);
 
-/* Prints the files of a folder that nobody reads because of their names: `expected` returns what
- * they should be called; NULL: nothing to print. */
+/* Prints the files of a folder that are not read because of their names. `expected` returns the
+ * name that a file should have, or NULL if there is nothing to print. */
 typedef const char *nb_check_expected(struct nb_check *check, const char *folder, const char *name);
 void nb_check_print_unread(struct nb_check *check, const char *folder, nb_check_expected *expected);
 
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128
 
-/* Without its secret: "bootstrap token abcdef.****************". 0; -EINVAL for any other form;
- * -EBADMSG for an encrypted one; -ENOMEM. */
+/* Formats a token without its secret: "bootstrap token abcdef.****************". 0; -EINVAL if it
+ * has not the form of a token; -EBADMSG if it is encrypted; -ENOMEM. */
 int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_TOKEN_TEXT_SIZE]);
 
-/* By mode and owner. */
+/* Judges by mode and owner only. */
 bool nb_check_is_readable_to_installer(const struct stat *st);

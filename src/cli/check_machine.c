@@ -21,7 +21,7 @@
 
 /* --- Files and folders --- */
 
-/* What the installer writes to. */
+/* A path that the installer writes to. */
 struct target {
         const char *what;
         char path[NB_SETTINGS_PATH_MAX];  /* a folder */
@@ -29,7 +29,7 @@ struct target {
         enum nb_code code;
 };
 
-/* 1: cannot tell as this user. */
+/* 1: cannot be determined as this user. */
 static int try_to_write(struct nb_check *check, struct target *target) {
         struct statvfs file_system;
         struct stat st;
@@ -57,8 +57,8 @@ static bool is_below(const char *path, const char *folder) {
                (strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/'));
 }
 
-/* The length of the longest path in a property that `path` is below: the deepest one wins. 0: there
- * is none. */
+/* Returns the length of the longest path in a property that contains `path`, since the most
+ * specific path takes precedence; 0 if there is none. */
 static size_t find_cover(const char *text, const char *property, const char *path,
                          bool is_existing) {
         const char *word = NULL;
@@ -84,10 +84,10 @@ static bool is_in_sandbox(const char *unit, const char *path, bool is_existing) 
 }
 
 /*
- * access(2) asks for this process, and the installer runs under ProtectSystem=strict, where only
- * existing ReadWritePaths= are writable: it would fail only after the request. Other values,
- * ProtectHome= and the like are not checked, nor are quoted paths: nb_unit_next_word() does not
- * unquote.
+ * access(2) answers for this process, but the installer runs under ProtectSystem=strict, where only
+ * existing ReadWritePaths= are writable. Without this check it would fail only after the CSR is
+ * submitted. Other values, ProtectHome= and the like, and quoted paths are not checked:
+ * nb_unit_next_word() does not unquote.
  */
 static int check_sandbox(struct nb_check *check, const struct target *target,
                          struct nb_failure *f) {
@@ -152,7 +152,7 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
                 if (check_target(check, &target, f) < 0)
                         return -EROFS;
         }
-        /* A node that joins at each boot may find that its token has expired. */
+        /* A node without persistent storage joins at each boot, when its token may have expired. */
         if (statfs(target.where, &file_system) == 0 &&
             (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC))
                 nb_check_row(
@@ -196,8 +196,8 @@ static void print_order(struct nb_check *check, const char *text) {
                              kubeconfig);
 }
 
-/* A kubelet that cannot start does not prevent a join. The first cause is the failure, the others
- * are rows. */
+/* A kubelet that cannot start does not prevent a join. The first cause becomes the failure; the
+ * others are printed as rows. */
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
         const char *text = check->kubelet.data;

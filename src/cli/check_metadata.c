@@ -13,10 +13,10 @@
 #include "method/documents.h"
 #include "state/platform.h"
 
-#define PATIENCE_MS 15000 /* a person waits */
+#define PATIENCE_MS 15000 /* short, since a person waits */
 #define FILES_MAX 256
 
-/* --- What metadata or user data holds --- */
+/* --- Contents of metadata or user data --- */
 
 static void print_tokens(struct nb_check *check) {
         const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
@@ -45,8 +45,8 @@ static void print_found(struct nb_check *check) {
                 if (setting == NB_SETTING_BOOTSTRAP_TOKEN ||
                     !nb_setting_is_set(&load->from_metadata, setting))
                         continue;
-                /* If the machine has settings of the cluster, metadata cannot weaken them by others
-                 * that no document sets. */
+                /* If a document on the machine sets the cluster, metadata cannot weaken it with
+                 * further settings of the cluster. */
                 if (!nb_setting_is_from(&load->settings, setting, load->from_metadata.origin[i]))
                         overridden_by = nb_setting_is_set(&load->settings, setting)
                                                 ? load->settings.origin[i]
@@ -59,7 +59,7 @@ static void print_found(struct nb_check *check) {
 
 /* --- Metadata of this machine --- */
 
-/* Also if it is not queried. */
+/* Prints the recognised cloud even if its metadata service is not queried. */
 static int print_recognition(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
         const struct nb_recognition *recognition = &load->recognition;
@@ -79,8 +79,8 @@ static int print_recognition(struct nb_check *check, struct nb_failure *f) {
         return 0;
 }
 
-/* What node-bootstrap-platform.service would read here, by the conditions of that unit; NULL:
- * nothing. */
+/* Returns what node-bootstrap-platform.service would read on this machine, according to the
+ * conditions of that unit; NULL: nothing. */
 static const char *find_platform(const struct nb_load *load) {
         static const char *const labels[] = { "cidata", "CIDATA", "config-2", "CONFIG-2" };
         enum nb_provider provider = load->provider == NB_PROVIDER_NONE ? load->recognition.provider
@@ -233,7 +233,7 @@ static int put_file(void *userdata, const struct nb_user_data_file *file, struct
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
-/* This machine's settings are not those of the new machine. */
+/* Hides this machine's settings, which the new machine does not have. */
 static int hide_settings(struct nb_sources *sources, const char *directory) {
         char path[PATH_MAX];
         int r;
@@ -271,7 +271,7 @@ static int load_files(struct nb_check *check, const char *source, const struct n
         return 1;
 }
 
-/* A path of a pipe is refused: standard input can be one. */
+/* A path that names a pipe is refused; standard input may be a pipe. */
 static int read_file(struct nb_sources *sources, const char *path, struct nb_secret *ret,
                      struct nb_failure *f) {
         int r = nb_sources_read(sources, path, NB_USER_DATA_MAX, ret, NULL);
@@ -290,7 +290,7 @@ static int read_file(struct nb_sources *sources, const char *path, struct nb_sec
         return 0;
 }
 
-/* Reads it and loads the settings of the image, before the last capability is dropped. */
+/* Reads the user data and the settings of the image, before the last capability is dropped. */
 static int read_user_data(struct nb_check *check, const char *source, struct nb_secret *ret,
                           struct nb_failure *f) {
         int r;

@@ -64,7 +64,7 @@ static bool ends_with(const char *name, const char *suffix) {
         return len > n && strcasecmp(name + len - n, suffix) == 0;
 }
 
-/* In the folder of settings, or in config.yaml.d. The settings may name a kubeconfig there. */
+/* `folder` is the folder of settings or config.yaml.d. The settings may name a kubeconfig in it. */
 static const char *expected_file(struct nb_check *check, const char *folder, const char *name) {
         const struct nb_settings *settings = &check->load.settings;
         bool is_drop_in = strcmp(folder, check->sources.config_directory) != 0;
@@ -95,7 +95,8 @@ bool nb_check_is_readable_to_installer(const struct stat *st) {
         return st->st_mode & (st->st_gid == 0 ? S_IRGRP : S_IROTH);
 }
 
-/* An access control list says more than owner and mode: then nothing is reported. */
+/* Owner and mode do not decide access if there is an access control list: then nothing is
+ * reported. */
 static bool has_access_list(const char *path) {
         return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
@@ -117,7 +118,7 @@ static int check_file(struct nb_check *check, const char *path, enum nb_code cod
                               path, st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
 }
 
-/* The origin of the credential is no path. */
+/* The origin of a credential is not a path. */
 static int check_document(void *userdata, const struct nb_config_document *document,
                           struct nb_failure *f) {
         return document->origin[0] == '/'

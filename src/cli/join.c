@@ -16,11 +16,11 @@
 #include "join/stages.h"
 #include "state/handoff.h"
 
-/* kubelet waits meanwhile, and has a certificate that is still good: a new cluster that does not
- * answer must not keep it down. */
+/* kubelet waits for the join, and its certificate is still valid: a new cluster that does not
+ * answer must not keep kubelet down. */
 #define FALLBACK_TIMEOUT_MS 60000
 
-/* What there is to join with. */
+/* The inputs of `join`. */
 struct given {
         struct nb_sources sources;
         struct nb_load load;
@@ -28,10 +28,10 @@ struct given {
         int state_fd;
         uint64_t started_ms; /* of the join */
 
-        /* What install has found on this machine. */
+        /* The state that install has found on this machine. */
         enum nb_node_state state;
         const char *node, *valid_until; /* of the certificate */
-        bool has_fallback;              /* it is still usable if joining again fails */
+        bool has_fallback;              /* the certificate is still usable if joining again fails */
 };
 
 static void given_done(struct given *given) {
@@ -41,7 +41,8 @@ static void given_done(struct given *given) {
         nb_closep(&given->state_fd);
 }
 
-/* A handoff of an earlier run would vouch for a certificate that this run did not check. */
+/* Removes the handoff of an earlier run, since install would trust it for a certificate that this
+ * run did not verify. */
 static int forget_handoff(struct given *given, struct nb_failure *f) {
         int r;
 
@@ -52,7 +53,7 @@ static int forget_handoff(struct given *given, struct nb_failure *f) {
         return r < 0 ? r : nb_state_file_clear(given->state_fd, NB_METADATA_FILE, f);
 }
 
-/* Before the note that says that there is something to install. */
+/* Written before the handoff, which tells install that there is something to install. */
 static int leave_metadata(const struct given *given, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
 
@@ -124,7 +125,7 @@ static int load_settings(const char *config_directory, struct given *given, stru
         return nb_access_load(&given->sources, &given->load.settings, &given->access, f);
 }
 
-/* The certificate stays, with a warning. */
+/* Keeps the certificate, with a warning that it could not be verified. */
 static int keep_unknown(const struct given *given, const struct nb_failure *why) {
         nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN,
                "cannot verify the certificate of node '%s'; keeping it: %s", given->node,
@@ -133,7 +134,7 @@ static int keep_unknown(const struct given *given, const struct nb_failure *why)
         return 1;
 }
 
-/* 1: the certificate stays; 0: it is not valid any more; -ECANCELED. */
+/* 1: the certificate is kept; 0: it is no longer valid; -ECANCELED. */
 static int verify_access(struct given *given) {
         struct nb_failure why = { 0 };
         int r;
@@ -199,13 +200,14 @@ static int join_given(struct given *given, struct nb_failure *f) {
         return run_stages(given, node_name, f);
 }
 
-/* install runs join on a machine whose certificate is usable only to ask the API server whether it
- * accepts that. */
+/* On a machine with a usable certificate, install runs `join` only to ask the API server whether it
+ * still accepts that certificate. */
 static int join(const char *config_directory, struct given *given, struct nb_failure *f) {
         bool is_joined = given->state == NB_NODE_STATE_USABLE;
         int r, forgotten;
 
-        /* Even if the first one fails: the installer would accept the handoff. */
+        /* Remove the handoff even if the settings cannot be loaded: the installer would accept
+         * it. */
         r = load_settings(config_directory, given, f);
         forgotten = forget_handoff(given, f);
         if (r >= 0)

@@ -72,7 +72,7 @@ static const char *get_arguments(const struct kubelet *kubelet) {
         return kubelet->arguments.data ? kubelet->arguments.data : "";
 }
 
-/* The value of the last one of this name. */
+/* Finds the value of the last argument with this name. */
 static bool find_argument(const struct kubelet *kubelet, const char *name, char *ret, size_t size) {
         const char *text = get_arguments(kubelet);
         bool is_found = false;
@@ -184,7 +184,7 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
-/* kubelet's parser accepts more than ours: a file that is refused here may be valid. */
+/* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
         const struct nb_yaml_node *endpoint, *swap;
@@ -274,8 +274,8 @@ static void check_runtime(struct kubelet *kubelet) {
                 add_finding(kubelet, NB_KUBELET_GOOD, "container runtime: '%s'", path);
 }
 
-/* A heading, and a line for each swap area. nb_sources_read() needs the size of a file, and those
- * of /proc have none. */
+/* The file has a heading and a line for each swap area. nb_sources_read() is not used because it
+ * needs the size of a file, which files in /proc do not have. */
 static bool is_swap_on(void) {
         char text[SWAPS_MAX];
         FILE *file = fopen(SWAPS, "re");
@@ -310,7 +310,7 @@ static void check_swap(struct kubelet *kubelet) {
 
 /* --- Its name --- */
 
-/* The API server rejects a kubelet whose name is not that of its certificate. */
+/* The API server rejects a kubelet whose name differs from the name in its certificate. */
 static void check_name(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         const char *arguments = get_arguments(kubelet);

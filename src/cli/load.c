@@ -31,8 +31,8 @@ int nb_load_node_name(const struct nb_settings *settings,
         r = nb_node_name_choose(settings->node_name, host, ret_name, &is_override_needed, f);
         if (r < 0)
                 return r;
-        /* The host name of a machine without one, or of the one that rendered the settings from a
-         * template. */
+        /* "localhost" is the host name of a machine without a name, or of the machine on which a
+         * template of the settings was rendered. */
         if (strcmp(ret_name, "localhost") == 0 ||
             strncmp(ret_name, "localhost.", strlen("localhost.")) == 0)
                 return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
@@ -81,7 +81,7 @@ int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
 
 /* --- Metadata --- */
 
-/* The values that metadata.nodeName and metadata.providerID want. */
+/* The values that metadata.nodeName and metadata.providerID request. */
 static const struct {
         enum nb_setting wish, setting;
         const char *what;
@@ -93,7 +93,7 @@ static const struct {
           nb_cloud_has_provider_id },
 };
 
-/* Whether a value is wanted, which no document sets. */
+/* Whether the settings request a value from metadata and no document sets it. */
 static bool is_wanted(const struct nb_load *load, enum nb_setting setting) {
         const struct nb_settings *settings = &load->settings;
 
@@ -102,7 +102,7 @@ static bool is_wanted(const struct nb_load *load, enum nb_setting setting) {
                        : settings->metadata_provider_id && !settings->provider_id[0];
 }
 
-/* Fails if the settings want a value that this cloud never has. */
+/* Fails if the settings request a value that this cloud never provides. */
 static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
         for (size_t i = 0; i < N_ELEMENTS(values); i++)
                 if (is_wanted(load, values[i].setting) && !values[i].is_known(load->provider))
@@ -115,7 +115,8 @@ static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
         return 0;
 }
 
-/* Whether the metadata contains a token or settings for this program. Works without its secrets. */
+/* Whether the metadata contains a token or settings for this program. Works also after its secrets
+ * were wiped. */
 static bool is_for_us(const struct nb_metadata *metadata) {
         return metadata->token_source[0] || metadata->user_data.kind != NB_USER_DATA_NOTHING;
 }
@@ -184,7 +185,7 @@ static int take_documents(struct nb_load *load, struct nb_failure *f) {
         return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
 }
 
-/* Takes node name and provider ID, where no document has them. */
+/* Takes node name and provider ID from metadata if no document sets them. */
 static int take_values(struct nb_load *load, struct nb_failure *f) {
         const char *const texts[] = { load->metadata.node_name, load->metadata.provider_id };
         struct nb_settings *const targets[] = { &load->from_metadata, &load->settings };
@@ -227,7 +228,7 @@ static int take_all(const struct attempt *attempt, struct nb_failure *f) {
         r = take_documents(load, f);
         if (r < 0)
                 return r;
-        /* The document itself may want values, which were not read with it. */
+        /* The document in the metadata may request values that were not read with it. */
         if (is_wanted(load, NB_SETTING_NODE_NAME) > was_name_read ||
             is_wanted(load, NB_SETTING_PROVIDER_ID) > was_id_read) {
                 _cleanup_(nb_metadata_done) struct nb_metadata again = NB_METADATA_INIT;
@@ -381,7 +382,8 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                 snprintf(ret, size, "no cloud was recognised, so no metadata was read");
 }
 
-/* Adds to a failure about a missing value where it was looked for, and where it can be. */
+/* Adds to a failure about a missing value which places were searched, and where the value can be
+ * configured. */
 static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
         const char *place = nb_cloud_token_place(load->provider);
         char found[NB_FAILURE_DETAIL_MAX];
@@ -394,7 +396,7 @@ static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
                                place ? " or in " : "");
 }
 
-/* The installer makes the node password of k3s, before join reads metadata. */
+/* The installer creates the node password of k3s before `join` reads metadata. */
 static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
         const struct nb_settings *settings = &load->settings;
         const char *origin = load->from_metadata.origin[NB_SETTING_CLUSTER_TYPE];
@@ -430,7 +432,7 @@ void nb_load_done(struct nb_load *load) {
 
 /* --- What a join installed --- */
 
-/* Only the certificates of the file are parsed; it also has kubelet's private key. */
+/* Parses only the certificates of the file, which also contains kubelet's private key. */
 int nb_installed_read_certificate(const struct nb_settings *settings,
                                   struct nb_installed_certificate *ret_certificate,
                                   struct nb_failure *f) {

@@ -39,8 +39,8 @@ struct nb_load {
 
         /* nb_load_recognise() */
         struct nb_machine machine;
-        struct nb_recognition recognition; /* whatever the settings say */
-        enum nb_provider provider; /* whose metadata is read: of the settings, or as recognised;
+        struct nb_recognition recognition; /* independent of the settings */
+        enum nb_provider provider; /* whose metadata is read: from the settings, or as recognised;
                                       NB_PROVIDER_NONE for none */
 
         /* nb_load_metadata() */
@@ -60,39 +60,40 @@ int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb
 /* Wipes the tokens of the settings. Failures of nb_bootstrap_load(). */
 int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
 
-/* Both. */
+/* nb_load_settings(), then nb_load_bootstrap(). */
 int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
 
 /* Sets `provider` only if metadata is wanted. NB_METADATA_MALFORMED. */
 int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
 
 /*
- * Does nothing if there is no provider. Retries until `deadline_ms` (nb_now_ms(), or
- * NB_TIME_INFINITE; as a stage, join/stages.h): until metadata was read and, since an attacker can
- * answer in place of a metadata service, until a join can begin with it (nb_load_verify()). A
- * rehearsal takes the first answer as it is. Failures of nb_cloud_read(), of the documents, and of
- * nb_bootstrap_load(); -ECANCELED.
+ * Does nothing if there is no provider. Retries like a stage (join/stages.h), at most until
+ * `deadline_ms` (nb_now_ms(), or NB_TIME_INFINITE): until metadata is read and, since an attacker
+ * can answer in place of a metadata service, until a join can begin with it (nb_load_verify()). A
+ * rehearsal uses the first answer without these checks. Failures of nb_cloud_read(), of the
+ * documents, and of nb_bootstrap_load(); -ECANCELED.
  */
 int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
                      struct nb_failure *f);
 
 /*
- * Instead of the second and third step: applies `data`, named `source`, as the user data of a
- * machine that does not exist yet. No cloud is asked for what metadata.nodeName and
- * metadata.providerID want. Failures of nb_bootstrap_load() and of the documents.
+ * Replaces the second and third step: applies `data`, named `source` in messages, as the user data
+ * of a machine that does not exist yet. No cloud is queried for metadata.nodeName and
+ * metadata.providerID. Failures of nb_bootstrap_load() and of the documents.
  */
 int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
                       struct nb_failure *f);
 
-/* Where a token was looked for in vain: "no cloud was recognised, so no metadata was read". "" if
- * no metadata is wanted. */
+/* Describes the search for a token in metadata that found none: "no cloud was recognised, so no
+ * metadata was read". "" if no metadata is wanted. */
 void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
 
 /* Logs what the metadata contains, if it was read, but no values. */
 void nb_load_report_metadata(const struct nb_load *load);
 
-/* Whether a join can begin with all of it: nb_settings_verify(), nb_bootstrap_verify(), and that
- * metadata does not set what the installer had to know before. */
+/* Verifies that a join can begin with settings, bootstrap and metadata: nb_settings_verify(),
+ * nb_bootstrap_verify(), and that metadata sets nothing that the installer needs before `join`
+ * starts. */
 int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
 
 void nb_load_done(struct nb_load *load);
@@ -106,7 +107,7 @@ struct nb_installed_certificate {
         time_t not_before, not_after;
 };
 
-/* Kubelet's client certificate. NB_INSTALLED_*. */
+/* Reads kubelet's client certificate. NB_INSTALLED_*. */
 int nb_installed_read_certificate(const struct nb_settings *settings,
                                   struct nb_installed_certificate *ret_certificate,
                                   struct nb_failure *f);

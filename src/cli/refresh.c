@@ -16,7 +16,7 @@
 
 #define CA_FILE_MAX (256 * 1024)
 
-/* Settings and the node's own files, as the installer has passed them on. */
+/* Loads the settings and the node's own files that the installer has passed on. */
 static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
                 struct nb_cluster *ret_present, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT, pem = NB_SECRET_INIT;
@@ -45,7 +45,7 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         ret_present->ca = strdup(pem.data);
         if (!ret_present->ca)
                 return nb_failure_set_memory(f);
-        ret_present->ca_len = strlen(ret_present->ca); /* without a NUL in the file */
+        ret_present->ca_len = strlen(ret_present->ca); /* up to the first NUL byte */
         return 0;
 }
 

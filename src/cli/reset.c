@@ -14,8 +14,8 @@
 #define REFRESH_UNIT "node-bootstrap-refresh.service"
 #define STATE_DIRECTORY "/var/lib/node-bootstrap"
 
-/* Also a kubelet that systemd is about to restart. If kubelet requires the service, it is stopped
- * with it. */
+/* Also stops a kubelet that systemd is about to restart. If kubelet requires the service, systemd
+ * stops kubelet with the service. */
 static int stop_units(bool is_forced, struct nb_failure *f) {
         static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, REFRESH_UNIT };
         struct nb_unit_state state;
@@ -46,7 +46,7 @@ static int run_installer(const char *config_directory, int *ret_status, struct n
         const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
         int r;
 
-        /* The environment of the installer, which systemd sets otherwise. */
+        /* Sets the environment variables that systemd would set for the installer. */
         if (asprintf(&directory, "--config-directory=%s", config_directory) < 0 ||
             (access(STATE_DIRECTORY, F_OK) == 0 &&
              setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0))
@@ -92,7 +92,7 @@ int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
         r = nb_systemd_is_running() ? stop_units(is_forced, f) : 0;
         if (r < 0)
                 return r;
-        /* It has printed why it fails. */
+        /* The installer has already printed the reason of a failure. */
         r = run_installer(options->config_directory, &status, f);
         if (r < 0 || status != 0)
                 return r < 0 ? r : status;

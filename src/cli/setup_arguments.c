@@ -157,9 +157,9 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
         return 0;
 }
 
-/* Puts the words of kubeadm's line in front of those that are left. Splits it at blanks, quotation
- * marks and the backslashes that continue it, and drops what is in front of its options: a prompt,
- * a warning of kubeadm, `sudo kubeadm join`. */
+/* Puts the words of kubeadm's line in front of the remaining arguments. Splits the line at blanks,
+ * quotation marks and line continuations, and drops all words before the options: a prompt, a
+ * warning of kubeadm, `sudo kubeadm join`. */
 static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_options *options = line->options;
         struct nb_secret *pasted = &line->setup->pasted;
@@ -202,7 +202,8 @@ static int read_stdin(struct nb_setup_line *line, struct nb_failure *f) {
         return r < 0 ? r : take_pasted(line, f);
 }
 
-/* The whole line as one argument; overwritten, since it may contain a token. */
+/* Takes a whole line that was quoted as one argument. Overwrites it, since it may contain a
+ * token. */
 static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         char *word = line->options->argv[line->options->at];
         size_t len = strlen(word);
@@ -257,7 +258,7 @@ int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct
         nb_settings_init(&ret_setup->settings);
         options->rows = rows;
         r = read_words(&line, f);
-        /* A warning even if the line is refused: the token has been visible. */
+        /* Warn even if the line is refused: other users may have seen the token. */
         if (line.is_token_seen)
                 nb_log(LOG_WARNING, NB_TOKEN_ON_COMMAND_LINE,
                        "a token on the command line is visible to every user of this machine, and "

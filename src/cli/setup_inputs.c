@@ -74,7 +74,7 @@ static const struct document {
           &nb_kubeconfig_bootstrap },
 };
 
-/* As `join` will read it: a credential, which is in no folder. */
+/* Parses the document as `join` will: as a credential, which is not in a folder. */
 static int read_document(struct nb_setup_line *line, const struct document *document,
                          struct nb_failure *f) {
         _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
@@ -189,8 +189,8 @@ static int read_token_file(struct nb_setup_line *line, struct nb_failure *f) {
         return 0;
 }
 
-/* As kubeadm does: --token serves discovery and TLS bootstrap, unless one of them has a token of
- * its own. So does the credential node-bootstrap.token. */
+/* As with kubeadm, --token is used for discovery and TLS bootstrap, except where one of them has
+ * its own token. The same holds for the credential node-bootstrap.token. */
 static int assign_tokens(struct nb_setup_line *line, struct nb_failure *f) {
         unsigned n = 0;
 

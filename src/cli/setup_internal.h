@@ -65,8 +65,8 @@ struct nb_setup {
         struct nb_sources sources;
         char directory[NB_SETUP_PATH_SIZE], path[NB_SETUP_PATH_SIZE + 64]; /* of the settings, of
                                                                               50-setup.yaml */
-        struct nb_settings now;    /* of this machine or image; with a plan, the new ones */
-        bool is_second;            /* there is a 50-setup.yaml: what is not set again is a change */
+        struct nb_settings now; /* of this machine or image; with a plan, the new ones */
+        bool is_second; /* 50-setup.yaml exists: a setting that is not repeated is a change */
         struct nb_buffer document; /* the new one; empty: no setting is set */
         bool is_document_new;
 
@@ -74,10 +74,10 @@ struct nb_setup {
         enum nb_setup_step steps[_NB_SETUP_SECRET_N]; /* of the credentials */
         unsigned n_steps;                             /* other than NB_SETUP_KEEP */
         bool has_new_secret;
-        bool has_unknown_secret; /* one that is kept can only be read by the service */
+        bool has_unknown_secret; /* a credential that is kept can be read only by the service */
         bool is_changed;         /* something is to be written or removed */
-        unsigned n_changes;      /* settings and credentials that differ from this machine's; each
-                                    was printed */
+        unsigned n_changes; /* settings and credentials that differ from this machine's; each was
+                               already printed */
 };
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
@@ -114,20 +114,21 @@ struct nb_setup_line {
         } tokens[_NB_SETUP_TOKEN_N];
         const char *stdin_reader;        /* the argument for which standard input was read */
         char ignored[256];               /* options */
-        char *words[NB_SETUP_WORDS_MAX]; /* those of a pasted line, and those behind it */
+        char *words[NB_SETUP_WORDS_MAX]; /* the words of a pasted line, then the remaining arguments
+                                          */
         int n_pasted;       /* words from standard input, which are not on the command line */
         int n_words;        /* after `kubeadm join` */
         bool is_token_seen; /* a token was on the command line */
 };
 
-/* Stores a value of the command line, of a list those between commas; `option` is for messages.
- * NB_USAGE. */
+/* Stores a value of the command line. The values of a list are separated by commas. `option` is for
+ * messages. NB_USAGE. */
 int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
                    const char *text, struct nb_failure *f);
 
-/* Reads a file, a pipe that a shell made of a command, or with "-" standard input, for which
- * `reader` is the argument. `ret_is_exposed`: others can read the file; NULL: it is then refused.
- * NB_USAGE, NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
+/* Reads a file, a pipe (process substitution), or standard input if `path` is "-". `reader` is the
+ * argument that asks for it. `ret_is_exposed` returns whether others can read the file; if NULL,
+ * such a file is refused. NB_USAGE, NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
 int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const char *path,
                         size_t max, bool *ret_is_exposed, struct nb_secret *ret,
                         struct nb_failure *f);
@@ -135,7 +136,7 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
 /* Reads and checks all inputs into the settings and secrets of line->setup. Moves tokens. */
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f);
 
-/* Reads the command line and all that it names. -ECANCELED without a failure as of
+/* Reads the command line and all files that it names. -ECANCELED without a failure, as from
  * nb_options_next(). NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */
 int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f);
 void nb_setup_done(struct nb_setup *setup);

@@ -73,8 +73,8 @@ static bool is_server_same(const struct nb_settings *wanted, const struct nb_set
         return false;
 }
 
-/* The hash in a k3s token covers all CAs together, of which the CA file may hold only some, and
- * another server may still belong to the same cluster: there a mismatch proves nothing. */
+/* A mismatch proves nothing in two cases: the hash in a k3s token covers all CAs together, and the
+ * CA file may contain only some of them; and another server may belong to the same cluster. */
 static enum nb_setup_joined compare(struct nb_setup *setup) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
@@ -99,7 +99,7 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
         struct nb_failure ignored = { 0 };
         enum nb_setup_joined joined;
 
-        /* A document that describes a cluster has no pins: nb_setup_plan() compares its text. */
+        /* A kubeconfig that describes a cluster has no pins: nb_setup_plan() compares its text. */
         if (setup->root || !setup->secrets[NB_SETUP_TOKEN].data ||
             setup->secrets[NB_SETUP_KUBECONFIG].data ||
             setup->secrets[NB_SETUP_CLUSTER_INFO].data || access(setup->now.kubeconfig, F_OK) < 0 ||

@@ -98,7 +98,7 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
 
 /* --- Credentials --- */
 
-/* The ID of a token, or what else it is. */
+/* Describes a credential by the ID of its token, or by its kind. */
 static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
                             char ret[static 64]) {
         if (!value->data)
@@ -117,8 +117,9 @@ static bool is_same(const struct nb_secret *stored, const struct nb_secret *new)
         return len == nb_token_trim(new->data, new->len) && !memcmp(stored->data, new->data, len);
 }
 
-/* With a new credential, the others are removed: an old one could take precedence, or conflict with
- * the new one. The sources get what the service will get. */
+/* If there is a new credential, the others are removed: an old one could take precedence, or
+ * conflict with the new one. Afterwards the sources contain the credentials that the service will
+ * get. */
 static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT,
                                                    delivered = NB_SECRET_INIT;
@@ -164,10 +165,10 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
         return 0;
 }
 
-/* --- Whether `join` can begin with all of it --- */
+/* --- Whether `join` can begin with the result --- */
 
-/* Files that an image gets later, and credentials that only the service can read, are not missing.
- */
+/* A failure about a missing file or credential is excused if an image may get the file later, or if
+ * only the service can read the credential. */
 static bool is_excused(const struct nb_setup *setup, enum nb_code code) {
         if (code == NB_TOKEN_MISSING)
                 return setup->root || setup->has_unknown_secret;

@@ -92,7 +92,8 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
         }
 }
 
-/* The reason is in the journal; without it, systemd knows the result and the exit status. */
+/* The journal has the reason; if it cannot be read, report the result and exit status from
+ * systemd. */
 static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
         const struct nb_unit_state *state = &watch->state;
         enum nb_code code = nb_failure_find(watch->failure.error);
@@ -134,7 +135,8 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
                 return NB_EXIT_STOPPED;
         }
         if (strcmp(watch->state.active, "active") != 0) {
-                /* If the service was stopped, it did not fail for what it waited for. */
+                /* If the service was stopped, the condition it waited for is not the cause of a
+                 * failure. */
                 if (watch->failure.priority > LOG_ERR)
                         watch->failure.error[0] = '\0';
                 return refuse_result(watch, "", f);
@@ -148,7 +150,7 @@ bool nb_setup_is_enabled(void) {
         return nb_systemctl("is-enabled", NB_SETUP_UNIT, NULL, &ignored) >= 0;
 }
 
-/* What a service that was started earlier waits for. */
+/* Finds what a service that was started earlier is waiting for. */
 static void find_wait(struct watch *watch) {
         struct nb_timeline timeline;
         struct nb_unit_entry last;
@@ -216,7 +218,6 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
         r = begin(setup, &watch, f);
         if (r < 0) {
-                /* Nothing to watch. */
         } else if (setup->is_start_unwanted) {
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
         } else if (strcmp(watch.state.active, "active") != 0) {

@@ -31,9 +31,9 @@ const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N] = {
 /* --- systemd-creds --- */
 
 /*
- * A key of this machine: a TPM that can seal, or the host key that `systemd-creds setup` makes.
- * Encrypting would create a host key on the same disk, which protects against nobody who can read
- * the disk: that is for the administrator to decide.
+ * Whether this machine has a key to encrypt with: a TPM that can seal, or the host key of `systemd-
+ * creds setup`. Encrypting without a key would create a host key on the same disk, which does not
+ * protect against readers of that disk. Only the administrator can decide that.
  */
 static bool has_key(void) {
         static const char *const has_tpm[] = { "systemd-creds", "has-tpm2", "--quiet", NULL };
@@ -172,9 +172,9 @@ static int write_secret(const struct nb_setup *setup, enum nb_setup_secret secre
 }
 
 /*
- * Below systemd 254 the unit has LoadCredential= for each name, which does not look into
- * credstore.encrypted; a LoadCredentialEncrypted= for the same name takes its place. From 254 on
- * ImportCredential= serves both.
+ * Before systemd 254 the unit has LoadCredential= for each name, which does not search
+ * credstore.encrypted, so a LoadCredentialEncrypted= for the same name replaces it. Since systemd
+ * 254, ImportCredential= finds both.
  */
 static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4096);
@@ -201,9 +201,9 @@ static int write_drop_in(const struct nb_setup *setup, bool can_encrypt, struct 
 }
 
 /*
- * After a crash, the token of one cluster must not be beside the settings of another, which would
- * receive it. So the old credentials are removed before the settings change, and the new ones are
- * written after; in between, `join` fails for want of a token.
+ * After a crash, the token of one cluster must not be present with the settings of another, which
+ * would receive the token. So the old credentials are removed before the settings change, and the
+ * new ones are written afterwards. In between, `join` fails because there is no token.
  */
 int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         char folder[NB_SETUP_PATH_SIZE];
@@ -217,7 +217,8 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         if (setup->n_steps > 0 && setup->has_new_secret) {
                 /* An image is read on another machine, which does not have this machine's key. */
                 can_encrypt = !setup->root && has_key();
-                /* Made before anything changes: in an image, a link may be in its place. */
+                /* Create the folder before anything changes: in an image, a link may be in its
+                 * place. */
                 r = setup->is_rehearsal ? 0 : nb_folder_make(setup->root, STORE, 0700, &store_fd);
                 if (r < 0)
                         return nb_failure_set(f, NB_SETUP_UNWRITABLE, r,

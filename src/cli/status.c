@@ -16,7 +16,7 @@
 #include "state/handoff.h"
 #include "state/timeline.h"
 
-#define EXIT_NOT_JOINED 1 /* failures.def has those of failures, 64 and above */
+#define EXIT_NOT_JOINED 1 /* 64 and above are exit statuses of failures (failures.def) */
 
 #define CHECK_PERIOD "30d"
 #define OUTPUT_MAX (256 * 1024) /* bytes of JSON */
@@ -50,10 +50,10 @@ struct report {
         uint64_t period_ms;
         const char *journal_directory;
 
-        bool is_joined;  /* by node-bootstrap: there is a record and a certificate */
+        bool is_joined;  /* has joined with node-bootstrap: record and certificate exist */
         bool has_record; /* the record can be read */
         struct nb_record record;
-        char folder[NB_SETTINGS_PATH_MAX]; /* where the record is, or would be */
+        char folder[NB_SETTINGS_PATH_MAX]; /* path of the record, which may not exist */
         struct nb_installed_certificate certificate;
         enum validity validity;
         int timeline_r; /* as nb_timeline_read() returned */
@@ -66,7 +66,7 @@ static void warn(const struct nb_failure *why) {
         nb_log_failure(LOG_WARNING, why);
 }
 
-/* If the settings are invalid, still finds the paths of what a join installed. */
+/* Finds the paths of the installed files even if the settings are invalid. */
 static int load_settings(struct nb_sources *sources, struct nb_settings *ret_settings,
                          struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
@@ -122,7 +122,7 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
 
 /* --- Text and JSON --- */
 
-/* A fact is a line of text, or with a writer a member of an object. */
+/* Prints a line of text, or a member of an object if there is a writer. */
 static void print_fact(struct nb_json_writer *writer, const char *label, const char *key,
                        const char *value) {
         if (writer)

@@ -19,7 +19,7 @@ const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", N
 
 struct found {
         struct nb_platform platform;
-        struct nb_volume volume; /* with the user data of guestinfo if there is none */
+        struct nb_volume volume; /* has the user data of guestinfo if there is no volume */
         struct nb_secret token;  /* of guestinfo */
 };
 
@@ -31,7 +31,7 @@ static void found_done(struct found *found) {
         nb_secret_done(&found->token);
 }
 
-/* A file of the kernel has no size, and is read at once. */
+/* Files of /proc and /sys have no size, so one read(2) gets all of the file. */
 static ssize_t read_kernel(const char *path, char *ret, size_t size) {
         _cleanup_(nb_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         ssize_t n = fd < 0 ? -1 : read(fd, ret, size);
@@ -70,7 +70,7 @@ static int take_volume(const struct nb_places *places, struct found *found, stru
         return 0;
 }
 
-/* Checked first, since the tools may be installed on other platforms, and then fail. */
+/* Checked first: the tools may be installed on other platforms, where they fail. */
 static bool is_vmware(const struct nb_places *places, const struct nb_platform *platform) {
         static const char *const names[] = { "sys_vendor", "product_name" };
 
@@ -112,7 +112,7 @@ static int take_guestinfo(const struct nb_places *places, struct found *found,
         return 0;
 }
 
-/* What is empty is removed, so that nothing of an earlier run stays. */
+/* Removes a file whose value is empty, so that no value of an earlier run remains. */
 static int write_all(const struct found *found, int folder_fd, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer note = NB_BUFFER_INIT(NB_PLATFORM_NOTE_MAX);
         int r = nb_state_file_format(&nb_platform_file, &found->platform, &note);

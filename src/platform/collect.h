@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Reads what the sandbox of node-bootstrap.service hides, in a service of its own that can do
- * nothing else: the kernel command line, a volume, VMware's guestinfo. state/platform.h describes
- * what it writes.
+ * Reads what the sandbox of node-bootstrap.service hides: the kernel command line, a volume,
+ * VMware's guestinfo. It runs in a separate service that does nothing else. state/platform.h
+ * describes the files that it writes.
  */
 
 #include "base/failure.h"
@@ -19,7 +19,7 @@ struct nb_places {
 extern const struct nb_places nb_places; /* of this machine */
 
 /*
- * Replaces all files in `folder_fd`, each atomically. What cannot be read is left out, the rest is
- * still read, and the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
+ * Replaces all files in `folder_fd`, each atomically. A source that cannot be read is skipped, the
+ * others are still read, and the first failure is returned at the end. NB_PLATFORM_UNREADABLE.
  */
 int nb_collect(const struct nb_places *places, int folder_fd, struct nb_failure *f);

@@ -33,8 +33,8 @@ static int not_removed(const char *folder, const char *name, int r, struct nb_fa
                               folder, name);
 }
 
-/* Unlinking a link, or one name of several, would leave the plaintext where it is, and say
- * otherwise. */
+/* Refuses symbolic links and files with several hard links: unlinking one name would leave the
+ * plaintext on the disk, but report it as removed. */
 static int remove_file(int folder_fd, const char *folder, const char *name,
                        struct nb_buffer *removed, struct nb_failure *f) {
         struct stat st;

@@ -12,7 +12,7 @@
 #define REQUEST_SIZE 512
 #define PATIENCE_S "10"
 #define STATUS_LATE 124   /* of timeout(1) */
-#define STATUS_KILLED 137 /* the same, where it had to use SIGKILL */
+#define STATUS_KILLED 137 /* of timeout(1), if it had to use SIGKILL */
 #define NO_VALUE "No value found"
 #define CLEARED "---"
 #define SPACE " \t\r\n"
@@ -68,7 +68,7 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, EIO,
                                       "'%s' cannot read %s (exit status %d): %s", tool->path, key,
                                       result.status, why);
-        /* The tool ends the value with a newline of its own. */
+        /* The tool appends a newline to the value. */
         if (value.len > 0 && value.data[value.len - 1] == '\n')
                 value.data[--value.len] = '\0';
         if (!is_cleared(&value))

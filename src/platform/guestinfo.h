@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * VMware's guestinfo: values that the host sets for the machine, read by a tool of open-vm-tools.
- * Its command line has the key of a value, and never a secret.
+ * VMware's guestinfo: values that the host sets for the machine, read with a tool of open-vm-tools.
+ * The command line of the tool contains only keys, never a secret.
  */
 
 #include "base/failure.h"
@@ -23,8 +23,8 @@ extern const struct nb_guestinfo_tool nb_guestinfo_tools[];
 const struct nb_guestinfo_tool *nb_guestinfo_find(const struct nb_guestinfo_tool *tools);
 
 /*
- * 0; *ret_value is left alone if the host has set nothing, or only white space or "---", which is
- * how a value is cleared. NB_PLATFORM_UNREADABLE, also if the tool has not answered in time.
+ * 0; *ret_value stays unchanged if the host has set no value, or a cleared one: white space or
+ * "---". NB_PLATFORM_UNREADABLE, also if the tool times out.
  */
 int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                      struct nb_secret *ret_value, struct nb_failure *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * platform: reads, before the join and as root, what of this platform the join's sandbox does not
- * let see (collect.h); and takes, after it, the plaintext of the token away (discard.h). Neither
- * knows anything of clusters, and neither opens a connection.
+ * platform: runs as root. Before the join it reads the data of the platform that the join's sandbox
+ * hides (collect.h); after the join it removes the plaintext of the token (discard.h). It opens no
+ * network connection.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -61,7 +61,8 @@ int main(int argc, char *argv[]) {
         }
         if (r >= 0)
                 return EXIT_SUCCESS;
-        /* After a join that is complete it is a warning, and no failure of the unit. */
+        /* The join is complete, so a token that was not removed is a warning and does not fail the
+         * unit. */
         nb_log_failure(is_discard ? LOG_WARNING : LOG_ERR, &f);
         return nb_failure_info(f.code)->exit_status;
 }

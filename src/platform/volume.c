@@ -34,8 +34,8 @@ static long configure(int context_fd, unsigned command, const char *key, const c
         return syscall(SYS_fsconfig, context_fd, command, key, value, 0);
 }
 
-/* glibc has these calls since 2.36. With "uid=0" the files belong to root, whoever made the volume:
- * reading those of other users would need one more capability. */
+/* glibc has these calls since 2.36. "uid=0" makes root the owner of all files: reading files of
+ * other users would need one more capability. */
 static int mount_as(const char *type, const char *device, int *ret_fd) {
         _cleanup_(nb_closep) int context_fd = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
         int fd;
@@ -67,7 +67,7 @@ static int mount_volume(const char *device, int *ret_fd, struct nb_failure *f) {
 
 /* --- Reading --- */
 
-/* openat2() would do, but RestrictSUIDSGID= makes systemd answer it with ENOSYS. */
+/* openat2() would be simpler, but it fails with ENOSYS under RestrictSUIDSGID=. */
 static int open_folder(int root_fd, const struct layout *layout, int *ret_fd) {
         int fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
 
