@@ -4,7 +4,7 @@
 
 #define PEM_MAX (4 * 1024 * 1024)
 
-/* What is chosen is chosen again out of itself, whole. */
+/* Selecting from the selected CAs selects all of them again. */
 static void select_by(const char *data, size_t len, const uint8_t (*pins)[NB_SHA256_SIZE],
                       unsigned n_pins, enum nb_ca_choice choice, struct nb_ca_selection *ret) {
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX),

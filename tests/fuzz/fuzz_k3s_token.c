@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "kube/k3s_token.h"
 
-/* What is accepted says, written anew, the same. */
+/* A token that is accepted is the same after formatting and parsing again. */
 void fuzz_one(const char *data, size_t len) {
         struct nb_k3s_token token, again;
         char text[NB_K3S_TOKEN_MAX + 256], hash[2 * NB_K3S_HASH_SIZE + 1] = "";

@@ -71,7 +71,7 @@ static void the_clock_goes_on(void **state) {
         assert_true(nb_now_ms() >= before);
 }
 
-/* No clock of a machine that runs this can be right and stand in the years before. */
+/* The clock of a machine that runs this test cannot be correct and show an earlier year. */
 static void build_time_is_known(void **state) {
         assert_true(nb_build_time() >= 1767225600);
 }

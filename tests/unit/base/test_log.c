@@ -191,7 +191,7 @@ static void terminal_of_a_person_stays_as_it_is(void **state) {
         (void)close(terminal);
 }
 
-/* Each line of a join that goes on would wait for ever. */
+/* Otherwise each line that a join logs would block. */
 static void stuck_console_holds_nothing_up(void **state) {
         int stream = new_file(), master, terminal;
 

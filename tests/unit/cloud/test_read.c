@@ -300,7 +300,7 @@ static void reads(void **state) {
         nb_metadata_done(&metadata);
 }
 
-/* Nobody listens at the first address: the second is asked, and stays the one. */
+/* No server listens at the first address: the second is queried, then and later. */
 static void uses_the_second_address(void **state) {
         static struct exchange exchanges[] = { { "GET /token HTTP/1.1", NULL, OK, TOKEN },
                                                NOTHING,

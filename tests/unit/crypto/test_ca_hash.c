@@ -33,7 +33,7 @@ static char *add_cr(const char *text) {
         return result;
 }
 
-/* What k3s itself makes of the bundle: its hashCA(), run in Go. */
+/* The expected hash is the result of k3s' own hashCA() in Go. */
 struct hash_case {
         const char *name;
         int bundle[8];
