@@ -158,8 +158,8 @@ static int take_option(struct nb_setup_line *line, const struct nb_option *row,
 }
 
 /* Puts the words of kubeadm's line in front of the remaining arguments. Splits the line at blanks,
- * quotation marks and line continuations, and drops all words before the options: a prompt, a
- * warning of kubeadm, `sudo kubeadm join`. */
+ * quotation marks and line continuations, and drops all words up to `kubeadm join`: a prompt, a
+ * warning of kubeadm, `sudo`. */
 static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
         struct nb_options *options = line->options;
         struct nb_secret *pasted = &line->setup->pasted;
