@@ -26,7 +26,7 @@
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 
 #define NB_SETUP_HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
-#define NB_SETUP_DELIVERED "/run/credentials/@system" /* what the machine was booted with */
+#define NB_SETUP_DELIVERED "/run/credentials/@system" /* the credentials of the boot */
 
 /* The credentials that setup knows. */
 enum nb_setup_secret {

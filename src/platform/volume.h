@@ -6,8 +6,9 @@
  * drive, or NoCloud's seed.
  *
  * It is mounted read-only, nosuid, nodev and noexec, as a detached mount that is in no file tree
- * and ends with its descriptor. Only iso9660 and vfat are tried, whatever the volume claims to be:
- * who can attach one reaches two file systems of the kernel, not all of them. No link is followed.
+ * and ends with its descriptor. Only iso9660 and vfat are tried, whatever the volume claims to be,
+ * so that whoever can attach a volume reaches two file systems of the kernel, not all of them. No
+ * link is followed.
  */
 
 #include "base/failure.h"

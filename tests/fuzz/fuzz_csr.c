@@ -18,7 +18,7 @@ static void check_round_trip(const struct nb_csr *csr) {
         struct nb_csr again = {};
         struct nb_failure f = {};
 
-        /* The API server adds uid and resourceVersion: what is submitted lacks just these. */
+        /* The API server adds uid and resourceVersion: the submitted object has neither. */
         FUZZ_CHECK(nb_csr_format(csr->name,
                                  &(struct nb_csr_request){ csr->request, csr->request_len, 600 },
                                  &text) == 0);

@@ -49,7 +49,7 @@ static void check_no_token(const char *detail, const char *data, size_t len) {
         }
 }
 
-/* Nor a k3s token with its hash. */
+/* It contains no k3s token with its hash either. */
 static void check_no_k3s_token(const char *detail, const char *data, size_t len) {
         for (const char *p = strstr(detail, "K10"); p; p = strstr(p + 1, "K10")) {
                 size_t n = strspn(p + 3, "0123456789abcdef");
@@ -77,7 +77,7 @@ static void check_taints(const struct nb_settings *settings) {
                 FUZZ_CHECK(strcmp(effect, ":NoSchedule") == 0 ||
                            strcmp(effect, ":PreferNoSchedule") == 0 ||
                            strcmp(effect, ":NoExecute") == 0);
-                /* kubelet would read it as two. */
+                /* kubelet would read such a value as two. */
                 FUZZ_CHECK(!strpbrk(taint, ", \"'\\$"));
         }
 }

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 #include "kube/kubeconfig_format.h"
 
-/* Paths of any text come out of a kubeconfig as they went in, or are not written at all. */
+/* Any path is read from a written kubeconfig unchanged, or writing fails. */
 static void check_path(const char *path) {
         static const struct nb_cluster cluster = { .server = { .host = "a", .port = 443 } };
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(4 * NB_KUBECONFIG_MAX);

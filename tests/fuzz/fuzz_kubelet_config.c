@@ -16,7 +16,7 @@ static void check_keys(const struct nb_yaml_node *mapping, const char *prefix) {
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 char path[128];
 
-                /* A longer one is in a mapping of any keys. */
+                /* A longer key is in a mapping that allows any key. */
                 if ((size_t)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] ? "." : "",
                                      node->key) >= sizeof(path))
                         continue;

@@ -12,7 +12,7 @@ static void check_secret(int r, struct nb_secret *secret, const struct nb_failur
         nb_secret_done(secret);
 }
 
-/* An address comes out as the one that it is read as. */
+/* A formatted address is read back as the same address. */
 static void check_lease(const char *data, size_t len) {
         char address[NB_LEASE_ADDRESS_SIZE], again[INET_ADDRSTRLEN];
         struct in_addr parsed;

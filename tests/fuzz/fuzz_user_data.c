@@ -7,7 +7,7 @@
 #include "metadata/user_data.h"
 #include "settings/settings.h"
 
-/* Nothing in a failure or a description that has the form of a token is out of the data. */
+/* If a failure or a description contains text in the form of a token, it is not from the data. */
 static void check_no_token(const char *detail, const char *data, size_t len) {
         for (const char *p = detail; strlen(p) >= NB_TOKEN_LEN; p++) {
                 char text[NB_TOKEN_LEN + 1];
@@ -32,13 +32,13 @@ static bool is_same(const struct nb_secret *a, const struct nb_secret *b) {
                (!a->data || (a->len == b->len && memcmp(a->data, b->data, a->len) == 0));
 }
 
-/* What is for us is so in base64 as well. */
+/* User data that is recognised is also recognised in base64. */
 static void check_base64(const struct nb_user_data *user_data, const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_USER_DATA_MAX);
         struct nb_user_data again = NB_USER_DATA_INIT;
         struct nb_failure f = {};
 
-        /* It is looked for once. */
+        /* base64 is decoded only once. */
         nb_base64_encode(data, len, &text);
         if (strstr(user_data->what, ", in base64") || text.error < 0)
                 return;

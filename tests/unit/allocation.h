@@ -2,20 +2,19 @@
 #pragma once
 
 /*
- * Lets allocations of our own code fail, one after the other (the linker's --wrap; libraries are
- * left alone): what an error path leaks, the address sanitizer then finds, and what it does not
- * check crashes.
+ * Makes allocations of our own code fail, one after the other (by the linker's --wrap, which does
+ * not affect libraries). The address sanitizer then finds leaks on error paths, and a missing check
+ * crashes.
  */
 
 #include <stdbool.h>
 
-/* From here on the k-th allocation fails, from 0. */
+/* Makes the k-th allocation from now on fail, counted from 0. */
 void allocation_fail(unsigned k);
 
-/* Lets all succeed again; whether one was made to fail. */
+/* Makes all allocations succeed again. Returns whether one was made to fail. */
 bool allocation_stop(void);
 
-/* Calls `run` with the first allocation failing, then the second, until all succeed. `run` cleans
- * up by itself; it has to return -ENOMEM when an allocation failed, and something that is no
- * failure in the end. */
+/* Calls `run` with the first allocation failing, then the second, until all succeed. `run` frees
+ * what it allocates. It must return -ENOMEM if an allocation failed, and 0 or more in the end. */
 void allocation_try_all(int (*run)(const void *input), const void *input);

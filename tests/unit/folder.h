@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A folder for one test, that stands for a machine's root. */
+/* A folder for one test, used as a machine's root. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -293,7 +293,7 @@ controlPlaneEndpoint: {self.front.endpoint}
             self.request("DELETE", f"{CSRS}/{csr['metadata']['name']}")
 
     def csrs(self, node):
-        """All requests, by whomever, for a node's client certificate."""
+        """All CSRs for a node's client certificate, whoever submitted them."""
         found = []
         for item in self.request("GET", CSRS)["items"]:
             request = x509.load_pem_x509_csr(base64.b64decode(item["spec"]["request"]))

@@ -31,7 +31,7 @@ ACTION=="add", ENV{{{LATE}}}=="?*", PROGRAM="/bin/sh -c 'until systemctl is-acti
 # kubelet itself would take a minute to start on such a processor.
 RUNS = "kubelet runs:"
 KUBELET = f'#!/bin/sh\necho "{RUNS} $*" >/dev/ttyS0\nexec sleep infinity\n'
-# What costs seconds of such a processor and is not asked for here.
+# Units that take seconds on an emulated processor and that the tests do not need.
 MASKED = """containerd.service e2scrub_reap.service modprobe@.service systemd-logind.service systemd-update-utmp.service
     systemd-update-utmp-runlevel.service""".split()
 NAME = re.compile(r"[a-z0-9-]+")

@@ -170,7 +170,7 @@ static void folders_of_an_image_stay_in_it(void **state) {
                          -ELOOP);
         assert_int_equal(access("/tmp/node-bootstrap-made-this", F_OK), -1);
         assert_int_equal(nb_folder_make("/nowhere/at/all", "/b", 0755, &fd), -ENOENT);
-        /* On a machine that runs, links are its administrator's. */
+        /* On the running machine, links are the administrator's and are followed. */
         (void)snprintf(path, sizeof(path), "%s/link", folder->path);
         assert_int_equal(nb_folder_make(NULL, path, 0755, &fd), 0);
         close(fd);

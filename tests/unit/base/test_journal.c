@@ -51,7 +51,7 @@ static void returns_when_the_reader_has_read(void **state) {
         }
         nb_journal_drain(path);
         assert_true(nb_now_ms() - start >= READ_AFTER_MS - 1);
-        /* Nothing is left: it did not give up. */
+        /* The reader has read everything, so it did not give up. */
         assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), -1);
         assert_int_equal(waitpid(reader, NULL, 0), reader);
 }

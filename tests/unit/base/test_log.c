@@ -29,7 +29,7 @@ static char
         journal[8192]; /* the entries, each field on a line, and an empty line behind each entry */
 static unsigned n_entries;
 
-/* In the place of libsystemd's. */
+/* Replaces the function of libsystemd. */
 int sd_journal_sendv(const struct iovec *fields, int n) {
         size_t len = strlen(journal);
 
@@ -167,7 +167,7 @@ static void stderr_alone_without_a_journal(void **state) {
         (void)close(err);
 }
 
-/* As in a shell that a service has started. */
+/* A shell started by a service has this environment. */
 static void stderr_alone_where_neither_is_the_stream(void **state) {
         int out = new_file(), err = new_file(), other = new_file();
 

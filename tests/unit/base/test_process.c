@@ -44,7 +44,7 @@ static void keeps_the_last_line_of_many(void **state) {
         assert_string_equal(result.error, "line 1999");
 }
 
-/* The memory for error output is limited, and a program that writes more goes on. */
+/* The memory for error output is limited, and a program that writes more is not stopped. */
 static void keeps_no_more_error_output_than_there_is_room_for(void **state) {
         struct nb_process_result result;
 

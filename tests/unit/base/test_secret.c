@@ -98,7 +98,7 @@ static void is_neither_dumped_nor_swapped_nor_inherited(void **state) {
 static bool is_watched, was_zero;
 static size_t unmapped;
 
-/* The linker's --wrap: what is in the pages when they are given back. */
+/* The linker's --wrap: what the pages contain when they are unmapped. */
 int __real_munmap(void *data, size_t size);
 int __wrap_munmap(void *data, size_t size);
 int __wrap_munmap(void *data, size_t size) {

@@ -16,8 +16,8 @@ struct exchange {
         const char *status, *body;
 };
 
-/* In a thread; the script must stay. */
+/* Runs in a thread; the script must remain valid. */
 void script_start(const struct exchange *exchanges, char ret_address[static SCRIPT_ADDRESS_SIZE]);
 
-/* Fails the test when something else was asked, or not everything. */
+/* Fails the test if the requests were not exactly those of the script. */
 void script_stop(void);

@@ -22,7 +22,7 @@ static struct nb_sources sources;
 #define GET(path) "GET " path " HTTP/1.1\r\n"
 #define PUT(path) "PUT " path " HTTP/1.1\r\n"
 
-/* All that a provider can be asked for, in the order in which it is. */
+/* All requests to a provider, in order. */
 struct provider_case {
         const char *name;
         enum nb_provider provider;
@@ -244,7 +244,7 @@ static void every_provider_has_a_case(void **state) {
         }
 }
 
-/* What node-bootstrap-platform.service left, as the installer hands it over. */
+/* The file of node-bootstrap-platform.service, as install passes it on. */
 struct file_case {
         const char *name;
         enum nb_provider provider;

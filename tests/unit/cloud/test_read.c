@@ -380,7 +380,7 @@ static void passes_on_retry_after(void **state) {
         nb_metadata_done(&metadata);
 }
 
-/* What a row says must be whole: a person who adds one is told here, not on that cloud. */
+/* Each row is complete: a mistake in a new row is found here and not on a machine of that cloud. */
 static void rows_are_complete(void **state) {
         for (size_t i = NB_PROVIDER_AUTO + 1; i < _NB_PROVIDER_N; i++) {
                 const struct nb_cloud_row *row = &nb_cloud_rows[i];

@@ -153,7 +153,7 @@ static void hash(void **state) {
         free(bundle);
 }
 
-/* What holds a private key is no answer to /cacerts, though k3s would pass over it. */
+/* An answer to /cacerts with a private key is refused, although k3s ignores the key. */
 static void hash_of_what_is_no_bundle(void **state) {
         struct pki_cert ca = pki_make(&(struct pki_options){ .dn = "CN=ca", .is_ca = true });
         char *with_key = PKI_JOIN(ca.pem, ca.key_pem), *cut = PKI_JOIN(ca.pem);
@@ -168,8 +168,8 @@ static void hash_of_what_is_no_bundle(void **state) {
         pki_done(&ca);
 }
 
-/* A chain of CAs of one name: each is one to try at each step, and the right one comes last. Nobody
- * tries for ever. */
+/* All CAs of a chain have one name, so that each is a candidate at each step, and the right one
+ * comes last: the search has a limit. */
 static void hash_of_a_maze(void **state) {
         struct pki_cert certs[NB_CERTIFICATES_MAX];
         const char *texts[NB_CERTIFICATES_MAX + 1] = { NULL };

@@ -73,7 +73,7 @@ static void name_vector(void **state) {
         nb_key_free(key);
 }
 
-/* A request as somebody else might have made it. */
+/* A CSR that another program might have created. */
 static char *make_foreign(const char *const *attributes, const char *label) {
         gnutls_x509_privkey_t key;
         gnutls_x509_crq_t crq;
@@ -168,7 +168,7 @@ static void request_of_another_key(void **state) {
         assert_int_equal(nb_request_verify(pem.data, pem.len, key, "a"), 0);
         assert_int_equal(nb_request_verify(pem.data, pem.len, other, "a"), -EKEYREJECTED);
         assert_int_equal(nb_request_verify("", 0, key, "a"), -EINVAL);
-        /* A bit of the signature, which stands at the end. */
+        /* Changes a bit of the signature, which is at the end. */
         pem.data[pem.len - 45] = pem.data[pem.len - 45] == 'A' ? 'B' : 'A';
         assert_int_equal(nb_request_verify(pem.data, pem.len, key, "a"), -EINVAL);
         nb_key_free(key);

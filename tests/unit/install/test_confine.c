@@ -71,7 +71,7 @@ static struct confine_case {
         { "no_new_privs is set", has_no_new_privileges },
 };
 
-/* In a process of its own: none of it can be taken back. */
+/* Runs in its own process, since none of it can be undone. */
 static void is_confined(void **state) {
         const struct confine_case *c = *state;
         int status;
@@ -97,7 +97,7 @@ static void is_confined(void **state) {
 }
 
 #ifndef __SANITIZE_ADDRESS__
-/* The leak check of AddressSanitizer needs a process. */
+/* The leak check of AddressSanitizer starts a process, which is forbidden here. */
 static bool cannot_fork(void) {
         return fork() < 0 && errno == EPERM;
 }

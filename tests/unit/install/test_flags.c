@@ -101,7 +101,7 @@ static void finds_missing_arguments(void **state) {
         nb_buffer_done(&missing);
 }
 
-/* As many and as long as the settings take them. */
+/* The largest number and length that the settings allow. */
 static void all_that_settings_hold(void **state) {
         struct nb_context context = { .root_fd = -1, .node_name = "a" };
         struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);

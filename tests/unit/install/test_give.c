@@ -33,7 +33,7 @@ static int tear_down(void **state) {
         return 0;
 }
 
-/* What `join` gets of a path on this machine; NULL for nothing. */
+/* What `join` receives for a path on this machine; NULL for nothing. */
 static void expect(const char *path, const char *text) {
         _cleanup_(nb_secret_done) struct nb_secret found = NB_SECRET_INIT;
 
@@ -77,7 +77,7 @@ static void client_of_kubelet(void **state) {
         expect(KUBECONFIG, kubeconfig);
 }
 
-/* Even if loading the settings of a k3s node has read it. */
+/* Not passed, even if loading the settings of a k3s node has read it. */
 static void client_of_kubelet_that_is_not_needed(void **state) {
         folder_put(&folder, CERTIFICATE, "certificate and key\n");
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, CERTIFICATE, 0600,
@@ -111,7 +111,7 @@ static void node_password(void **state) {
         (void)close(fd);
 }
 
-/* Nothing else that was read before, such as a token. */
+/* Passes nothing else that was read before, such as a token. */
 static void refresh(void **state) {
         _cleanup_(nb_secret_done) struct nb_secret found = NB_SECRET_INIT;
         char path[PATH_MAX + 32];

@@ -23,8 +23,9 @@ struct verdict_case {
         bool is_file;
         enum pins recorded, configured;
         const char *discovery; /* of the record; NULL: by token */
-        bool is_hash; /* what is configured is the hash of a k3s token: the pin of the CA stands for
-                         that of the CA file */
+        /* The configured hash is that of a k3s token; the CA's pin represents that of the CA file.
+         */
+        bool is_hash;
         enum nb_node_state state;
         const char *detail; /* part of what is said */
 };

@@ -80,7 +80,7 @@ static void kubelets_own(void **state) {
         put_kubeconfig(", certificate-authority: /etc/kubernetes/pki/ca.crt",
                        "client-certificate: " CURRENT ", client-key: " CURRENT);
         folder_put(&folder, DATED, combined);
-        /* Absolute, as kubelet makes it: below the root that was given. */
+        /* An absolute link, as kubelet creates it, is resolved below the root. */
         folder_link(&folder, CURRENT, DATED);
         assert_int_equal(look(NULL), NB_NODE_STATE_USABLE);
 }
@@ -99,7 +99,7 @@ static void embedded(void **state) {
         folder_skip_without_lookup();
         certificate = encode(leaf.pem);
         key = encode(leaf.key_pem);
-        /* What is embedded wins. */
+        /* Embedded data takes precedence over files. */
         user = PKI_JOIN("client-certificate: nowhere, client-certificate-data: ", certificate,
                         ", client-key: nowhere, client-key-data: ", key);
         put_kubeconfig("", user);
@@ -194,7 +194,7 @@ static void unreadable(void **state) {
         (void)tear_down(NULL);
 }
 
-/* A power cut leaves such files; there is nothing in it that could be lost. */
+/* A power cut leaves such files; they contain nothing that could be lost. */
 static void empty_kubeconfig(void **state) {
         folder_put(&folder, KUBECONFIG, "");
         assert_int_equal(look(NULL), NB_NODE_STATE_UNREADABLE);

@@ -121,7 +121,7 @@ static void file_in_its_place(void **state) {
         assert_true(nb_store_has_file(folder.fd));
 }
 
-/* Or what a former version left of an exchange. */
+/* A former version left such a file of an exchange. */
 static void file_under_the_temporary_name(void **state) {
         folder_put(&folder, "/" NB_STORE_UPDATED, "by hand");
         folder_put(&folder, "/" NB_STORE_UPDATED ".old", "before");

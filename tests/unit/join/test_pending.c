@@ -100,7 +100,7 @@ struct look_case {
         const char *detail;
 };
 
-/* Of who looks once, and does not know for how long it has been so. */
+/* What `check` reports: it looks once, and does not know since when the CSR has been waiting. */
 static struct look_case looks[] = {
         { "it waits", NB_CSR_STATE_PENDING, "", "", NB_CSR_PENDING_UNAPPROVED,
           "the CSR is waiting for approval (`kubectl certificate approve " NAME
@@ -133,7 +133,7 @@ static void reads_the_answer(_unused_ void **state) {
         assert_int_equal(nb_pending_reason_of(-EACCES), NB_PENDING_UNKNOWN);
 }
 
-/* However long the names are, the command is there to its end. */
+/* The command is complete even if the names are long. */
 static void the_command_is_never_cut(void **state) {
         struct nb_csr csr = example(NB_CSR_STATE_PENDING);
         struct nb_failure f = { 0 };

@@ -9,7 +9,7 @@
 #define ATTEMPTS_MAX 8
 #define NO_DEADLINE UINT64_MAX
 
-/* What each attempt comes to; NB_NONE: it is read. */
+/* The result of each attempt; NB_NONE: the metadata is read. */
 struct wait_case {
         const char *name;
         enum nb_code outcomes[ATTEMPTS_MAX];

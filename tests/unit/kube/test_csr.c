@@ -379,7 +379,7 @@ static void knows_requester(void **state) {
         assert_string_equal(csr.groups, c->groups);
 }
 
-/* Those that fit are named, and nothing is cut in the middle. */
+/* The groups that fit are named, and no name is truncated. */
 static void many_groups_are_left_out(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192);
         _cleanup_(nb_csr_done) struct nb_csr csr = {};

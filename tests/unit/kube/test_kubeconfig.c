@@ -411,7 +411,7 @@ static void refuses_client(void **state) {
         assert_string_equal(f.detail, c->detail);
 }
 
-/* --- One of our own making --- */
+/* --- A kubeconfig that this program writes --- */
 
 #define OWN_CA "/etc/kubernetes/pki/ca.crt"
 #define OWN_CERTIFICATE "/var/lib/kubelet/pki/kubelet-client-current.pem"

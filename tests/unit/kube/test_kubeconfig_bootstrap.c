@@ -37,7 +37,7 @@ static const struct {
         { "/etc/x/nul", "a\0b", 3 },
 };
 
-/* What the reader is handed through. */
+/* The context of the reader. */
 static int marker;
 
 static int read_here(void *userdata, const char *path, struct nb_secret *ret) {
@@ -458,7 +458,7 @@ static int parse(const char *folder, bool can_read, const char *text, struct nb_
         return nb_kubeconfig_parse(&nb_kubeconfig_discovery_file, &input, &cluster, NULL, f);
 }
 
-/* A document out of a credential is in no folder; one from elsewhere names no files here. */
+/* A document from a credential has no folder; one from elsewhere may not name files here. */
 static void paths_need_a_folder(void **state) {
         static const char relative[] = HEAD "clusters:\n- name: k\n  cluster:\n" SERVER
                                             "    certificate-authority: ca.crt\n";

@@ -244,7 +244,7 @@ static void reads_wrapped(void **state) {
                                                    both = NB_BUFFER_INIT(NB_USER_DATA_MAX);
         struct user_data_case wrapped = *c;
 
-        /* Base64 is looked for once. */
+        /* Base64 is decoded only once. */
         if (wrapped.what && strstr(wrapped.what, ", in base64"))
                 wrapped.what = "data of another program";
         compress_text(c->text, strlen(c->text), &gzip);
@@ -325,7 +325,7 @@ static void reads_beside_a_part_of_cut_gzip(void **state) {
                 "x, in part 1 of a MIME message: expected text, found gzip that is cut or damaged");
 }
 
-/* As `cat a.gz b.gz` makes it, and pigz; the ceiling is for all of them. */
+/* As `cat a.gz b.gz` makes it, and pigz; the limit applies to all of them together. */
 static void reads_gzip_of_several_members(void **state) {
         static const char half[NB_USER_DATA_TEXT_MAX / 2] = "";
         _cleanup_(nb_buffer_done) struct nb_buffer gzip = NB_BUFFER_INIT(NB_USER_DATA_MAX);
@@ -371,7 +371,7 @@ static void refuses_more_than_the_limit(void **state) {
         assert_int_equal(f.code, NB_METADATA_MALFORMED);
 }
 
-/* As many values as another tool's may have, and more levels than ours may. */
+/* As many values as another tool's document may have, and more levels than ours may have. */
 static void reads_our_key_in_a_large_cloud_config(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_USER_DATA_MAX);
         struct nb_user_data user_data = NB_USER_DATA_INIT;

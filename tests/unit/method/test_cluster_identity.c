@@ -72,7 +72,7 @@ static void cas_of_a_document(void **state) {
         pki_done(&ca);
 }
 
-/* Whatever caCertHashes says: the token's hash proves more. */
+/* caCertHashes is ignored: the token's hash proves more. */
 static void hash_of_a_token(void **state) {
         struct nb_bootstrap bootstrap = { .method = NB_METHOD_K3S, .has_hash = true };
         struct nb_cluster_identity identity;
@@ -101,7 +101,7 @@ static void recorded(void **state) {
         assert_false(nb_cluster_identity_is_recorded(&identity, &record));
 }
 
-/* A hash of one kind that happens to have the bytes of one of the other. */
+/* Two hashes of different kinds with the same bytes. */
 static void recorded_by_another_kind(void **state) {
         struct nb_cluster_identity identity = { .n_pins = 1 };
         struct nb_record record = { .discovery = "cacerts", .n_pins = 1 };

@@ -22,7 +22,7 @@
 static char folder[64];
 static struct nb_sources sources;
 
-/* What a setting is in the end, and whether metadata gave it. */
+/* The final value of a setting, and whether it is from metadata. */
 struct merge_case {
         const char *name;
         const char *local, *metadata; /* without the header; NULL: there is none */
@@ -215,7 +215,7 @@ static void tokens_stay(void **state) {
         nb_settings_tokens_done(&tokens);
 }
 
-/* What a cloud hands out is not quoted, and said to be where it is. */
+/* Metadata is not quoted; the message names its place. */
 static void malformed_tokens(void **state) {
         static const struct {
                 const char *token, *detail;

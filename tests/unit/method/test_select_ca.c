@@ -5,7 +5,7 @@
 #include "method/method.h"
 #include "pki.h"
 
-/* The CAs: one, one that it has signed, and one that has nothing to do with them. */
+/* The CAs: one, one that it has signed, and an unrelated one. */
 enum who {
         NOBODY,
         OURS,

@@ -20,7 +20,7 @@
 #include "base/macro.h"
 #include "net/http_internal.h"
 
-/* Takes connections, and says nothing. */
+/* Accepts connections and sends nothing. */
 static int listen_silently(char ret_url[static 64]) {
         struct sockaddr_in address = { .sin_family = AF_INET,
                                        .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -171,7 +171,7 @@ static void worker_that_was_taken_over(void **state) {
         end(&fixture);
 }
 
-/* Its socket takes only so much. */
+/* The socket buffer is limited. */
 static void worker_that_reads_nothing(void **state) {
         static char body[NB_HTTP_REQUEST_BODY_MAX];
         struct nb_http_request request = { .what = "a test",
@@ -190,7 +190,7 @@ static void worker_that_reads_nothing(void **state) {
         pid = fixture.transfer->worker->pid;
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
-        /* A parent that waits for it would end by this. */
+        /* Ends the test if the parent waits for the worker. */
         (void)alarm(60);
         for (unsigned i = 0; fixture.transfer->worker->pid == pid; i++) {
                 struct nb_unverified unverified;
@@ -210,9 +210,9 @@ static void worker_that_reads_nothing(void **state) {
 }
 
 /*
- * A verified connection is gone when it is used again, and somebody else answers in the server's
- * place: that is not by somebody whom TLS has verified. Each worker is played here; the second one
- * fails with what no attempt after it could mend.
+ * A verified connection is closed before it is used again, and an attacker answers the new one:
+ * TLS has not verified that answer. The test plays both workers; the second one reports a failure
+ * that would end the join if it came from a verified server.
  */
 static void failure_after_a_move(void **state) {
         static const struct nb_http_reply connected = { .kind = NB_HTTP_CONNECTED },
@@ -265,7 +265,7 @@ static void worker_that_dies(void **state) {
                 int fd;
 
                 begin(&fixture);
-                /* It is past its beginning once it has connected. */
+                /* Once it has connected, the worker has started completely. */
                 fd = accept(fixture.fd, NULL, NULL);
                 assert_true(fd >= 0);
                 assert_int_equal(kill(fixture.transfer->worker->pid, rows[i].signal), 0);
@@ -279,7 +279,7 @@ static void worker_that_dies(void **state) {
         }
 }
 
-/* The limits of the worker do not count on its goodwill. */
+/* The caller enforces the limits even if the worker ignores them. */
 static void parent_ends_what_is_late(void **state) {
         struct nb_unverified unverified;
         struct nb_http_transfer *done;

@@ -165,7 +165,7 @@ static struct order_case orders[] = {
           "/cidata' cannot be mounted" },
 };
 
-/* Whoever may mount fails since it is no volume, and everybody else since they may not. */
+/* Fails for root because it is not a volume, and for other users because they may not mount. */
 static void finds_in_order(void **state) {
         const struct order_case *c = *state;
         struct nb_volume volume = NB_VOLUME_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A shell script in the place of VMware's tool. */
+/* A shell script that replaces VMware's tool. */
 
 #include "folder.h"
 #include "platform/guestinfo.h"
