@@ -226,9 +226,8 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
                                               setup->root ? setup->root : "");
         }
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
-                if (setup->steps[i] == NB_SETUP_KEEP ||
-                    (setup->steps[i] == NB_SETUP_WRITE &&
-                     (!setup->is_document_new || setup->is_rehearsal)))
+                if (setup->steps[i] == NB_SETUP_KEEP || !setup->is_document_new ||
+                    setup->is_rehearsal)
                         continue;
                 r = remove_secret(setup, nb_setup_secret_names[i], f);
                 if (r < 0)
@@ -245,6 +244,14 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
                 if (setup->steps[i] != NB_SETUP_WRITE)
                         continue;
                 r = write_secret(setup, i, can_encrypt, f);
+                if (r < 0)
+                        return r;
+        }
+        /* With the settings unchanged, a credential is removed only once the new one is written. */
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                if (setup->steps[i] != NB_SETUP_REMOVE)
+                        continue;
+                r = remove_secret(setup, nb_setup_secret_names[i], f);
                 if (r < 0)
                         return r;
         }

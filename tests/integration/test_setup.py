@@ -4,6 +4,7 @@
 import base64
 import os
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -291,6 +292,19 @@ def test_credentials_of_another_join_method_are_removed(image):
     """One left behind would take precedence over the new one, or conflict with it."""
     image.good(f"10.0.0.1 --discovery-token {TOKEN} --tls-bootstrap-token {OTHER} --ca-cert-hash {PIN}")
     image.refused("setup-conflict", GOOD, "node-bootstrap.tls-bootstrap-token: token ghijkl -> none")
+    image.good(f"{GOOD} --force")
+    assert image.credentials() == {"token": TOKEN}
+
+
+def test_a_credential_is_removed_after_the_new_one_is_written(image):
+    """With the same settings, a full disk leaves the old credential."""
+    image.good(GOOD)
+    (image.root / CREDENTIALS / "node-bootstrap.token").unlink()
+    old = image.root / CREDENTIALS / "node-bootstrap.tls-bootstrap-token"
+    old.touch(0o600)
+    old.write_text(OTHER)
+    done = image.run(*GOOD.split(), "--force", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode != 0 and image.credentials()["tls-bootstrap-token"] == OTHER
     image.good(f"{GOOD} --force")
     assert image.credentials() == {"token": TOKEN}
 
