@@ -145,7 +145,8 @@ static const char *expected_name(_unused_ struct nb_check *check, _unused_ const
 /* --- Their contents, without the secrets --- */
 
 /* nb_bootstrap_load() finds out whether it is valid, and names the failure. */
-static void print_plain(struct nb_check *check, unsigned credential, const char *folder) {
+static void print_plain(struct nb_check *check, unsigned credential, const char *folder,
+                        int folder_fd) {
         _cleanup_(nb_secret_done) struct nb_secret data = NB_SECRET_INIT;
         const char *name = nb_check_credential_names[credential];
         char text[NB_CHECK_TOKEN_TEXT_SIZE];
@@ -153,7 +154,10 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
         size_t len;
         int r;
 
-        r = nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
+        /* systemd follows links in its stores, but delivers none: `join` refuses them. */
+        r = check->sources.credentials_directory
+                    ? nb_file_read_secret(folder_fd, name, CREDENTIAL_MAX, &data, &st)
+                    : nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
         if (r < 0) {
                 errno = -r;
                 nb_check_row(check, NB_CHECK_DOUBT, "%s: cannot be read in %s: %m", name, folder);
@@ -198,7 +202,7 @@ static bool print_in_folder(struct nb_check *check, unsigned credential, const c
                                      ? ""
                                      : ", with LoadCredentialEncrypted= in a drop-in");
         else
-                print_plain(check, credential, folder);
+                print_plain(check, credential, folder, fd);
         return true;
 }
 

@@ -317,6 +317,17 @@ def test_credential_is_a_link(place, is_token):
     assert f"✓ node-bootstrap.token: bootstrap token {MASKED} (/run/credstore)" in rows
 
 
+def test_delivered_credential_is_a_link(place):
+    """systemd delivers none, and `join` refuses one."""
+    place.settings()
+    place.token(store="run/secrets", mode=0o400)
+    (place.path / "run/given").mkdir()
+    (place.path / "run/given/node-bootstrap.token").symlink_to("/run/secrets/node-bootstrap.token")
+    done = place.check(CREDENTIALS_DIRECTORY="/run/given")
+    rows = sections(done.stdout)["Credentials and tokens"]
+    assert done.returncode == 1 and rows[0].startswith("! node-bootstrap.token: cannot be read in /run/given: ") and MASKED not in done.stdout
+
+
 def test_credential_is_a_dangling_link(place):
     """It is skipped in favour of a weaker place."""
     place.settings()
