@@ -125,7 +125,13 @@ static int read_arguments(struct kubelet *kubelet) {
         if (settings->cri_socket[0])
                 nb_buffer_printf(arguments, "--container-runtime-endpoint=%s\n",
                                  settings->cri_socket);
-        return arguments->error == -E2BIG ? 0 : arguments->error;
+        if (arguments->error != -E2BIG)
+                return arguments->error;
+        add_finding(kubelet, NB_KUBELET_DOUBT,
+                    "kubelet's arguments and EnvironmentFile= are longer than %zu KiB; only the "
+                    "first ones are checked",
+                    ARGUMENTS_MAX / 1024);
+        return 0;
 }
 
 /* --- Unit and binary --- */

@@ -140,7 +140,7 @@ static int warn_foreign_flags(const struct plan *plan, const char *file, const c
 
         nb_flags_find_missing(file, arguments, plan->context->node_name, &missing);
         if (missing.error < 0)
-                return -ENOMEM;
+                return missing.error;
         if (missing.len > 0)
                 nb_log(LOG_WARNING, NB_KUBELET_ARGUMENTS_MISSING,
                        "'" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
@@ -160,7 +160,7 @@ static int prepare_flags(struct plan *plan) {
 
         nb_flags_format(plan->context, &words);
         if (words.error < 0)
-                return -ENOMEM;
+                return words.error;
         r = nb_file_read(file->folder_fd, file->name, &old, NULL);
         if (r < 0 && r != -ENOENT)
                 return r;
@@ -201,10 +201,12 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
                              plan->accepted->ca.len > 0 ? settings->ca_file : NULL,
                              plan->files[TARGET_LINK].path, &kubeconfig->text);
         r = prepare_flags(plan);
-        for (unsigned i = 0; i < _TARGET_N && r != -ENOMEM; i++)
+        if (r < 0)
+                return unwritable(plan->files[TARGET_FLAGS].path, r, f);
+        for (unsigned i = 0; i < _TARGET_N; i++)
                 if (plan->files[i].text.error < 0)
-                        r = -ENOMEM;
-        return r < 0 ? unwritable(plan->files[TARGET_FLAGS].path, r, f) : 0;
+                        return unwritable(plan->files[i].path, plan->files[i].text.error, f);
+        return 0;
 }
 
 /* Whether the CA file existed before our first join; reset then keeps it. */

@@ -155,6 +155,14 @@ def test_swap_is_read_from_a_file_without_a_size(place):
     place.bad("swap is on", "swapoff --all")
 
 
+def test_arguments_that_are_too_long(place):
+    """Each of the files could be read alone."""
+    for name in ("kubelet.env", "more.env"):
+        (place.path / name).write_text("#" * 200_000)
+    place.unit["EnvironmentFiles"] += f"\nEnvironmentFiles={place.path}/more.env (ignore_errors=yes)"
+    place.good("longer than 256 KiB; only the first ones are checked")
+
+
 def test_all_failures_are_printed(place):
     place.binary.unlink()
     place.config.unlink()
