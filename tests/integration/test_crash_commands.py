@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+import namespace
 from machine import TOKEN, Machine, find_program
 from test_crash import STEPS, TABLE, points, save, strace, table  # noqa: F401
 from test_crash import reset as put_back
@@ -89,12 +90,21 @@ def test_setup(machine, strace):  # noqa: F811
     assert not [name for name in machine.target_names() if ".tmp" in name]
 
 
+@pytest.fixture
+def machine_folders():
+    """Empty folders for one test in the place of the machine's."""
+    folders = [pathlib.Path("/var/lib/kubelet"), pathlib.Path("/etc/credstore")]
+    for folder in folders:
+        namespace.mount("tmpfs", str(folder), "tmpfs", 0, b"mode=755")
+    yield folders
+    for folder in folders:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the folders of the machine are root's")
-def test_discard(machine, strace):  # noqa: F811
+def test_discard(machine, strace, machine_folders):  # noqa: F811
     """The mark stays until everything is removed."""
-    kubelet, store = pathlib.Path("/var/lib/kubelet"), pathlib.Path("/etc/credstore")
-    if not all(os.access(folder, os.W_OK) and not any(folder.iterdir()) for folder in (kubelet, store) if folder.is_dir()) or not (kubelet.is_dir() and store.is_dir()):
-        pytest.skip("there are no folders that are this test's own")
+    kubelet, store = machine_folders
     mark, token = kubelet / "node-bootstrap.discard", store / "node-bootstrap.token"
 
     def prepare():
@@ -103,15 +113,11 @@ def test_discard(machine, strace):  # noqa: F811
         token.chmod(0o600)
 
     outcomes = set()
-    try:
-        for where, outcome in each_point(machine, strace, "discard", [find_program("platform"), "--discard"], prepare):
-            assert mark.exists() or not token.exists(), where
-            outcome.append("old" if token.exists() else "no token, mark" if mark.exists() else "new")
-            outcomes.add(outcome[0])
-        assert outcomes == {"old", "no token, mark", "new"} and not token.exists() and not mark.exists()
-    finally:
-        mark.unlink(missing_ok=True)
-        token.unlink(missing_ok=True)
+    for where, outcome in each_point(machine, strace, "discard", [find_program("platform"), "--discard"], prepare):
+        assert mark.exists() or not token.exists(), where
+        outcome.append("old" if token.exists() else "no token, mark" if mark.exists() else "new")
+        outcomes.add(outcome[0])
+    assert outcomes == {"old", "no token, mark", "new"} and not token.exists() and not mark.exists()
 
 
 def test_what_was_there_before_a_failed_setup(machine, strace):  # noqa: F811
