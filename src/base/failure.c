@@ -15,9 +15,12 @@ static const struct nb_failure_info table[_NB_CODE_N] = {
 #include "base/failure-table.h"
 };
 
+/* Only node-bootstrap-admin contains it, so that nodes do not carry its texts. */
+extern const struct nb_failure_info nb_admin_failures[] __attribute__((weak));
+
 const struct nb_failure_info *nb_failure_info(enum nb_code code) {
-        assert((unsigned)code < _NB_CODE_N);
-        return &table[code];
+        assert((unsigned)code < _NB_CODE_ADMIN_N);
+        return code < _NB_CODE_N ? &table[code] : &nb_admin_failures[code - _NB_CODE_N];
 }
 
 enum nb_class nb_failure_class(const struct nb_failure *f) {
@@ -61,7 +64,7 @@ __attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *
                                                              enum nb_code code, int errnum,
                                                              long http_status, const char *format,
                                                              va_list arguments) {
-        assert(code > NB_NONE && code < _NB_CODE_N);
+        assert(code > NB_NONE && code < _NB_CODE_ADMIN_N);
 
         errnum = abs(errnum);
         if (f->code == NB_NONE) {

@@ -1,6 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates files of the build from failures.def: failures.py {enum|table|catalog|mdoc} failures.def OUTPUT"""
+"""Generates files of the build from failures.def: failures.py {enum|table|catalog|mdoc} failures.def... OUTPUT
+
+The enum contains the codes of all files: those of the first one end with _NB_CODE_N, those of the second one, which only
+node-bootstrap-admin uses, with _NB_CODE_ADMIN_N. So nodes carry no texts of that program.
+"""
 
 import re
 import sys
@@ -55,7 +59,8 @@ def quote(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def enum(rows):
+def enum(rows, admin_rows):
+    check("failures.def", rows + admin_rows)
     yield "/* Made from failures.def. */"
     yield "#pragma once"
     yield ""
@@ -64,15 +69,20 @@ def enum(rows):
     for row in rows:
         yield f"        {identifier(row)},"
     yield "        _NB_CODE_N,"
+    yield "        _NB_CODE_BEFORE_ADMIN = _NB_CODE_N - 1,"
+    for row in admin_rows:
+        yield f"        {identifier(row)},"
+    yield "        _NB_CODE_ADMIN_N,"
     yield "};"
 
 
 def table(rows):
     yield "/* Made from failures.def. */"
     for row in rows:
+        index = identifier(row) + (" - _NB_CODE_N" if row["code"].startswith("admin-") else "")
         values = ", ".join((quote(row["code"]), quote(row["message-id"]), row["exit"], f"NB_CLASS_{row['class'].upper()}",
                             quote(row["subject"]), quote(row["what"]), quote(row["unchanged"]), quote(row["remedy"])))
-        yield f"[{identifier(row)}] = {{ {values} }},"
+        yield f"[{index}] = {{ {values} }},"
 
 
 def catalog(rows):
@@ -108,11 +118,11 @@ def mdoc(rows):
 
 
 def main():
-    if len(sys.argv) != 4 or sys.argv[1] not in ("enum", "table", "catalog", "mdoc"):
+    if len(sys.argv) < 4 or sys.argv[1] not in ("enum", "table", "catalog", "mdoc"):
         sys.exit(__doc__)
     make = {"enum": enum, "table": table, "catalog": catalog, "mdoc": mdoc}[sys.argv[1]]
-    text = "\n".join(make(read(sys.argv[2]))) + "\n"
-    with open(sys.argv[3], "w", encoding="ascii") as output:
+    text = "\n".join(make(*(read(path) for path in sys.argv[2:-1]))) + "\n"
+    with open(sys.argv[-1], "w", encoding="ascii") as output:
         output.write(text)
 
 

@@ -19,6 +19,10 @@ static const struct nb_option common[] = {
         { NULL },
 };
 
+static const struct nb_option *common_rows(const struct nb_options *options) {
+        return common + (options->config_directory ? COMMON_CONFIG_DIRECTORY : COMMON_HELP);
+}
+
 const char *nb_word_quote(const char *word, char ret[static NB_WORD_QUOTED_SIZE]) {
         size_t len = strlen(word);
 
@@ -67,8 +71,8 @@ static int take_common(struct nb_options *options, const struct nb_option *row,
         }
         printf("%s\n", options->usage);
         print_rows(options->rows);
-        print_rows(common);
-        printf("\nSee the node-bootstrap(8) man page for details.\n");
+        print_rows(common_rows(options));
+        printf("\nSee the %s(8) man page for details.\n", options->page);
         return -ECANCELED;
 }
 
@@ -104,7 +108,7 @@ static int take_option(struct nb_options *options, const char *word, struct nb_f
 
         value = name[len] ? name + len + (name[len] == '=') : NULL;
         own = find_row(options->rows, name, len);
-        row = own ? own : find_row(common, name, len);
+        row = own ? own : find_row(common_rows(options), name, len);
         if (!row)
                 return nb_failure_set(f, NB_USAGE, 0, "unknown option '%.*s'",
                                       word_len > 64 ? 64 : word_len, word);

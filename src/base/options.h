@@ -29,7 +29,8 @@ struct nb_option {
 struct nb_options {
         const char *usage;            /* what --help prints before the options */
         const struct nb_option *rows; /* ends with a row without a name; NULL: none */
-        const char *config_directory; /* --config-directory, which all programs have */
+        const char *page;             /* the man page that --help names, in section 8 */
+        const char *config_directory; /* --config-directory; NULL: the program has no such option */
         bool has_config_directory;    /* --config-directory is on the command line */
         const char *value;            /* of the option, or the word itself; borrowed from argv */
         int at;                       /* index in argv of the option or word */
@@ -42,8 +43,9 @@ struct nb_options {
 
 #define NB_OPTIONS_INIT(command_line, n_words, words) \
         { \
-                .usage = (command_line), .config_directory = NB_CONFIG_DIRECTORY, \
-                .argc = (n_words), .argv = (words), .next = 1 \
+                .usage = (command_line), .page = "node-bootstrap", \
+                .config_directory = NB_CONFIG_DIRECTORY, .argc = (n_words), .argv = (words), \
+                .next = 1 \
         }
 
 /* Larger than any row index. */

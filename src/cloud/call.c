@@ -58,7 +58,7 @@ static int perform_at(struct nb_cloud_call *call, const char *address, struct ex
                 .headers = { call->session.data ? &call->session : NULL },
                 .lines = { exchange->is_put ? row->session_ttl : row->lines[0], row->lines[1] },
                 .accept = exchange->accept ? exchange->accept : "*/*",
-                .is_put = exchange->is_put,
+                .method = exchange->is_put ? "PUT" : NULL,
                 .secret = exchange->body,
                 .timeout_ms = NB_CLOUD_REQUEST_TIMEOUT_MS,
         };

@@ -400,8 +400,8 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         snprintf(call->url, sizeof(call->url), "%s", request->url);
         snprintf(call->lines[0], sizeof(call->lines[0]), "Accept: %s",
                  request->accept ? request->accept : "application/json");
-        /* For a PUT, a header without a value makes libcurl omit its own Content-Type. */
-        if (request->body || request->is_put)
+        /* Without a body, a header without a value makes libcurl omit its own Content-Type. */
+        if (request->body || request->method)
                 snprintf(call->lines[1], sizeof(call->lines[1]), "Content-Type:%s%s",
                          request->body ? " " : "", request->body ? type : "");
         for (size_t i = 0; i < N_ELEMENTS(request->lines) && request->lines[i]; i++) {
@@ -412,8 +412,8 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         call->max_body = request->secret ? request->secret->size : request->max_body;
         call->timeout_ms = request->timeout_ms;
         call->silence_sec = request->silence_sec;
-        call->is_post = request->body;
-        call->is_put = request->is_put;
+        call->has_body = request->body;
+        snprintf(call->method, sizeof(call->method), "%s", request->method ? request->method : "");
         call->is_stream = request->is_stream;
         call->is_certificate_kept = request->is_certificate_kept;
         return 0;

@@ -80,10 +80,10 @@ struct nb_http_request {
         const char *lines[NB_HTTP_LINES_MAX]; /* more whole lines that are not secret, up to the
                                                  first NULL; copied */
         const char *accept;                   /* media type; NULL: application/json */
-        const char *body; /* body of a POST; NULL for a GET. Must stay until the transfer is over */
-        const char *body_type; /* media type; NULL: application/json */
+        const char *method;                   /* NULL: POST with a body, GET without */
+        const char *body;                     /* NULL: none. Must stay until the transfer is over */
+        const char *body_type;                /* media type; NULL: application/json */
         size_t body_len;
-        bool is_put;              /* PUT without a body */
         struct nb_secret *secret; /* receives the body of a 2xx answer, instead of answer.body, if
                                      it may contain secrets; its size is the limit */
         size_t max_body; /* limit for the body of a 2xx answer; for a stream, limit for one line */

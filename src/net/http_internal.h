@@ -70,8 +70,8 @@ struct nb_http_call {
         size_t max_body;
         uint32_t timeout_ms;
         uint32_t silence_sec;
-        bool is_post;
-        bool is_put;
+        bool has_body;
+        char method[8]; /* "" for libcurl's own: POST with a body, GET without */
         bool is_stream;
         bool is_certificate_kept;
         bool has_secrets;

@@ -337,14 +337,12 @@ static int set_limits(struct nb_http_exchange *exchange) {
 static int set_content(struct nb_http_exchange *exchange) {
         struct nb_http_call *call = &exchange->call;
 
-        if (call->is_post) {
+        if (call->has_body || call->method[0]) {
                 SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
                 SET(CURLOPT_POSTFIELDS, exchange->body);
-        } else if (call->is_put) {
-                SET(CURLOPT_POSTFIELDSIZE, 0L);
-                SET(CURLOPT_POSTFIELDS, "");
-                SET(CURLOPT_CUSTOMREQUEST, "PUT");
         }
+        if (call->method[0])
+                SET(CURLOPT_CUSTOMREQUEST, call->method);
         for (size_t i = 0; i < N_ELEMENTS(call->lines); i++)
                 if (call->lines[i][0])
                         add_line(exchange, call->lines[i]);

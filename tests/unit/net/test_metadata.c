@@ -116,7 +116,7 @@ static void what_is_sent(void **state) {
 }
 
 static void put_has_no_body(void **state) {
-        struct nb_http_request request = { .is_put = true,
+        struct nb_http_request request = { .method = "PUT",
                                            .lines = { "X-ttl: 60" },
                                            .max_body = 100 };
         struct nb_http_answer answer = { 0 };

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/calls.h"
+#include "base/macro.h"
+#include "kube/object.h"
+
+static const struct nb_answer_codes codes = {
+        .unauthorized = NB_ADMIN_UNAUTHORIZED,
+        .forbidden = NB_ADMIN_FORBIDDEN,
+        .invalid = NB_ADMIN_REFUSED,
+        .anonymous = NB_ADMIN_UNAUTHORIZED,
+};
+
+int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        char what[256];
+        const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
+        const struct nb_http_request request = {
+                .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
+                .body = call->body,
+                .body_len = call->body_len,
+                .body_type = strcmp(call->method, "PATCH") == 0 ? "application/merge-patch+json"
+                                                                : NULL,
+        };
+        struct nb_http_answer answer = { 0 };
+        int r;
+
+        snprintf(what, sizeof(what), "%s at", call->what);
+        r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
+        if (r < 0)
+                return r;
+        if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
+            nb_answer_is_not_found(&answer)) {
+                *ret_answer = answer;
+                return (int)answer.status;
+        }
+        r = nb_answer_failure(&admin->api, &api_call, &answer, f);
+        nb_http_answer_done(&answer);
+        return r;
+}
+
+int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
+                 struct nb_json *ret_json, struct nb_failure *f) {
+        const struct nb_admin_call call = { .method = "GET", .what = what, .path = path };
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_json json;
+        int r;
+
+        r = nb_admin_perform(admin, &call, &answer, f);
+        if (r < 0)
+                return r;
+        if (r == 404)
+                return 0;
+        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED,
+                             f);
+        if (json.r < 0) {
+                nb_json_done(&json);
+                return f->code == NB_INTERNAL ? -ENOMEM : -EPROTO;
+        }
+        *ret_json = json;
+        return 1;
+}
+
+/* Visits the items of one page, and reads where the next one begins ("" after the last one). */
+static int visit_page(const struct nb_http_answer *answer, const char *what, nb_admin_visit *visit,
+                      void *userdata, char *ret_next, size_t next_size, char *ret_version,
+                      struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
+                nb_answer_text(answer), answer->body.len, what, NB_ANSWER_MALFORMED, f);
+        const char *next = nb_json_string(&json, "metadata.continue");
+        ssize_t n = nb_json_array(&json, "items");
+
+        nb_json_copy(&json, "metadata.resourceVersion", ret_version, NB_RESOURCE_VERSION_SIZE);
+        if (next && strlen(next) >= next_size)
+                nb_json_refuse(&json, "metadata.continue", "a shorter text", next);
+        snprintf(ret_next, next_size, "%s", next && json.r >= 0 ? next : "");
+        for (ssize_t i = 0; i < n && json.r >= 0; i++) {
+                char path[32];
+                struct nb_json item;
+                int r;
+
+                snprintf(path, sizeof(path), "items[%zd]", i);
+                item = (struct nb_json){ nb_json_object(&json, path), what, json.code, f, json.r };
+                if (item.r < 0)
+                        return item.r;
+                r = visit(userdata, &item);
+                if (r < 0 || item.r < 0)
+                        return r < 0 ? r : item.r;
+        }
+        return json.r;
+}
+
+int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
+                  void *userdata, char *ret_version, struct nb_failure *f) {
+        char next[512] = "", version[NB_RESOURCE_VERSION_SIZE];
+
+        do {
+                _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+                char page[NB_ADMIN_PATH_MAX];
+                const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
+                int r;
+
+                /* The continue token is base64url, so it needs no escape in a URL. */
+                snprintf(page, sizeof(page), "%s%climit=%d%s%s", path,
+                         strchr(path, '?') ? '&' : '?', NB_ADMIN_PAGE, next[0] ? "&continue=" : "",
+                         next);
+                r = nb_admin_perform(admin, &call, &answer, f);
+                if (r < 0)
+                        return f->http_status == 410 ? -EAGAIN : r;
+                if (r != 200)
+                        return nb_failure_set_http(f, NB_ADMIN_MISSING, answer.status,
+                                                   "%s: the API server does not serve it", what);
+                r = visit_page(&answer, what, visit, userdata, next, sizeof(next), version, f);
+                if (r < 0)
+                        return r;
+        } while (next[0]);
+        if (ret_version)
+                memcpy(ret_version, version, sizeof(version));
+        return 0;
+}

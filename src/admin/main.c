@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "admin/commands.h"
+#include "base/log.h"
+#include "base/macro.h"
+
+static const char usage[] =
+        "node-bootstrap-admin [OPTION...] COMMAND\n\n"
+        "Prepares a Kubernetes cluster for nodes that join with node-bootstrap or kubeadm.\n\n"
+        "  token         generate, create, list and revoke bootstrap tokens\n"
+        "  cluster-info  publish, show and verify what joining nodes need from the cluster\n"
+        "  approve       show the pending requests of nodes, and approve some\n"
+        "  enroll        add a node and its public key to an inventory\n"
+        "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
+
+static const struct command {
+        const char *name;
+        const char *usage; /* for its --help */
+        int (*run)(struct nb_options *options, struct nb_failure *f);
+} commands[] = {
+        { "token", "node-bootstrap-admin token generate|create|list|revoke [OPTION...]\n",
+          nb_admin_command_token },
+        { "cluster-info", "node-bootstrap-admin cluster-info publish|show|verify [OPTION...]\n",
+          nb_admin_command_cluster_info },
+        { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n",
+          nb_admin_command_approve },
+        { "enroll", "node-bootstrap-admin enroll [OPTION...] NODE\n", nb_admin_command_enroll },
+        { "controller", "node-bootstrap-admin controller [OPTION...]\n",
+          nb_admin_command_controller },
+};
+
+static int run_command(struct nb_options *options, const char **ret_name, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE];
+        int r = nb_options_next(options, f);
+
+        if (r < 0)
+                return r;
+        if (r == NB_OPTIONS_END)
+                return nb_failure_set(f, NB_USAGE, 0, "a command is required");
+        for (size_t i = 0; i < N_ELEMENTS(commands); i++)
+                if (!strcmp(options->value, commands[i].name)) {
+                        *ret_name = commands[i].name;
+                        options->usage = commands[i].usage;
+                        return commands[i].run(options, f);
+                }
+        return nb_failure_set(f, NB_USAGE, 0, "unknown command %s",
+                              nb_word_quote(options->value, quoted));
+}
+
+int main(int argc, char **argv) {
+        struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
+        const char *name = NULL;
+        struct nb_failure f = { 0 };
+        int r;
+
+        options.config_directory = NULL;
+        options.page = "node-bootstrap-admin";
+        /* Tokens and keys pass through this process: no core dumps, and no debugger of the same
+         * user. */
+        if (prctl(PR_SET_DUMPABLE, 0) < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        (void)umask(0022);
+        nb_log_init("node-bootstrap-admin");
+        r = run_command(&options, &name, &f);
+        if (r >= 0 || f.code == NB_NONE)
+                return r < 0 ? 0 : r;
+        fflush(stdout);
+        if (f.code == NB_USAGE)
+                nb_failure_add(&f, "; see `node-bootstrap-admin %s%s--help`", name ? name : "",
+                               name ? " " : "");
+        nb_log_failure(LOG_ERR, &f);
+        return nb_failure_info(f.code)->exit_status;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A CertificateSigningRequest of a node, as `approve` shows it and the controller decides it: what
+ * the API server says of the requestor, and what the request asks for. No memory is allocated but
+ * for `pem`.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/failure.h"
+#include "codec/json.h"
+#include "crypto/request_facts.h"
+#include "kube/csr.h"
+#include "kube/node_name.h"
+#include "kube/token.h"
+
+#define NB_SIGNER_CLIENT "kubernetes.io/kube-apiserver-client-kubelet"
+#define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
+#define NB_BOOTSTRAP_USER_PREFIX "system:bootstrap:"
+
+enum nb_node_request_kind {
+        NB_NODE_REQUEST_OTHER, /* of another signer; nothing below but name, uid and state is set */
+        NB_NODE_REQUEST_CLIENT,
+        NB_NODE_REQUEST_SERVING,
+};
+
+struct nb_node_request {
+        enum nb_node_request_kind kind;
+        char name[NB_CSR_NAME_MAX + 1];
+        char uid[64];
+        char resource_version[64];
+        time_t created;
+        enum nb_csr_state state;
+        bool has_certificate;
+        char username[256];                 /* who submitted it */
+        char token_id[NB_TOKEN_ID_LEN + 1]; /* of system:bootstrap:ID; "" for another user */
+        bool is_group_exact;                /* the requestor's groups have "system:nodes"; for
+                                               serving certificates */
+        char node[NB_NODE_NAME_MAX + 1];    /* from the common name system:node:NAME, if it is a
+                                               valid node name; otherwise "" */
+        struct nb_request_facts facts;
+        char *pem; /* spec.request, decoded: the request and further PEM blocks */
+        size_t pem_len;
+        char flaw[192]; /* why it is not a correct request of its kind, as the end of a sentence; ""
+                           if it is. "the organization is 'x', expected 'system:nodes'" */
+};
+
+/*
+ * Reads a CSR object. A request that cannot be parsed is not a failure of the document, but has a
+ * flaw. Of a correct one, subject, usages and alternative names are exactly those that
+ * kube-controller-manager requires (pkg/apis/certificates/helpers.go, ValidateKubeletClientCSR and
+ * ValidateKubeletServingCSR): organization system:nodes, common name system:node:NAME; client: no
+ * alternative names, usages client auth and digital signature, with or without key encipherment;
+ * serving: only DNS names and addresses, at least one, usages server auth instead, and the
+ * requestor is the node itself.
+ */
+void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request);
+
+void nb_node_request_done(struct nb_node_request *request);

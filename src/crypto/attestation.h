@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Proof that a request comes from the machine that it names: PEM blocks that follow the request in
+ * spec.request of the CSR. The API server and the signer read the first block only. Each kind of
+ * proof is a row of the table in attestation.c with its label:
+ *
+ *      NODE-BOOTSTRAP KEY SIGNATURE   a signature with a key that the administrator has enrolled
+ *                                     for the node, over "node-bootstrap attestation v1\n" and the
+ *                                     SHA-256 of the request in DER
+ *
+ * So a proof is valid for one request only, and the request for one key only.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/secret.h"
+#include "crypto/digest.h"
+
+#define NB_ATTESTATION_MAX 4096 /* bytes of one proof */
+
+/* Appends the block to `pem`, which holds the request, with the machine's enrolled private key
+ * (PEM, PKCS #8 or SEC 1; ECDSA, Ed25519 or RSA of at least 2048 bits). 0; -EINVAL if the key is
+ * not usable; -EIO, -ENOMEM, -E2BIG. */
+int nb_attestation_append(const struct nb_secret *key, struct nb_buffer *pem);
+
+enum nb_attestation_verdict {
+        NB_ATTESTATION_VALID,
+        NB_ATTESTATION_MISSING,  /* no block of a known kind */
+        NB_ATTESTATION_INVALID,  /* malformed, or not by this key, or for another request */
+        NB_ATTESTATION_UNUSABLE, /* the enrolled key is not a public key */
+};
+
+/* Verifies the blocks behind the request against the node's enrolled public key (PEM). */
+enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
+                                                  const char *public_key);
