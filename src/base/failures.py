@@ -90,7 +90,7 @@ def catalog(rows):
         yield f"-- {row['message-id']}"
         yield f"Subject: {row['subject']}"
         yield "Defined-By: node-bootstrap"
-        yield "Documentation: man:node-bootstrap(8)"
+        yield f"Documentation: man:node-bootstrap{'-admin' if row['code'].startswith('admin-') else ''}(8)"
         for key in ("what", "unchanged", "remedy"):
             yield ""
             yield row[key]

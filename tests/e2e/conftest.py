@@ -29,12 +29,12 @@ counter = itertools.count(1)
 class World:
     """What the session has set up before its first test."""
 
-    missing = assets = work = base = kernel = layer = bare_layer = package = deb = debs = None
+    missing = assets = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
 
 
 def pytest_addoption(parser):
     parser.addoption("--without-kubernetes", action="store_true", help="skip the end-to-end tests when their parts are missing")
-    parser.addoption("--package", help="the .deb to test (default: packaging/build-deb makes it)")
+    parser.addoption("--package", help="node-bootstrap's .deb, with node-bootstrap-admin's beside it (default: packaging/build-deb makes them)")
     parser.addoption("--release", default=image.SUITE, help="of Debian, for the machines; but for the default, with the tests that are marked each_release")
 
 
@@ -62,14 +62,20 @@ def before(package, release):
         World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
         World.kernel = image.kernel()
     if package:
-        World.package = Path(package).read_bytes()
+        read_packages(Path(package))
         return
     with tempfile.TemporaryDirectory(prefix="node-bootstrap-deb-") as folder:
         environment = {**os.environ, "DEB_BUILD_OPTIONS": "nocheck"}
         done = subprocess.run([SOURCE / "packaging/build-deb", folder], check=False, text=True, stdout=subprocess.PIPE, env=environment)
         if done.returncode != 0:
             raise pytest.UsageError("packaging/build-deb failed")
-        World.package = Path(done.stdout.splitlines()[-1]).read_bytes()
+        read_packages(Path(done.stdout.splitlines()[-1]))
+
+
+def read_packages(path):
+    World.package = path.read_bytes()
+    [beside] = path.parent.glob("node-bootstrap-admin_*.deb")
+    World.admin_package = beside.read_bytes()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -108,6 +114,8 @@ def world():
     network.start()
     World.deb = World.work / "node-bootstrap.deb"
     World.deb.write_bytes(World.package)
+    World.admin_deb = World.work / "node-bootstrap-admin.deb"
+    World.admin_deb.write_bytes(World.admin_package)
     World.layer = image.install(World.work / "session", World.base, World.deb)
     World.bare_layer = image.install(World.work / "bare", World.base)
     return World

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian package: it delays nothing, starts nothing, and does not affect a running kubelet."""
+"""The Debian packages: the node's delays nothing, starts nothing, and does not affect a running kubelet; the administrator's is apart."""
 
 import json
 import re
@@ -112,21 +112,34 @@ def test_first_boot_of_an_image_enables_nothing(new_node):
 
 def test_same_files_as_meson_install(world):
     """Compares with meson's list of installed files, without another build."""
-    build, tree = world.work / "by-meson", world.work / "by-package"
+    build = world.work / "by-meson"
     subprocess.run(["meson", "setup", "--prefix=/usr", build, SOURCE], check=True, capture_output=True)
     by_meson = set(json.loads(subprocess.run(["meson", "introspect", "--installed", build], check=True, capture_output=True).stdout).values())
-    subprocess.run(["dpkg-deb", "--extract", world.deb, tree], check=True)
-    by_package = {re.sub(r"\.gz$", "", "/" + str(p.relative_to(tree))) for p in tree.rglob("*") if not p.is_dir()}
-    by_package, by_meson = (
-        {re.sub("^/lib/", "/usr/lib/", path) for path in paths if not path.startswith("/usr/share/doc/")}
-        for paths in (by_package, by_meson)
-    )
-    assert by_package == by_meson
+    by_meson = {re.sub("^/lib/", "/usr/lib/", path) for path in by_meson}
+    nodes, admins = files_of(world, world.deb), files_of(world, world.admin_deb)
+    assert nodes | admins == by_meson and not nodes & admins
 
 
-def test_files_hold_no_surprise(world):
+def files_of(world, deb):
+    """Without documentation."""
+    tree = world.work / f"{deb.stem}-tree"
+    subprocess.run(["dpkg-deb", "--extract", deb, tree], check=True)
+    paths = {re.sub(r"\.gz$", "", "/" + str(p.relative_to(tree))) for p in tree.rglob("*") if not p.is_dir()}
+    return {re.sub("^/lib/", "/usr/lib/", path) for path in paths if not path.startswith("/usr/share/doc/")}
+
+
+def test_nodes_carry_nothing_of_the_administrators_side(world):
+    """Neither a file nor a text of its failures."""
+    assert not [path for path in files_of(world, world.deb) if "admin" in path or "controller" in path]
+    program = (world.work / f"{world.deb.stem}-tree/usr/bin/node-bootstrap").read_bytes()
+    codes = read_failures("src/admin/failures.def")
+    assert codes and not [code for code in codes if code.encode() in program]
+
+
+@pytest.mark.parametrize("package", ["deb", "admin_deb"])
+def test_files_hold_no_surprise(world, package):
     """Programs, units, pages; no set-ID bit; no file that others can write."""
-    listing = subprocess.run(["dpkg-deb", "--contents", world.deb], check=True, capture_output=True, text=True).stdout
+    listing = subprocess.run(["dpkg-deb", "--contents", getattr(world, package)], check=True, capture_output=True, text=True).stdout
     for line in listing.splitlines():
         mode, owner = line.split()[:2]
         assert owner == "root/root", line

@@ -29,12 +29,12 @@ PROCESS_EXITED = "98e322203f7a4ed290d09fe03c09fe15"
 SOURCE = Path(__file__).parents[3]
 
 
-def read_failures():
-    """failures.def, by code."""
+def read_failures(path="src/base/failures.def"):
+    """By code."""
     spec = importlib.util.spec_from_file_location("failures", SOURCE / "src/base/failures.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return {row["code"]: row for row in module.read(SOURCE / "src/base/failures.def")}
+    return {row["code"]: row for row in module.read(SOURCE / path)}
 
 
 def settings(cluster, endpoints=None, pins=None, **sections):
