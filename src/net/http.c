@@ -467,10 +467,16 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
         return 0;
 }
 
-/* Report new data of a stream before the end of any transfer, so that the last line is not lost. */
-static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_transfer **ret_done) {
+/* Report new data of a stream before the end of any transfer, so that the last line is not lost.
+ * `only` not NULL: news of other transfers wait for the next call. */
+static bool find_news(struct nb_http *const *https, size_t n, struct nb_http_transfer *only,
+                      struct nb_http_transfer **ret_done) {
         struct nb_http_transfer *done = NULL;
 
+        if (only) {
+                *ret_done = only;
+                return only->is_done;
+        }
         for (size_t i = 0; i < n; i++)
                 for (struct nb_http_transfer *t = https[i]->first; t; t = t->next) {
                         if (t->has_news) {
@@ -493,12 +499,21 @@ struct wait {
         uint64_t until_ms; /* the earliest of all time limits */
 };
 
+/* Whether the reader of a stream is so far behind that the server has to wait: the worker then
+ * blocks, and TCP delays the server. Without a whole line the reader cannot continue. */
+static bool is_paused(const struct nb_http_transfer *transfer) {
+        const struct nb_buffer *body = &transfer->answer.body;
+
+        return transfer->call.is_stream && body->len >= NB_HTTP_STREAM_AHEAD_MAX &&
+               memchr(body->data, '\n', body->len);
+}
+
 static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, struct wait *ret) {
         ret->n = 1;
         ret->until_ms = until_ms;
         for (size_t i = 0; i < n; i++)
                 for (struct nb_http_transfer *t = https[i]->first; t; t = t->next) {
-                        if (!t->worker)
+                        if (!t->worker || is_paused(t))
                                 continue;
                         if (ret->n == N_ELEMENTS(ret->polls))
                                 return -EMFILE;
@@ -511,14 +526,15 @@ static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, st
         return 0;
 }
 
-int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
-                 struct nb_http_transfer **ret_done, struct nb_failure *f) {
+static int run_transfers(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                         struct nb_http_transfer *only, struct nb_http_transfer **ret_done,
+                         struct nb_failure *f) {
         for (bool is_late = false;; is_late = nb_now_ms() >= until_ms) {
                 uint64_t now = nb_now_ms();
                 struct wait wait;
                 int r;
 
-                if (find_news(https, n, ret_done))
+                if (find_news(https, n, only, ret_done))
                         return 1;
                 if (is_late)
                         return 0;
@@ -542,6 +558,11 @@ int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
                                 fail_late(t);
                 }
         }
+}
+
+int nb_http_wait(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                 struct nb_http_transfer **ret_done, struct nb_failure *f) {
+        return run_transfers(https, n, until_ms, NULL, ret_done, f);
 }
 
 struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_status) {
@@ -585,11 +606,9 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         r = nb_http_start(http, request, &transfer, f);
         if (r < 0)
                 return r;
-        r = nb_http_wait(&http, 1, until_ms, &done, f);
-        if (r > 0 && done) {
-                assert(done == transfer);
-                return nb_http_finish(done, ret_answer, f);
-        }
+        r = run_transfers(&http, 1, until_ms, transfer, &done, f);
+        if (r > 0)
+                return nb_http_finish(transfer, ret_answer, f);
         nb_http_cancel(transfer);
         if (r >= 0)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, NB_HTTP_CUT_SHORT,

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "admin/queue.h"
+#include "base/clock.h"
+#include "base/macro.h"
+
+#define N_WORKS 500
+
+static void returns_work_in_order_of_time_then_of_queueing(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work works[N_WORKS] = { 0 };
+        const struct nb_work *previous = NULL, *work;
+        size_t n = 0;
+
+        for (size_t i = 0; i < N_WORKS; i++)
+                assert_int_equal(nb_queue_put(&queue, &works[i], (i * 7919) % 50), 0);
+        while ((work = nb_queue_take(&queue, 50))) {
+                if (previous && previous->due_ms == work->due_ms)
+                        assert_true(previous < work);
+                else if (previous)
+                        assert_true(previous->due_ms < work->due_ms);
+                previous = work;
+                n++;
+        }
+        assert_int_equal(n, N_WORKS);
+        assert_true(nb_queue_due(&queue) == NB_TIME_INFINITE);
+        nb_queue_done(&queue);
+}
+
+static void does_not_return_work_before_its_time(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work late = { 0 }, early = { 0 };
+
+        assert_int_equal(nb_queue_put(&queue, &late, 200), 0);
+        assert_int_equal(nb_queue_put(&queue, &early, 100), 0);
+        assert_int_equal(nb_queue_due(&queue), 100);
+        assert_null(nb_queue_take(&queue, 99));
+        assert_ptr_equal(nb_queue_take(&queue, 100), &early);
+        assert_null(nb_queue_take(&queue, 199));
+        assert_ptr_equal(nb_queue_take(&queue, 200), &late);
+        nb_queue_done(&queue);
+}
+
+static void moves_and_removes_work(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work works[N_WORKS] = { 0 };
+        size_t n = 0;
+
+        for (size_t i = 0; i < N_WORKS; i++)
+                assert_int_equal(nb_queue_put(&queue, &works[i], i), 0);
+        for (size_t i = 0; i < N_WORKS; i += 2)
+                nb_queue_remove(&queue, &works[i]);
+        nb_queue_remove(&queue, &works[0]);
+        for (size_t i = 1; i < N_WORKS; i += 2)
+                assert_int_equal(nb_queue_put(&queue, &works[i], N_WORKS - i), 0);
+        for (size_t i = N_WORKS - 1; nb_queue_due(&queue) != NB_TIME_INFINITE; i -= 2, n++)
+                assert_ptr_equal(nb_queue_take(&queue, N_WORKS), &works[i]);
+        assert_int_equal(n, N_WORKS / 2);
+        nb_queue_done(&queue);
+}
+
+static void tries_again_later_each_time_up_to_a_limit(_unused_ void **state) {
+        struct nb_queue queue = { 0 };
+        struct nb_work work = { 0 };
+
+        for (unsigned i = 0; i < 20; i++) {
+                assert_int_equal(nb_queue_put_again(&queue, &work, 1000), 0);
+                assert_true(work.due_ms >= 1000 + NB_WORK_RETRY_FIRST_MS / 2);
+                assert_true(work.due_ms <= 1000 + NB_WORK_RETRY_CAP_MS);
+        }
+        assert_true(work.due_ms >= 1000 + NB_WORK_RETRY_CAP_MS / 2);
+        assert_int_equal(queue.n, 1);
+        nb_queue_done(&queue);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(returns_work_in_order_of_time_then_of_queueing),
+                cmocka_unit_test(does_not_return_work_before_its_time),
+                cmocka_unit_test(moves_and_removes_work),
+                cmocka_unit_test(tries_again_later_each_time_up_to_a_limit),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
