@@ -6,10 +6,10 @@
  *
  * Each connection has a process of its own, a worker. It is forked without exec, and its only open
  * files besides the standard streams are a socket to this process and the memory files with the
- * trusted CAs and the client certificate. http.c runs in this process, http_setup.c and
- * http_worker.c in the worker, http_outcome.c in both. An unverified server that exploits or blocks
- * libcurl or GnuTLS therefore affects only a process that can be killed, and whose only secret is
- * the key of a client certificate, if one is used.
+ * trusted CAs and the client certificate. http.c and http_wait.c run in this process, http_setup.c
+ * and http_worker.c in the worker, http_outcome.c in both. An unverified server that exploits or
+ * blocks libcurl or GnuTLS therefore affects only a process that can be killed, and whose only
+ * secret is the key of a client certificate, if one is used.
  *
  *      this process                       worker
  *      struct nb_http_call, body    ->
@@ -123,6 +123,9 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size);
 
 /* Handles one message from the transfer's worker. */
 void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
+
+/* Ends a transfer whose time limit has passed. */
+void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
 
 /* Forks a worker. *ret_fd is the socket to it. 0, -errno. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
