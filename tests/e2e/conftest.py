@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import controlplane, image, isolation, network, pki  # noqa: E402
+from harness import admin, controlplane, image, isolation, network, pki  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
@@ -139,6 +139,28 @@ def other_cluster(world):
     made = make_cluster(world, "other-cluster", controllers=["--cluster-signing-duration=6m"], age=pki.DAY / 24)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def unattended_cluster(world):
+    """Nothing in it signs cluster-info, removes tokens or approves nodes, unless node-bootstrap-admin's controller does."""
+    made = make_cluster(world, "unattended", enabled="*,-bootstrapsigner,-tokencleaner,-csrapproving")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def admin_tree(world):
+    """The files of the administrator's package."""
+    tree = world.work / "admin"
+    subprocess.run(["dpkg-deb", "--extract", world.admin_deb, tree], check=True)
+    return tree
+
+
+@pytest.fixture(scope="session")
+def administer(admin_tree):
+    """administer(cluster): node-bootstrap-admin with the administrator's kubeconfig of that cluster."""
+    return lambda cluster: admin.Admin(admin_tree, cluster)
 
 
 @pytest.fixture(scope="session")

@@ -54,9 +54,10 @@ class ApiError(Exception):
 
 
 class ControlPlane:
-    def __init__(self, assets, work, apiserver=(), controllers=(), age=30 * pki.DAY):
+    def __init__(self, assets, work, apiserver=(), controllers=(), age=30 * pki.DAY, enabled="*,bootstrapsigner,tokencleaner"):
         self.assets, self.work = Path(assets), Path(work)
         self.extra = {"kube-apiserver": apiserver, "kube-controller-manager": controllers}
+        self.enabled = enabled
         self.processes = {}
         self.work.mkdir(parents=True)
         self.ca = pki.Authority(age=age)
@@ -88,7 +89,7 @@ class ControlPlane:
         self.spawn(
             "kube-controller-manager", self.assets / "kube-controller-manager", "--kubeconfig=kcm.conf",
             "--authentication-kubeconfig=kcm.conf", "--authentication-skip-lookup", "--authorization-kubeconfig=kcm.conf",
-            "--controllers=*,bootstrapsigner,tokencleaner", "--cluster-signing-cert-file=ca.crt",
+            f"--controllers={self.enabled}", "--cluster-signing-cert-file=ca.crt",
             "--cluster-signing-key-file=ca.key", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key",
             "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
             *(["--port=0"] if self.minor < 24 else []), *self.extra["kube-controller-manager"],

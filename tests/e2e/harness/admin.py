@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-admin beside a control plane: its commands, and its controller as a plain process."""
+
+import contextlib
+import itertools
+import os
+import select
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from .controlplane import kubeconfig
+from .wait import PATIENCE, until
+
+PROGRAM = "usr/bin/node-bootstrap-admin"
+KUBERNETES = Path(__file__).parents[3] / "packaging/kubernetes"
+ACCOUNT = "node-bootstrap-controller"
+CONTROLLER_UNIT = "node-bootstrap-controller.service"
+CLAIMS = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+numbers = itertools.count()
+
+
+class Admin:
+    """The program out of the package, with the administrator's kubeconfig of a cluster."""
+
+    def __init__(self, tree, cluster):
+        self.program, self.cluster = Path(tree) / PROGRAM, cluster
+        self.kubeconfig = cluster.work / "admin.conf"
+
+    def command(self, *arguments, **options):
+        """Runs a command; the two streams are apart, and the exit status is the caller's to check."""
+        environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.kubeconfig)}
+        return subprocess.run([self.program, *arguments], check=False, text=True, capture_output=True, timeout=PATIENCE, env=environment,
+                              **{"stdin": subprocess.DEVNULL, **options} if "input" not in options else options)
+
+    def run(self, *arguments, **options):
+        done = self.command(*arguments, **options)
+        assert done.returncode == 0, f"{' '.join(map(str, arguments))}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    @contextlib.contextmanager
+    def controller(self, *options, account=None):
+        """Runs while the block does. `account` is the kubeconfig to use instead of the administrator's."""
+        made = Controller(self, options, account or self.kubeconfig)
+        try:
+            yield made.start()
+        finally:
+            made.kill()
+
+
+class Controller:
+    """A process that systemd would run; it is asked for READY=1 as systemd would."""
+
+    def __init__(self, admin, options, account):
+        self.number = next(numbers)
+        self.log_path = admin.cluster.work / f"controller-{self.number}.log"
+        self.command = [admin.program, "controller", f"--kubeconfig={account}", *options]
+        self.process = None
+        self.status = ""
+
+    def start(self):
+        """Returns when it is ready."""
+        self.launch()
+        self.await_ready()
+        return self
+
+    def launch(self):
+        self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notifications.bind(f"\0node-bootstrap-e2e-{os.getpid()}-{self.number}-{time.monotonic_ns()}")
+        environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "@" + self.notifications.getsockname()[1:].decode()}
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def await_ready(self):
+        until(lambda: self._is_told("READY=1"), "the controller is ready", pause=0)
+
+    def _is_told(self, line):
+        assert self.process.poll() is None, f"the controller ended with {self.process.returncode}:\n{self.log()}"
+        if not select.select([self.notifications], [], [], 0.05)[0]:
+            return False
+        lines = self.notifications.recv(65536).decode().split("\n")
+        self.status = next((text.removeprefix("STATUS=") for text in lines if text.startswith("STATUS=")), self.status)
+        return line in lines
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def stop(self):
+        """An orderly end; returns the exit status."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.notifications.close()
+
+    def restart(self):
+        """Killed, and started again as systemd would."""
+        self.kill()
+        return self.start()
+
+
+def service_account(cluster, server=None):
+    """Applies rbac.yaml; returns the path of a kubeconfig for its ServiceAccount."""
+    cluster.kubectl("apply", "--filename", KUBERNETES / "rbac.yaml")
+    path = f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    token = cluster.request("POST", path, request)["status"]["token"]
+    made = cluster.work / "controller.kubeconfig"
+    made.touch(0o600)
+    made.write_text(kubeconfig(server or f"https://127.0.0.1:{cluster.port}", cluster.ca.pem, token=token))
+    return made
