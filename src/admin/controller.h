@@ -72,6 +72,13 @@ struct nb_part {
         /* `token` is NULL if the Secret was deleted; `record` exists until the end of the call. */
         void (*on_token)(struct nb_controller *controller, struct nb_token_record *record,
                          const struct nb_bootstrap_token *token);
+        /* The same for every Secret of this type, also if nb_bootstrap_token_read() refuses it:
+         * signer and cleaner treat them as Kubernetes' own controllers do. They keep records of
+         * their own, and on_secrets_listed() is called before the first Secret of a list (false)
+         * and after the last one (true). */
+        void (*on_secret)(struct nb_controller *controller, struct nb_json *object,
+                          enum nb_change change);
+        void (*on_secrets_listed)(struct nb_controller *controller, bool is_complete);
         /* `object` is NULL if there is no ConfigMap cluster-info. */
         void (*on_cluster_info)(struct nb_controller *controller, struct nb_json *object);
         /* A Node was created or deleted. NULL: any Node may have been. */
