@@ -77,3 +77,9 @@ void nb_buffer_done(struct nb_buffer *buffer) {
         free(buffer->data);
         *buffer = (struct nb_buffer)NB_BUFFER_INIT(buffer->max);
 }
+
+void nb_buffer_wipe(struct nb_buffer *buffer) {
+        if (buffer->data)
+                explicit_bzero(buffer->data, buffer->allocated);
+        nb_buffer_done(buffer);
+}

@@ -30,3 +30,5 @@ void nb_buffer_consume(struct nb_buffer *buffer, size_t len);
 /* Removes all data and the error; keeps the memory and the limit. */
 void nb_buffer_clear(struct nb_buffer *buffer);
 void nb_buffer_done(struct nb_buffer *buffer);
+/* nb_buffer_done() for a buffer that held a secret. */
+void nb_buffer_wipe(struct nb_buffer *buffer);
