@@ -19,13 +19,11 @@
 #define CONFIG_PATH "/etc/node-bootstrap/config.yaml"
 #define UNIT "node-bootstrap.service"
 #define DROP_IN_FOLDER "/etc/systemd/system/" UNIT ".d"
-#define DROP_IN "50-setup.conf" /* of `node-bootstrap setup`, so that `reset --setup` removes it \
-                                 */
+#define DROP_IN "50-setup.conf" /* as `setup` names it, so that `reset --setup` removes it */
 
 /* --- Parts --- */
 
-/* Appends strings up to NULL. nb_buffer_printf() would leave a copy of the token in freed memory.
- */
+/* Appends strings up to NULL. nb_buffer_printf() would leave the token in freed memory. */
 __attribute__((sentinel)) static void put(struct nb_buffer *ret, ...) {
         va_list strings;
         const char *string;
