@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import admin
 import machine as machines
 import namespace
 
@@ -42,6 +43,13 @@ def server(world):
 @pytest.fixture
 def cluster(world):
     return world.cluster
+
+
+@pytest.fixture
+def api(tmp_path):
+    """The API of a cluster, for node-bootstrap-admin."""
+    with admin.Api(tmp_path) as api:
+        yield api
 
 
 @pytest.fixture
