@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
+#include "base/macro.h"
 #include "crypto/pem.h"
 
 #define BEGIN "-----BEGIN "
@@ -82,4 +85,44 @@ bool nb_pem_block_is_private_key(const struct nb_pem_block *block) {
 
         return block->label_len >= strlen(type) && memcmp(at, type, strlen(type)) == 0 &&
                (at == block->label || at[-1] == ' ');
+}
+
+#define LINE_SIZE 128
+
+/* Skips `line` at *at, up to and including its newline, which only the last line may lack. */
+static bool skip_line(const char **at, const char *end, const char *line) {
+        size_t len = strlen(line);
+
+        if ((size_t)(end - *at) < len || memcmp(*at, line, len) != 0)
+                return false;
+        *at += len;
+        if (*at == end)
+                return true;
+        return *(*at)++ == '\n';
+}
+
+int nb_pem_decode(const char *pem, size_t len, size_t *offset, const char *label,
+                  struct nb_buffer *ret_der) {
+        _cleanup_(nb_buffer_done) struct nb_buffer base64 = NB_BUFFER_INIT(ret_der->max * 2);
+        const char *at = pem + *offset, *end = pem + len, *newline;
+        char begin_line[LINE_SIZE], end_line[LINE_SIZE];
+        int r;
+
+        snprintf(begin_line, sizeof(begin_line), BEGIN "%s" DASHES, label);
+        snprintf(end_line, sizeof(end_line), END "%s" DASHES, label);
+        if (!skip_line(&at, end, begin_line))
+                return -EINVAL;
+        for (; at < end && *at != '-'; at = newline + 1) {
+                newline = memchr(at, '\n', (size_t)(end - at));
+                if (!newline)
+                        return -EINVAL;
+                nb_buffer_append(&base64, at, (size_t)(newline - at));
+        }
+        if (!skip_line(&at, end, end_line) || base64.len == 0)
+                return base64.error < 0 ? base64.error : -EINVAL;
+        r = nb_base64_decode(base64.data, base64.len, ret_der);
+        if (r < 0)
+                return r;
+        *offset = (size_t)(at - pem);
+        return 0;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
+
 #define NB_PEM_CERTIFICATE "CERTIFICATE"
 #define NB_PEM_REQUEST "CERTIFICATE REQUEST"
 
@@ -29,3 +31,13 @@ bool nb_pem_block_is(const struct nb_pem_block *block, const char *label);
 
 /* "PRIVATE KEY" or "... PRIVATE KEY", which Go's tls.X509KeyPair accepts as the key. */
 bool nb_pem_block_is_private_key(const struct nb_pem_block *block);
+
+/*
+ * Decodes the block that begins exactly at *offset: the BEGIN line, lines of base64 without any
+ * other character, and the END line, each with "\n". Parsers differ in what else they accept: Go's
+ * skips a block with a hyphen in its base64 and takes the next one, while GnuTLS ignores the
+ * hyphen. So this form is required where another party must read the same bytes. 0, and *offset is
+ * after the block; -EINVAL, -E2BIG, -ENOMEM.
+ */
+int nb_pem_decode(const char *pem, size_t len, size_t *offset, const char *label,
+                  struct nb_buffer *ret_der);

@@ -12,14 +12,10 @@
 #include "crypto/key_internal.h"
 #include "crypto/pem.h"
 #include "crypto/request.h"
+#include "crypto/request_internal.h"
 
 #define COMMON_NAME_SIZE 512
 #define STREAM_MAX 4096
-
-static void crq_deinitp(gnutls_x509_crq_t *crq) {
-        if (*crq)
-                gnutls_x509_crq_deinit(*crq);
-}
 
 /* The result is never cut, since a node name is much shorter than the size. */
 static void format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
@@ -42,7 +38,7 @@ static int set_subject(gnutls_x509_crq_t crq, const char *node_name) {
 }
 
 static int make_request(const struct nb_key *key, const char *node_name, gnutls_datum_t *ret_der) {
-        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+        _cleanup_(nb_crq_deinitp) gnutls_x509_crq_t crq = NULL;
         int r;
 
         r = gnutls_x509_crq_init(&crq);
@@ -104,15 +100,26 @@ int nb_request_name(const struct nb_key *key, const char *node_name,
         return 0;
 }
 
-/* Called before the key verifies the signature, which is slow for a huge key. */
 static bool is_key_bounded(gnutls_x509_crq_t crq) {
         unsigned bits = 0;
 
         return gnutls_x509_crq_get_pk_algorithm(crq, &bits) < 0 || bits <= NB_KEY_BITS_MAX;
 }
 
-static int import_request(const char *pem, size_t len, gnutls_x509_crq_t *ret) {
-        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+int nb_request_import(const gnutls_datum_t *text, gnutls_x509_crt_fmt_t format,
+                      gnutls_x509_crq_t *ret_crq) {
+        _cleanup_(nb_crq_deinitp) gnutls_x509_crq_t crq = NULL;
+
+        if (gnutls_x509_crq_init(&crq) < 0)
+                return -ENOMEM;
+        if (gnutls_x509_crq_import(crq, text, format) < 0 || !is_key_bounded(crq) ||
+            gnutls_x509_crq_verify(crq, 0) < 0)
+                return -EINVAL;
+        *ret_crq = TAKE(crq);
+        return 0;
+}
+
+static int import_first_block(const char *pem, size_t len, gnutls_x509_crq_t *ret_crq) {
         struct nb_pem_block block;
         gnutls_datum_t datum;
         size_t offset = 0;
@@ -121,13 +128,7 @@ static int import_request(const char *pem, size_t len, gnutls_x509_crq_t *ret) {
             !nb_pem_block_is(&block, NB_PEM_REQUEST) || block.len > NB_PEM_BLOCK_MAX)
                 return -EINVAL;
         datum = nb_datum_const(block.text, block.len);
-        if (gnutls_x509_crq_init(&crq) < 0)
-                return -ENOMEM;
-        if (gnutls_x509_crq_import(crq, &datum, GNUTLS_X509_FMT_PEM) < 0 || !is_key_bounded(crq) ||
-            gnutls_x509_crq_verify(crq, 0) < 0)
-                return -EINVAL;
-        *ret = TAKE(crq);
-        return 0;
+        return nb_request_import(&datum, GNUTLS_X509_FMT_PEM, ret_crq);
 }
 
 static int verify_request_key(gnutls_x509_crq_t crq, const struct nb_key *key) {
@@ -155,10 +156,10 @@ static int verify_request_subject(gnutls_x509_crq_t crq, const char *node_name) 
 
 int nb_request_verify(const char *pem, size_t len, const struct nb_key *key,
                       const char *node_name) {
-        _cleanup_(crq_deinitp) gnutls_x509_crq_t crq = NULL;
+        _cleanup_(nb_crq_deinitp) gnutls_x509_crq_t crq = NULL;
         int r;
 
-        r = import_request(pem, len, &crq);
+        r = import_first_block(pem, len, &crq);
         if (r < 0)
                 return r;
         r = verify_request_key(crq, key);
