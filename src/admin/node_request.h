@@ -23,7 +23,9 @@
 #define NB_BOOTSTRAP_USER_PREFIX "system:bootstrap:"
 
 enum nb_node_request_kind {
-        NB_NODE_REQUEST_OTHER, /* of another signer; nothing below but name, uid and state is set */
+        NB_NODE_REQUEST_OTHER, /* of another signer, or with a name that no node chooses and that
+                                  cannot be in a path; nothing below but name, uid and state is set
+                                */
         NB_NODE_REQUEST_CLIENT,
         NB_NODE_REQUEST_SERVING,
 };
@@ -38,12 +40,13 @@ struct nb_node_request {
         bool has_certificate;
         char username[256];                 /* who submitted it */
         char token_id[NB_TOKEN_ID_LEN + 1]; /* of system:bootstrap:ID; "" for another user */
-        bool is_group_exact;                /* the requestor's groups have "system:nodes"; for
+        bool is_group_exact;                /* the requestor's groups include "system:nodes"; for
                                                serving certificates */
         char node[NB_NODE_NAME_MAX + 1];    /* from the common name system:node:NAME, if it is a
                                                valid node name; otherwise "" */
         struct nb_request_facts facts;
-        char *pem; /* spec.request, decoded: the request and further PEM blocks */
+        char *pem; /* spec.request, decoded: the request and further PEM blocks; NULL if the request
+                      cannot be read */
         size_t pem_len;
         char flaw[192]; /* why it is not a correct request of its kind, as the end of a sentence; ""
                            if it is. "the organization is 'x', expected 'system:nodes'" */

@@ -30,7 +30,7 @@ static bool is_text(const char *text, size_t len) {
 /* --- Subject --- */
 
 /* The text is escaped as in RFC 4514, so that a value with a special character never equals an
- * expected one, which has none. */
+ * expected one, which has none. "#" begins the hexadecimal form of what is not text. */
 static int read_attribute(gnutls_x509_crq_t crq, const char *oid,
                           char ret[static NB_REQUEST_TEXT_SIZE]) {
         char text[NB_REQUEST_TEXT_SIZE];
@@ -39,7 +39,7 @@ static int read_attribute(gnutls_x509_crq_t crq, const char *oid,
 
         if (is_absent(r))
                 return 0;
-        if (r < 0 || !is_text(text, size))
+        if (r < 0 || !is_text(text, size) || text[0] == '#')
                 return -EINVAL;
         memcpy(ret, text, size);
         ret[size] = '\0';
@@ -62,8 +62,8 @@ static int read_subject(gnutls_x509_crq_t crq, struct nb_request_facts *facts) {
         r = read_attribute(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, facts->organization);
         if (r < 0)
                 return r;
-        facts->is_subject_plain =
-                facts->common_name[0] && facts->organization[0] && !has_attribute(crq, 2);
+        facts->is_subject_plain = facts->common_name[0] && facts->organization[0] &&
+                                  !has_attribute(crq, 2);
         return 0;
 }
 
@@ -93,8 +93,8 @@ static int has_other_extensions(gnutls_x509_crq_t crq, bool *ret) {
         if (!is_absent(gnutls_x509_crq_get_attribute_info(crq, 1, oid, &size)))
                 return 0;
         size = 0;
-        if (!is_absent(gnutls_x509_crq_get_attribute_by_oid(crq, OID_EXTENSION_REQUEST, 1, NULL,
-                                                            &size)))
+        if (gnutls_x509_crq_get_attribute_by_oid(crq, OID_EXTENSION_REQUEST, 1, NULL, &size) ==
+            GNUTLS_E_SHORT_MEMORY_BUFFER)
                 return 0;
         size = sizeof(oid);
         r = gnutls_x509_crq_get_extension_info(crq, 0, oid, &size, &critical);

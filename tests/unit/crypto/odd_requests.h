@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Requests that no library makes: base64 of DER, each with a valid signature. The subject is
+ * O=system:nodes, CN=system:node:a where the name does not say otherwise. */
+
+#define TWO_REQUESTS_FOR_EXTENSIONS \
+        "MIIBMTCB2AIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoEcwHQYJKoZIhvcNAQkOMRAwDjAMBgNVHREEBTADggFhMCYGCSqGSIb3" \
+        "DQEJDjEZMBcwFQYDVR0RBA4wDIIKa3ViZXJuZXRlczAKBggqhkjOPQQDAgNIADBF" \
+        "AiBvyy/si3JWvwDTBMAkaEnD9usj5dgdnKBC7k2QjP+sMgIhAIFVVb50pczQoNKI" \
+        "IPLT3yNeyOQTNwiEwWztmQgQ2bGc"
+
+#define TWO_VALUES \
+        "MIIBIjCByQIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoDgwNgYJKoZIhvcNAQkOMSkwDjAMBgNVHREEBTADggFhMBcwFQYDVR0R" \
+        "BA4wDIIKa3ViZXJuZXRlczAKBggqhkjOPQQDAgNIADBFAiB7HNpol/Oyy+NYBPKa" \
+        "iFimSsfc86F70Ij1QKer9m2LHgIhANqB7ibGPSbuXU1gVsZDjIcrw/K34JH0REED" \
+        "nx682InF"
+
+#define TWO_LISTS_OF_NAMES \
+        "MIIBITCBxwIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoDYwNAYJKoZIhvcNAQkOMScwJTAMBgNVHREEBTADggFhMBUGA1UdEQQO" \
+        "MAyCCmt1YmVybmV0ZXMwCgYIKoZIzj0EAwIDSQAwRgIhANPh7Xnn5d9LEqCO7A4c" \
+        "dgn0fLYGZ+t/10uzSzY+VJRXAiEAlHD33oYDHxnMeZOh0uz7P+SMvQqpz7bS3Sfe" \
+        "FvEZeGU="
+
+#define ONE_RDN \
+        "MIHnMIGPAgEAMC0xKzATBgNVBAoMDHN5c3RlbTpub2RlczAUBgNVBAMMDXN5c3Rl" \
+        "bTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9lIH0" \
+        "zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHMfE96" \
+        "CHfdoAAwCgYIKoZIzj0EAwIDRwAwRAIgD+vEq1nZlDp+gVk+0O6V+l5amYoxTZfK" \
+        "oG5lsSJOuPoCIEz2dpt/pTpb9VgZVeLsL31ZW7Z6kGHuLr2SFmedNmrQ"
+
+#define NUL \
+        "MIHrMIGTAgEAMDExFTATBgNVBAoMDHN5c3RlbTpub2RlczEYMBYGA1UEAwwPc3lz" \
+        "dGVtOm5vZGU6YQBiMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEo77gTy609LvJ" \
+        "fZSB9MyoE51rvNwej0lDZ7ym3wEQFi8GijMMme5Gz4T/y9mPFVS0j30u7gFv10cB" \
+        "zHxPegh33aAAMAoGCCqGSM49BAMCA0cAMEQCIHMQyGQKaHP6YQAz7zlMzjtn5ovd" \
+        "AocAJWUAUtPKn5tCAiBtUiCJuKxuviJm6zzwDpoyeg3xBMB/VDCgyRHadhfIrA=="
+
+#define SAN_NUL \
+        "MIIBDjCBtgIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoCUwIwYJKoZIhvcNAQkOMRYwFDASBgNVHREECzAJggdhAC5ldmlsMAoG" \
+        "CCqGSM49BAMCA0cAMEQCID+qfKmnCSDs3T7RIdC2g24UgbQtOxLpkyTzYnxaokDb" \
+        "AiB6zhj0JetMIVipGMaVN1jDu8+bK2vh9qismy/gj7ldXg=="
+
+#define BMP \
+        "MIH2MIGeAgEAMDwxFTATBgNVBAoMDHN5c3RlbTpub2RlczEjMCEGA1UEAx4aAHMA" \
+        "eQBzAHQAZQBtADoAbgBvAGQAZQA6AGEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC" \
+        "AASjvuBPLrT0u8l9lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8V" \
+        "VLSPfS7uAW/XRwHMfE96CHfdoAAwCgYIKoZIzj0EAwIDRwAwRAIgJiwQNMPLEsL5" \
+        "rx0inPbNIaT33KBMroE+tyGZdrBTuNoCICajNDPD5plPTJ7HHYniesG6JXf35A4M" \
+        "GXn9qe8TfZhu"
+
+#define SHORT_ADDRESS \
+        "MIIBDDCBsgIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoCEwHwYJKoZIhvcNAQkOMRIwEDAOBgNVHREEBzAFhwMKAAAwCgYIKoZI" \
+        "zj0EAwIDSQAwRgIhAP5wYbxpD/sUri9w2LFaIfCEmxv/05X2K+5TNkGPa+3SAiEA" \
+        "ijt/BbX8k1N0gFPG2se/OjVR5kNY+IeiasiRMb1rvXA="
+
+#define BROKEN_NAMES \
+        "MIIBCDCBrwIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5" \
+        "c3RlbTpub2RlOmEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASjvuBPLrT0u8l9" \
+        "lIH0zKgTnWu83B6PSUNnvKbfARAWLwaKMwyZ7kbPhP/L2Y8VVLSPfS7uAW/XRwHM" \
+        "fE96CHfdoB4wHAYJKoZIhvcNAQkOMQ8wDTALBgNVHREEBDAFYWIwCgYIKoZIzj0E" \
+        "AwIDSAAwRQIhAMPxHnarc2xXVuPEcaR7dlxyTD6TJLA/uUP0DDdyakLtAiBmGJoe" \
+        "6HyzbtG/AZP1BzA9Xluu2i8fEGyS/++JPLC/nw=="
+
+#define BROKEN_EXTENSIONS \
+        "MIH8MIGjAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lz" \
+        "dGVtOm5vZGU6YTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKO+4E8utPS7yX2U" \
+        "gfTMqBOda7zcHo9JQ2e8pt8BEBYvBoozDJnuRs+E/8vZjxVUtI99Lu4Bb9dHAcx8" \
+        "T3oId92gEjAQBgkqhkiG9w0BCQ4xAwwBeDAKBggqhkjOPQQDAgNIADBFAiBFMmGg" \
+        "xzCyOB8Zb+XYFQvhsER6KQfo5oE+ZyBVaXn4VAIhAOcUCmB0C+boyuEt1BEwZioq" \
+        "WJC9UBY0MPdBjjU+JxvU"
+
+#define NO_EXTENSIONS \
+        "MIH7MIGiAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lz" \
+        "dGVtOm5vZGU6YTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKO+4E8utPS7yX2U" \
+        "gfTMqBOda7zcHo9JQ2e8pt8BEBYvBoozDJnuRs+E/8vZjxVUtI99Lu4Bb9dHAcx8" \
+        "T3oId92gETAPBgkqhkiG9w0BCQ4xAjAAMAoGCCqGSM49BAMCA0gAMEUCIQCQWQuJ" \
+        "OWY5o2SvnsWKg9phxttBDyvO+yFCfgnIB/XF/QIgNlyhUiDoWIXYu6zaZxuSW9ly" \
+        "HaZu+gThKO9f/WVCk+w="
+
+#define TRAILING \
+        "MIHrMIGRAgEAMC8xFTATBgNVBAoMDHN5c3RlbTpub2RlczEWMBQGA1UEAwwNc3lz" \
+        "dGVtOm5vZGU6YTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKO+4E8utPS7yX2U" \
+        "gfTMqBOda7zcHo9JQ2e8pt8BEBYvBoozDJnuRs+E/8vZjxVUtI99Lu4Bb9dHAcx8" \
+        "T3oId92gADAKBggqhkjOPQQDAgNJADBGAiEArpXu9CVP5TxYql53UZyD9CZYIbYn" \
+        "Yfw7QZ/xhFPoo38CIQC+bkPeqqHYicM/Ebkf9dbc0qglDuLey0sHTCNa8Xio1wA="
