@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The signatures of cluster-info (kube/jws.h) by all tokens: which ones it should have, and the
+ * change that brings it there. The token's secrets are not kept: each signature is computed when
+ * its Secret is seen.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "admin/records.h"
+#include "admin/token_secret.h"
+#include "base/buffer.h"
+#include "codec/json.h"
+#include "kube/jws.h"
+
+/* A ConfigMap holds 1 MiB and etcd takes requests of 1.5 MiB. A signature takes 118 bytes, and its
+ * entry in metadata.managedFields 30. */
+#define NB_SIGNATURES_MAX 8000
+
+/* Of one change, below the limit of a request. */
+#define NB_SIGNATURES_BODY_MAX ((size_t)60 * 1024)
+
+struct nb_signature {
+        struct nb_record record; /* key: the ID */
+        char id[NB_TOKEN_ID_LEN + 1];
+        bool has_mac; /* computed for the current content */
+        bool is_wanted;
+        time_t created, expires;
+        uint8_t mac[NB_JWS_MAC_SIZE];
+};
+
+/* Computes the MAC with the key of `secret`. 0, -ENOMEM, -EIO. */
+int nb_signature_compute(struct nb_signature *signature, const struct nb_token_secret *secret,
+                         const char *content, size_t len);
+
+/* Marks the signatures that cluster-info should have: of tokens that are not expired, at most
+ * `max`, the newest. Returns how many are left out for lack of room, or -ENOMEM. */
+ssize_t nb_signatures_choose(const struct nb_records *signatures, time_t now, size_t max);
+
+/*
+ * Appends the JSON merge patch that adds the wanted signatures to `cluster_info` (a ConfigMap), and
+ * removes all others. Only what differs is in it, as much as fits into `body_max` bytes. It applies
+ * to this version of the ConfigMap only. Returns the number of changes, 0 if there is nothing to
+ * do; negative: json->r, -ENOMEM, -EINVAL. *ret_is_complete: nothing was left out.
+ */
+ssize_t nb_signatures_plan(const struct nb_records *signatures, struct nb_json *cluster_info,
+                           size_t body_max, struct nb_buffer *ret_body, bool *ret_is_complete);
