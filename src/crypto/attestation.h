@@ -10,7 +10,8 @@
  *                                     for the node, over "node-bootstrap attestation v1\n" and the
  *                                     SHA-256 of the request in DER
  *
- * So a proof is valid for one request only, and the request for one key only.
+ * So a proof is valid for one request only, and the request for one key only. Whoever sees a proof
+ * can only submit the same request again, whose key only the machine has.
  */
 
 #include <stdbool.h>
@@ -27,6 +28,11 @@
  * (PEM, PKCS #8 or SEC 1; ECDSA, Ed25519 or RSA of at least 2048 bits). 0; -EINVAL if the key is
  * not usable; -EIO, -ENOMEM, -E2BIG. */
 int nb_attestation_append(const struct nb_secret *key, struct nb_buffer *pem);
+
+/* Whether a public key (SubjectPublicKeyInfo as PEM, and nothing else) can be enrolled. 0; -EINVAL
+ * if it is not a public key; -ENOTSUP for a type or size that is too weak or not supported;
+ * -ENOMEM. */
+int nb_attestation_key_verify(const char *pem, size_t len);
 
 enum nb_attestation_verdict {
         NB_ATTESTATION_VALID,

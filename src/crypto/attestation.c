@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+#include "base/macro.h"
+#include "crypto/attestation.h"
+#include "crypto/key.h"
+#include "crypto/key_internal.h"
+#include "crypto/pem.h"
+
+#define LABEL_KEY_SIGNATURE "NODE-BOOTSTRAP KEY SIGNATURE"
+/* A signature that the key makes for another purpose never begins in this way. */
+#define DOMAIN "node-bootstrap attestation v1\n"
+#define MESSAGE_SIZE (sizeof(DOMAIN) - 1 + NB_SHA256_SIZE)
+
+static void private_deinitp(gnutls_privkey_t *key) {
+        if (*key)
+                gnutls_privkey_deinit(*key);
+}
+
+static void public_deinitp(gnutls_pubkey_t *key) {
+        if (*key)
+                gnutls_pubkey_deinit(*key);
+}
+
+/* The signature of each type of key that may be enrolled. ECDSA is of P-256 or larger. */
+static const struct algorithm {
+        int type; /* gnutls_pk_algorithm_t */
+        unsigned bits_min;
+        gnutls_sign_algorithm_t signature;
+} algorithms[] = {
+        { GNUTLS_PK_ECDSA, 256, GNUTLS_SIGN_ECDSA_SHA256 },
+        { GNUTLS_PK_EDDSA_ED25519, 256, GNUTLS_SIGN_EDDSA_ED25519 },
+        { GNUTLS_PK_RSA, 2048, GNUTLS_SIGN_RSA_SHA256 },
+        { GNUTLS_PK_RSA_PSS, 2048, GNUTLS_SIGN_RSA_PSS_SHA256 },
+};
+
+static const struct algorithm *find_algorithm(int type, unsigned bits) {
+        for (size_t i = 0; i < N_ELEMENTS(algorithms); i++)
+                if (algorithms[i].type == type)
+                        return bits >= algorithms[i].bits_min && bits <= NB_KEY_BITS_MAX
+                                       ? &algorithms[i]
+                                       : NULL;
+        return NULL;
+}
+
+/* Decodes the request at the beginning, and formats what a proof of it signs. */
+static int format_message(const char *pem, size_t len, size_t *ret_offset,
+                          uint8_t ret[static MESSAGE_SIZE]) {
+        _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_PEM_BLOCK_MAX);
+        int r;
+
+        *ret_offset = 0;
+        r = nb_pem_decode(pem, len, ret_offset, NB_PEM_REQUEST, &der);
+        if (r < 0)
+                return r;
+        memcpy(ret, DOMAIN, sizeof(DOMAIN) - 1);
+        return nb_sha256(der.data, der.len, ret + sizeof(DOMAIN) - 1);
+}
+
+/* --- Signing, on the machine --- */
+
+static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
+                        gnutls_datum_t *ret_signature) {
+        _cleanup_(private_deinitp) gnutls_privkey_t private = NULL;
+        const struct algorithm *algorithm;
+        unsigned bits = 0;
+        int r;
+
+        r = gnutls_x509_privkey_get_pk_algorithm2(key->key, &bits);
+        algorithm = find_algorithm(r, bits);
+        if (!algorithm)
+                return -EINVAL;
+        if (gnutls_privkey_init(&private) < 0)
+                return -ENOMEM;
+        r = gnutls_privkey_import_x509(private, key->key, 0);
+        if (r >= 0)
+                r = gnutls_privkey_sign_data2(private, algorithm->signature, 0, message,
+                                              ret_signature);
+        return r < 0 ? nb_gnutls_to_errno(r) : 0;
+}
+
+int nb_attestation_append(const struct nb_secret *key_pem, struct nb_buffer *pem) {
+        _cleanup_(nb_datum_done) gnutls_datum_t signature = { 0 }, block = { 0 };
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        uint8_t bytes[MESSAGE_SIZE];
+        const gnutls_datum_t message = { bytes, sizeof(bytes) };
+        size_t offset;
+        int r;
+
+        r = nb_key_import(key_pem->data, key_pem->len, &key);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        r = format_message(pem->data, pem->len, &offset, bytes);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EIO;
+        r = sign_message(key, &message, &signature);
+        if (r < 0)
+                return r;
+        r = gnutls_pem_base64_encode2(LABEL_KEY_SIGNATURE, &signature, &block);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        nb_buffer_append(pem, block.data, block.size);
+        return pem->error;
+}
+
+/* --- Verifying, by the approver --- */
+
+static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_key,
+                             const struct algorithm **ret_algorithm) {
+        _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        const struct algorithm *algorithm;
+        gnutls_datum_t datum;
+        unsigned bits = 0;
+        size_t offset = 0;
+        int r;
+
+        r = nb_pem_decode(pem, len, &offset, "PUBLIC KEY", &der);
+        if (r < 0 || offset != len)
+                return r == -ENOMEM ? r : -EINVAL;
+        if (gnutls_pubkey_init(&key) < 0)
+                return -ENOMEM;
+        datum = nb_datum_const(der.data, der.len);
+        if (gnutls_pubkey_import(key, &datum, GNUTLS_X509_FMT_DER) < 0)
+                return -EINVAL;
+        r = gnutls_pubkey_get_pk_algorithm(key, &bits);
+        algorithm = find_algorithm(r, bits);
+        if (!algorithm)
+                return -ENOTSUP;
+        *ret_key = TAKE(key);
+        *ret_algorithm = algorithm;
+        return 0;
+}
+
+int nb_attestation_key_verify(const char *pem, size_t len) {
+        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        const struct algorithm *algorithm;
+
+        return import_public_key(pem, len, &key, &algorithm);
+}
+
+static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *proof,
+                                                        const uint8_t message[static MESSAGE_SIZE],
+                                                        const char *public_key) {
+        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        const gnutls_datum_t data = nb_datum_const(message, MESSAGE_SIZE);
+        const gnutls_datum_t signature = nb_datum_const(proof->data, proof->len);
+        const struct algorithm *algorithm;
+
+        if (import_public_key(public_key, strlen(public_key), &key, &algorithm) < 0)
+                return NB_ATTESTATION_UNUSABLE;
+        return gnutls_pubkey_verify_data2(key, algorithm->signature, 0, &data, &signature) < 0
+                       ? NB_ATTESTATION_INVALID
+                       : NB_ATTESTATION_VALID;
+}
+
+/*
+ * The kinds of proof. `message` is DOMAIN and the SHA-256 of the request; a proof must cover it, or
+ * it could be moved to another request. How further kinds would cover it:
+ *
+ *      TPM quote        systemd 262 or newer, systemd-report-sign-tpm2: Varlink call
+ *                       io.systemd.Report.Signer.Sign at /run/systemd/report.sign/tpm2, with the
+ *                       SHA-256 of `message` as the digest. The proof is the JSON reply: quote,
+ *                       event log, and the public key, which must be the enrolled one.
+ *      Google Cloud     instance/service-accounts/default/identity?format=full, with `message` in
+ *                       hex as the audience: a JWT (RS256) with the instance's name and project.
+ *      Azure            attested/document, with the first 32 hex digits of the SHA-256 as the
+ *                       nonce, its maximal length: PKCS #7 with the ID of the machine.
+ *      AWS              instance-identity/rsa2048: PKCS #7 with the ID of the instance, without a
+ *                       nonce. It covers nothing of the request, so it could only be accepted once
+ *                       for each instance.
+ */
+static const struct kind {
+        const char *label;
+        enum nb_attestation_verdict (*verify)(const struct nb_buffer *proof,
+                                              const uint8_t message[static MESSAGE_SIZE],
+                                              const char *public_key);
+} kinds[] = {
+        { LABEL_KEY_SIGNATURE, verify_key_signature },
+};
+
+static const struct kind *find_kind(const struct nb_pem_block *block) {
+        for (size_t i = 0; i < N_ELEMENTS(kinds); i++)
+                if (nb_pem_block_is(block, kinds[i].label))
+                        return &kinds[i];
+        return NULL;
+}
+
+/* The first block of a known kind decides, so the cost of verifying is bounded. */
+enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
+                                                  const char *public_key) {
+        _cleanup_(nb_buffer_done) struct nb_buffer proof = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
+        uint8_t message[MESSAGE_SIZE];
+        const struct kind *kind;
+        struct nb_pem_block block;
+        size_t offset, at;
+        int r;
+
+        if (format_message(pem, len, &offset, message) < 0)
+                return NB_ATTESTATION_INVALID;
+        do {
+                r = nb_pem_next(pem, len, &offset, &block);
+                if (r <= 0)
+                        return r < 0 ? NB_ATTESTATION_INVALID : NB_ATTESTATION_MISSING;
+                kind = find_kind(&block);
+        } while (!kind);
+        at = (size_t)(block.text - pem);
+        if (nb_pem_decode(pem, len, &at, kind->label, &proof) < 0)
+                return NB_ATTESTATION_INVALID;
+        return kind->verify(&proof, message, public_key);
+}
