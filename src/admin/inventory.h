@@ -4,12 +4,14 @@
 /*
  * The inventory: the nodes that may join, by the administrator's own list. A file, or a directory
  * with one file for each node, NAME or NAME.yaml, such as a ConfigMap that is mounted into a pod.
- * Nothing is cached but a parsed file, so a change applies to the next decision.
+ * Nothing is cached but a parsed file, so a change applies to the next decision. A file lists at
+ * most 1000 nodes (NB_YAML_KEYS_MAX); a directory has no limit. A node whose own name ends with
+ * .yaml has the file NAME.yaml only.
  *
  *      node1:                             (in a directory, the file name is the node's)
  *        until: 2026-12-01T00:00:00Z      may join until then; missing: no limit
- *        publicKey: |                     the enrolled key, SubjectPublicKeyInfo as PEM; missing:
- * none
+ *        publicKey: |                     the enrolled key, SubjectPublicKeyInfo as PEM;
+ *                                         missing: none
  *          -----BEGIN PUBLIC KEY-----
  *        addresses: [10.0.0.5, fd00::5]   for serving certificates; missing: not limited here
  *        dnsNames: [node1.example.org]
