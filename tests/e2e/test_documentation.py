@@ -12,7 +12,8 @@ from harness.wait import until
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
 
-README = [example for example in documentation.examples() if example.where.startswith("README") and example.kind == "shell"]
+# Those of the administrator's side are in test_admin_join.py.
+README = [example for example in documentation.examples("shell") if example.where.startswith("README") and "node-bootstrap-admin" not in example.text]
 
 
 def type_in(node, text, check=True):
@@ -114,7 +115,7 @@ def test_setup_and_reset(new_node, cluster, example):
     assert not node.kubelet_pid() and not node.exists(KUBECONFIG) and not node.exists("/etc/credstore/node-bootstrap.token")
 
 
-@pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if "README" not in e.where], ids=str)
+@pytest.mark.parametrize("example", [e for e in documentation.examples("shell") if "README" not in e.where and "node-bootstrap-admin" not in e.where], ids=str)
 def test_commands_of_pages(joined_once, example):
     """They run and print a result."""
     assert type_in(joined_once, example.text).strip()
