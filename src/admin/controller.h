@@ -4,7 +4,7 @@
 /*
  * The frame of `node-bootstrap-admin controller`: it watches requests, tokens, cluster-info and
  * Nodes, keeps compact records of them, elects a leader, and runs the queued work of its parts one
- * at a time. Each part is a row of the table in controller.c, and can be switched off.
+ * at a time. Each part is a row of the table in controller_loop.c, and can be switched off.
  *
  * The records are a cache that tells a part when to act. What a part then decides on, it reads
  * again. Only the leader runs work; the others keep their records and queues.
@@ -24,7 +24,15 @@
 #include "admin/watch.h"
 #include "base/failure.h"
 
+#define NB_CONTROLLER_PARTS_MAX 4
+#define NB_CONTROLLER_WATCHES_MAX 4
+
 struct nb_controller;
+
+/* Allows a burst, and then one per interval. */
+struct nb_rate {
+        uint64_t used_ms; /* the time up to which it is used up */
+};
 
 /* A CSR that a part wants to keep. */
 struct nb_request_record {
@@ -39,9 +47,13 @@ struct nb_request_record {
         char uid[64];
         char resource_version[64];
         char *name, *node;
-        /* For the part. */
-        unsigned told;      /* bits: reasons that were reported */
+        time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
+        unsigned told;      /* bits: reasons that were reported (events.h) */
+        /* For the part. */
+        bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
+        bool is_claimed; /* the token is claimed for this CSR */
+        bool is_waiting; /* for the token or the Node to change */
 };
 
 /* A Secret with a bootstrap token, without the token's secret. */
@@ -51,8 +63,8 @@ struct nb_token_record {
         char uid[64];
         time_t expires; /* 0: never */
         bool is_expiration_malformed, may_sign, may_authenticate;
-        char *node;          /* NULL for any */
-        struct nb_work work; /* for the cleaner */
+        char *node;             /* NULL for any */
+        struct nb_rate reports; /* of requests by this token */
 };
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
@@ -62,10 +74,10 @@ struct nb_part {
         enum nb_node_request_kind kind; /* of the requests that it decides; OTHER for none */
         /* After the options are read. Negative with a failure: the controller ends. */
         int (*begin)(struct nb_controller *controller, struct nb_failure *f);
-        /* A request of this kind was listed or written; its record is up to date, and `is_new` if
-         * there was none. Returns whether to keep the record. */
+        /* A request of this kind was listed or written; its record is up to date. `is_changed`: it
+         * is new, or has another state, or a certificate. Returns whether to keep the record. */
         bool (*on_request)(struct nb_controller *controller, struct nb_request_record *record,
-                           const struct nb_node_request *request, bool is_new);
+                           const struct nb_node_request *request, bool is_changed);
         /* The request was deleted. Returns whether to keep the record. */
         bool (*on_request_deleted)(struct nb_controller *controller,
                                    struct nb_request_record *record);
@@ -89,6 +101,16 @@ struct nb_part {
         void (*end)(struct nb_controller *controller);
 };
 
+/* What happened, for the metrics. Each is a row in metrics.c. */
+enum nb_count {
+        NB_COUNT_APPROVED,
+        NB_COUNT_DENIED,
+        NB_COUNT_LEFT_PENDING,
+        NB_COUNT_REVOKED,
+        NB_COUNT_FAILED, /* work that has to be tried again */
+        _NB_COUNT_N,
+};
+
 /* What the command line says. Texts are borrowed from argv; NULL: not given. */
 struct nb_controller_settings {
         const char *parts;
@@ -99,6 +121,15 @@ struct nb_controller_settings {
         bool is_denying;
 };
 
+/* The Lease that makes one of several controllers the leader (lease.h). */
+struct nb_lease {
+        bool is_held;
+        uint64_t renewed_ms, due_ms;
+        uint64_t observed_ms; /* when the Lease of another holder last changed */
+        char observed[512];
+        char resource_version[64];
+};
+
 struct nb_controller {
         struct nb_controller_settings settings;
         struct nb_admin admin;
@@ -106,14 +137,27 @@ struct nb_controller {
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
         struct nb_queue queue;
-        bool is_leader;
-        char identity[320]; /* in Leases and Events */
-        const struct nb_part *parts[8];
+        bool is_leading; /* holds the Lease, and all lists are complete */
+        struct nb_lease lease;
+        enum nb_code lease_failure; /* of the last attempt */
+        char identity[320];         /* in Leases and Events */
+        const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
         size_t n_parts;
+        struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
+        size_t n_watches;
+        uint64_t resume_ms;     /* no work until then, since the API server does not answer */
+        uint64_t watchdog_ms;   /* when to notify systemd again */
+        struct nb_rate reports; /* Events of all requests */
+        uint64_t counts[_NB_COUNT_N];
+        time_t count_times[_NB_COUNT_N]; /* of the last one */
+        bool is_changed;                 /* since the last report */
+        uint64_t report_ms;              /* of the next report */
+        char last[160];                  /* the last decision, for people */
+        bool has_cluster_info, has_metrics_failed, is_ready;
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
-/* Queues work to be run now. Without memory the work is lost until the next change of its object,
+/* Queues work. Without memory the work is lost until the next change of its object,
  * and that is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
 
@@ -126,7 +170,21 @@ int nb_controller_read_request(struct nb_controller *controller,
                                const struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f);
 
+/* Adds a record of a request that has none. NULL without memory. */
+struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
+                                                    const char *name, const char *node);
+
 /* Removes and frees a record, with its work. */
 void nb_controller_drop_request(struct nb_controller *controller, struct nb_request_record *record);
+
+/* The watches that the parts of this controller need. */
+void nb_controller_add_watches(struct nb_controller *controller);
+
+/* Frees all records. */
+void nb_controller_drop_records(struct nb_controller *controller);
+
+/* Counts it, and sets the text that STATUS= shows as the last decision. */
+void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
+                         ...) __attribute__((format(printf, 3, 4)));
 
 extern const struct nb_part nb_part_approve_client;

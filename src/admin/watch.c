@@ -10,6 +10,8 @@
 #include "base/macro.h"
 #include "kube/object.h"
 
+#define SETTLED_MS (NB_HTTP_CONNECT_TIMEOUT_MS + 5000)
+
 static const struct nb_answer_codes codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,
         .forbidden = NB_ADMIN_FORBIDDEN,
@@ -29,7 +31,7 @@ static uint64_t next_attempt_ms(const struct nb_watch *watch) {
 }
 
 /* A failure is logged when it is another one than before, so that a long outage is one line. */
-static int fail(struct nb_watch *watch, struct nb_failure *f) {
+static int fail_watch(struct nb_watch *watch, struct nb_failure *f) {
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 
         watch->due_ms = next_attempt_ms(watch);
@@ -44,7 +46,7 @@ static int fail(struct nb_watch *watch, struct nb_failure *f) {
 }
 
 /* The version of the list or of the last event is older than what the API server keeps. */
-static void expire(struct nb_watch *watch) {
+static void expire_watch(struct nb_watch *watch) {
         nb_log(LOG_DEBUG, NB_NONE, "the version of %s has expired; listing them again",
                watch->kind->what);
         list_again(watch);
@@ -196,7 +198,7 @@ static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct
         if (r < 0)
                 return;
         if (answer.status == 410) {
-                expire(watch);
+                expire_watch(watch);
                 return;
         }
         if (answer.status == 200) {
@@ -219,12 +221,12 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                 return false;
         if (take_events(watch) == -ESTALE) {
                 nb_watch_stop(watch);
-                expire(watch);
+                expire_watch(watch);
                 return true;
         }
         finish_stream(watch, admin, &f);
         if (f.code != NB_NONE)
-                *ret_result = fail(watch, &f);
+                *ret_result = fail_watch(watch, &f);
         return true;
 }
 
@@ -238,17 +240,21 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
                 r = list_objects(watch, admin, &f);
         if (r >= 0)
                 r = connect_watch(watch, admin, &f);
+        watch->started_ms = now_ms;
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
-        return r < 0 ? fail(watch, &f) : 0;
+        return r < 0 ? fail_watch(watch, &f) : 0;
 }
 
 int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
         if (!watch->transfer)
                 return begin_watch(watch, admin, now_ms);
+        /* No event has arrived, but a connection that could not be made would have ended. */
+        if (now_ms >= watch->started_ms + SETTLED_MS)
+                watch->failure = (struct nb_failure){ 0 };
         if (take_events(watch) == -ESTALE) {
                 nb_watch_stop(watch);
-                expire(watch);
+                expire_watch(watch);
         }
         return 0;
 }

@@ -49,6 +49,7 @@ struct nb_watch {
         struct nb_http_transfer *transfer; /* NULL: not connected */
         char version[NB_RESOURCE_VERSION_SIZE];
         uint64_t due_ms; /* of the next attempt */
+        uint64_t started_ms;
         unsigned attempt;
         bool is_listed; /* at least once */
         bool wants_list;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
@@ -42,4 +43,11 @@ int nb_stop_wait(uint64_t ms) {
                         return -ECANCELED;
         } while (nb_now_ms() < end);
         return 0;
+}
+
+void nb_stop_forget(void) {
+        struct signalfd_siginfo signal;
+
+        while (read(stop_fd, &signal, sizeof(signal)) > 0)
+                ;
 }

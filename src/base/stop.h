@@ -20,3 +20,6 @@ int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms);
 
 /* Waits. 0 after `ms`; -ECANCELED if a stop was requested. */
 int nb_stop_wait(uint64_t ms);
+
+/* Forgets the request, so that the last thing to do can wait for an answer. */
+void nb_stop_forget(void);

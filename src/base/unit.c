@@ -7,6 +7,7 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
+#include "base/clock.h"
 #include "base/macro.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -257,4 +258,14 @@ void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
 
 void nb_unit_journal_freep(struct sd_journal **journal) {
         sd_journal_close(*journal);
+}
+
+void nb_unit_notify(const char *state) {
+        (void)sd_notify(0, state);
+}
+
+uint64_t nb_unit_watchdog_ms(void) {
+        uint64_t usec = 0;
+
+        return sd_watchdog_enabled(0, &usec) > 0 ? usec / 1000 : NB_TIME_INFINITE;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The claim that makes a token for one node a token for one use: a Lease node-bootstrap-token-ID in
+ * kube-system, whose holder is the UID of the one CSR that may be approved with it. Creating a
+ * Lease is atomic, so of two requests, or two controllers, one wins. A claim is never released; it
+ * is removed with the token's Secret, which owns it.
+ */
+
+#include "admin/bootstrap_token.h"
+#include "admin/client.h"
+#include "admin/node_request.h"
+#include "base/failure.h"
+
+#define NB_LEASES_PATH "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+struct nb_claim {
+        char token_id[NB_TOKEN_ID_LEN + 1];
+        char csr_uid[64];
+        char csr_name[NB_CSR_NAME_MAX + 1];
+};
+
+/* Claims the token (id and uid are used) for a CSR. 1: it is claimed for this CSR, now or before;
+ * 0: for another one. */
+int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
+                  const char *csr_name, const char *csr_uid, struct nb_failure *f);
+
+/* Calls `visit` for each claim in the cluster. */
+int nb_claim_list(struct nb_admin *admin,
+                  void (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
+                  struct nb_failure *f);
+
+/* Deletes a token's Secret if it still has this UID. 1: deleted; 0: it is gone, or another one. */
+int nb_token_secret_delete(struct nb_admin *admin, const char *id, const char *uid,
+                           struct nb_failure *f);

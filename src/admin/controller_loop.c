@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/commands.h"
+#include "admin/controller.h"
+#include "admin/lease.h"
+#include "admin/metrics.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/stop.h"
+#include "base/unit.h"
+#include "settings/types.h"
+
+#define GRACE_MS (10 * 60 * 1000)
+#define RESUME_MS 1000
+#define LEAD_RETRY_MS 2000
+#define RELEASE_MS 2000 /* the last request after SIGTERM */
+
+/* Each part of the controller. They run in this order. */
+static const struct nb_part *const all_parts[] = {
+        &nb_part_approve_client,
+};
+
+/* --- For the parts --- */
+
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
+        if (nb_queue_put(&controller->queue, work, due_ms) < 0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        controller->is_changed = true;
+}
+
+void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
+                         ...) {
+        va_list arguments;
+
+        controller->counts[count]++;
+        controller->count_times[count] = time(NULL);
+        controller->is_changed = true;
+        va_start(arguments, format);
+        vsnprintf(controller->last, sizeof(controller->last), format, arguments);
+        va_end(arguments);
+}
+
+/* --- Work --- */
+
+/* While the API server does not answer, other work would fail as well. */
+static bool is_outage(const struct nb_failure *f) {
+        return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
+               f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
+}
+
+static int renew_credential(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        int r;
+
+        for (size_t i = 0; i < controller->n_watches; i++)
+                nb_watch_stop(&controller->watches[i]);
+        r = nb_admin_renew(&controller->admin, &f);
+        if (r < 0 && f.code != NB_NONE) {
+                nb_log_failure(LOG_WARNING, &f);
+                controller->admin.expires_ms = nb_now_ms() + NB_WATCH_RETRY_CAP_MS;
+        }
+        return r == -ECANCELED && f.code == NB_NONE ? r : 0;
+}
+
+/* The first failure of work is logged; its repetitions only in the metrics. */
+static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
+                              const struct nb_failure *f) {
+        uint64_t now = nb_now_ms();
+
+        if (f->code != NB_NONE) {
+                if (work->attempt == 0)
+                        nb_log_failure(LOG_WARNING, f);
+                controller->counts[NB_COUNT_FAILED]++;
+                controller->count_times[NB_COUNT_FAILED] = time(NULL);
+        }
+        if (is_outage(f))
+                controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
+        if (nb_queue_put_again(&controller->queue, work, now) < 0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        return f->code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+}
+
+/* Runs one work item, so that events and the Lease never wait for more than one. */
+static int run_work(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        struct nb_work *work;
+        int r;
+
+        if (!controller->is_leading || now < controller->resume_ms)
+                return 0;
+        work = nb_queue_take(&controller->queue, now);
+        if (!work)
+                return 0;
+        controller->is_changed = true;
+        r = work->run(work->userdata, work, &f);
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        return r < 0 ? handle_failed_work(controller, work, &f) : 0;
+}
+
+/* --- Leadership --- */
+
+static bool is_listed(const struct nb_controller *controller) {
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (!controller->watches[i].is_listed)
+                        return false;
+        return true;
+}
+
+static int begin_leading(struct nb_controller *controller, struct nb_failure *f) {
+        int r = 0;
+
+        for (size_t i = 0; i < controller->n_parts && r >= 0; i++)
+                if (controller->parts[i]->on_lead)
+                        r = controller->parts[i]->on_lead(controller, f);
+        if (r < 0)
+                return r;
+        controller->is_leading = controller->is_changed = true;
+        nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
+               controller->identity);
+        return 0;
+}
+
+/* Failures are logged when they are other ones than before. */
+static int run_lease(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        int r = nb_lease_run(controller, now, &f);
+
+        if (controller->is_leading && !controller->lease.is_held) {
+                nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
+                controller->is_leading = false;
+                controller->is_changed = true;
+        }
+        if (r >= 0 && controller->lease.is_held && !controller->is_leading &&
+            is_listed(controller) && now >= controller->resume_ms) {
+                r = begin_leading(controller, &f);
+                if (r < 0)
+                        controller->resume_ms = now + LEAD_RETRY_MS;
+        }
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        if (r < 0 && f.code != controller->lease_failure)
+                nb_log_failure(LOG_WARNING, &f);
+        controller->lease_failure = r < 0 ? f.code : NB_NONE;
+        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+}
+
+/* --- The loop --- */
+
+static int run_watches(struct nb_controller *controller) {
+        bool is_rejected = false;
+
+        for (size_t i = 0; i < controller->n_watches; i++) {
+                struct nb_watch *watch = &controller->watches[i];
+                enum nb_code before = watch->failure.code;
+                int r = nb_watch_run(watch, &controller->admin, nb_now_ms());
+
+                if (r == -ECANCELED)
+                        return r;
+                is_rejected |= r == -EACCES;
+                controller->is_changed |= before != watch->failure.code;
+        }
+        return is_rejected || nb_now_ms() >= controller->admin.expires_ms
+                       ? renew_credential(controller)
+                       : 0;
+}
+
+static int end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
+        int r = 0;
+
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done, &r))
+                        break;
+        controller->is_changed = true;
+        return r == -EACCES ? renew_credential(controller) : r;
+}
+
+static uint64_t find_next_time(const struct nb_controller *controller) {
+        uint64_t next = controller->lease.due_ms;
+        uint64_t work = nb_queue_due(&controller->queue);
+
+        if (controller->is_leading) {
+                if (work < controller->resume_ms)
+                        work = controller->resume_ms;
+                next = work < next ? work : next;
+        }
+        if (controller->is_changed && controller->report_ms < next)
+                next = controller->report_ms;
+        if (controller->watchdog_ms < next)
+                next = controller->watchdog_ms;
+        if (controller->admin.expires_ms < next)
+                next = controller->admin.expires_ms;
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (nb_watch_due(&controller->watches[i]) < next)
+                        next = nb_watch_due(&controller->watches[i]);
+        return next;
+}
+
+/* Ready: everything is listed, or the status says what this controller waits for. */
+static void notify_systemd(struct nb_controller *controller) {
+        uint64_t now = nb_now_ms(), interval_ms = nb_unit_watchdog_ms();
+
+        if (!controller->is_ready) {
+                bool is_failed = false;
+
+                for (size_t i = 0; i < controller->n_watches; i++)
+                        is_failed |= controller->watches[i].failure.code != NB_NONE;
+                controller->is_ready = is_failed || is_listed(controller);
+                if (controller->is_ready)
+                        nb_unit_notify("READY=1");
+        }
+        if (now < controller->watchdog_ms)
+                return;
+        if (interval_ms != NB_TIME_INFINITE)
+                nb_unit_notify("WATCHDOG=1");
+        controller->watchdog_ms = interval_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE
+                                                                  : now + interval_ms / 3;
+}
+
+/* One round. -ECANCELED without a failure if a stop was requested. */
+static int run_once(struct nb_controller *controller, struct nb_failure *f) {
+        struct nb_http_transfer *done = NULL;
+        int r;
+
+        r = run_watches(controller);
+        if (r >= 0)
+                r = run_lease(controller);
+        if (r >= 0)
+                r = run_work(controller);
+        if (r < 0)
+                return r;
+        notify_systemd(controller);
+        nb_metrics_report(controller, nb_now_ms());
+        r = nb_http_wait(&controller->admin.api.http, 1, find_next_time(controller), &done, f);
+        if (r < 0)
+                return r;
+        return r > 0 && done ? end_transfer(controller, done) : 0;
+}
+
+static int run_controller(struct nb_controller *controller, struct nb_failure *f) {
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        do
+                r = run_once(controller, f);
+        while (r >= 0);
+        if (f->code != NB_NONE)
+                return r;
+        nb_stop_forget();
+        controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
+        (void)nb_lease_release(controller, &ignored);
+        nb_unit_notify("STOPPING=1");
+        return 0;
+}
+
+/* --- Begin and end --- */
+
+static bool is_chosen(const char *list, const char *name, bool by_default) {
+        size_t len = strlen(name);
+
+        if (!list)
+                return by_default;
+        for (const char *at = list; (at = strstr(at, name)); at += len)
+                if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+                        return true;
+        return false;
+}
+
+/* Every name in the list must be a part. */
+static int verify_parts(const char *list, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE], name[64];
+
+        for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+                size_t len = strcspn(at, ","), i = 0;
+
+                snprintf(name, sizeof(name), "%.*s", (int)len, at);
+                while (i < N_ELEMENTS(all_parts) && strcmp(all_parts[i]->name, name) != 0)
+                        i++;
+                if (i == N_ELEMENTS(all_parts))
+                        return nb_failure_set(f, NB_USAGE, 0, "--parts: unknown part %s",
+                                              nb_word_quote(name, quoted));
+        }
+        return 0;
+}
+
+static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
+        const char *list = controller->settings.parts;
+        int r = verify_parts(list, f);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
+                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                        controller->parts[controller->n_parts++] = all_parts[i];
+        for (size_t i = 0; i < controller->n_parts; i++) {
+                r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int apply_settings(struct nb_controller *controller, struct nb_failure *f) {
+        const struct nb_controller_settings *settings = &controller->settings;
+        char host[256] = "";
+
+        controller->grace_ms = GRACE_MS;
+        if (settings->grace &&
+            nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
+        if (settings->metrics && settings->metrics[0] != '/')
+                return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
+        if (settings->is_attestation_required && !settings->inventory)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "--require-attestation needs --inventory, which has the "
+                                      "enrolled keys");
+        controller->inventory.path = settings->inventory;
+        (void)gethostname(host, sizeof(host) - 1);
+        snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
+                 nb_random(), nb_random());
+        return choose_parts(controller, f);
+}
+
+static void end_controller(struct nb_controller *controller) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->end)
+                        controller->parts[i]->end(controller);
+        for (size_t i = 0; i < controller->n_watches; i++)
+                nb_watch_stop(&controller->watches[i]);
+        nb_controller_drop_records(controller);
+        nb_queue_done(&controller->queue);
+        nb_inventory_done(&controller->inventory);
+        nb_admin_done(&controller->admin);
+}
+
+int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(end_controller) struct nb_controller controller = { 0 };
+        struct nb_controller_settings *settings = &controller.settings;
+        struct nb_admin_place place = { 0 };
+        const struct nb_option rows[] = {
+                { .name = "kubeconfig",
+                  .value = "FILE",
+                  .ret_value = &place.kubeconfig,
+                  .help = "of the cluster; default: as kubectl" },
+                { .name = "context",
+                  .value = "NAME",
+                  .ret_value = &place.context,
+                  .help = "of the kubeconfig; default: its current one" },
+                { .name = "parts",
+                  .value = "LIST",
+                  .ret_value = &settings->parts,
+                  .help = "what to do, separated by commas; default: approve-client" },
+                { .name = "inventory",
+                  .value = "PATH",
+                  .ret_value = &settings->inventory,
+                  .help = "file or directory of the nodes that may join" },
+                { .name = "require-attestation",
+                  .ret_switch = &settings->is_attestation_required,
+                  .help = "approve only nodes whose key is in the inventory" },
+                { .name = "deny",
+                  .ret_switch = &settings->is_denying,
+                  .help = "deny requests that can never be approved, instead of leaving them" },
+                { .name = "grace",
+                  .value = "DURATION",
+                  .ret_value = &settings->grace,
+                  .help = "until a token is revoked if its Node does not appear; default: 10min" },
+                { .name = "metrics",
+                  .value = "FILE",
+                  .ret_value = &settings->metrics,
+                  .help = "for the textfile collector of node_exporter" },
+                { 0 },
+        };
+        int r;
+
+        r = nb_options_read(options, rows, f);
+        if (r >= 0)
+                r = apply_settings(&controller, f);
+        if (r < 0)
+                return r;
+        r = nb_stop_init();
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot handle signals: %m");
+        r = nb_admin_connect(&place, &controller.admin, f);
+        if (r < 0)
+                return r;
+        nb_controller_add_watches(&controller);
+        return run_controller(&controller, f);
+}

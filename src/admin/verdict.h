@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The decision on a request for a client certificate, from facts that were all read before. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "admin/bootstrap_token.h"
+#include "admin/inventory.h"
+#include "admin/node_request.h"
+#include "crypto/attestation.h"
+
+enum nb_verdict {
+        NB_VERDICT_APPROVE,
+        NB_VERDICT_IGNORE, /* somebody else decides it */
+        NB_VERDICT_WAIT,   /* left pending; the reason may pass */
+        NB_VERDICT_REFUSE, /* left pending, or denied with --deny; the reason cannot pass */
+};
+
+/* Why a request is not approved. Their order is the order in which they are looked for. */
+enum nb_reason {
+        NB_REASON_NONE,
+        NB_REASON_NOT_A_TOKEN, /* the requestor is not a bootstrap token */
+        NB_REASON_TOKEN_MISSING,
+        NB_REASON_TOKEN_FOR_ANY_NODE, /* and there is no inventory */
+        NB_REASON_MALFORMED,
+        NB_REASON_TOKEN_EXPIRED,
+        NB_REASON_TOKEN_DISABLED,
+        NB_REASON_TOKEN_FOR_ANOTHER_NODE,
+        NB_REASON_NOT_IN_INVENTORY,
+        NB_REASON_NOT_ENROLLED,
+        NB_REASON_PROOF_MISSING,
+        NB_REASON_PROOF_INVALID,
+        NB_REASON_ENROLLED_KEY_UNUSABLE,
+        NB_REASON_NODE_READY,
+        NB_REASON_TOKEN_USED, /* another request has claimed the token */
+        _NB_REASON_N,
+};
+
+struct nb_client_case {
+        const char *token_id; /* of the requestor; "" for another user */
+        const char *node;     /* that the request names; "" if that is not valid */
+        const char *flaw;     /* of the request, or "" */
+        const struct nb_bootstrap_token *token;  /* NULL: there is no such Secret */
+        const struct nb_inventory_node *entry;   /* NULL: the inventory does not list the node */
+        bool has_inventory;                      /* the controller has one */
+        bool is_attestation_required;            /* of every node */
+        enum nb_attestation_verdict attestation; /* with the key of the entry; MISSING without */
+        bool is_node_ready;                      /* a Node of this name is Ready */
+        bool is_claimed_by_other;                /* another request has claimed the token */
+        time_t now;
+};
+
+/* The first reason that applies, or NB_REASON_NONE: approve. */
+enum nb_reason nb_client_judge(const struct nb_client_case *facts);
+
+enum nb_verdict nb_reason_verdict(enum nb_reason reason);
+
+/* Of the Event and the condition: "TokenForAnotherNode". */
+const char *nb_reason_name(enum nb_reason reason);
+
+/* A sentence for a person. Returns `ret`. */
+#define NB_REASON_TEXT_SIZE 512
+const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
+                               char ret[static NB_REASON_TEXT_SIZE]);
