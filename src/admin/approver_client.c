@@ -24,7 +24,6 @@
 #include "base/macro.h"
 #include "kube/node_object.h"
 
-#define BODY_MAX ((size_t)4 * 1024)
 #define WAIT_FIRST_MS 2000
 #define WAIT_CAP_MS (5 * 60 * 1000)
 #define TOKEN_LAG_MS 2000
@@ -124,50 +123,14 @@ static int look_at_request(struct nb_controller *controller, const struct nb_req
 
 /* --- Verdicts --- */
 
-/* Adds a condition. 1; 0 if the CSR has changed or is gone, which its watch reports. */
-static int write_condition(struct nb_controller *controller, const struct nb_request_record *record,
-                           const char *type, const char *reason, const char *message,
-                           struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_json_writer writer = { .buffer = &body };
-        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32], now[NB_RFC3339_SIZE];
-        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
-        int r;
-
-        snprintf(what, sizeof(what), "deciding CSR %s", record->name);
-        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", record->name);
-        nb_time_format(time(NULL), now);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "uid", record->uid);
-        nb_json_put_string(&writer, "resourceVersion", record->resource_version);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "status", '{');
-        nb_json_open(&writer, "conditions", '[');
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "type", type);
-        nb_json_put_string(&writer, "status", "True");
-        nb_json_put_string(&writer, "reason", reason);
-        nb_json_put_string(&writer, "message", message);
-        nb_json_put_string(&writer, "lastUpdateTime", now);
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(&controller->admin, &call, &answer, f);
-        return r < 0 ? r : r < 300;
-}
-
 static int approve_request(struct nb_controller *controller, struct nb_request_record *record,
                            const struct nb_client_case *facts, struct nb_failure *f) {
         char text[NB_REASON_TEXT_SIZE];
         int r;
 
         (void)nb_reason_describe(NB_REASON_NONE, facts, text);
-        r = write_condition(controller, record, "Approved", nb_reason_name(NB_REASON_NONE), text,
-                            f);
+        r = nb_controller_write_condition(controller, record, "Approved",
+                                          nb_reason_name(NB_REASON_NONE), text, f);
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
@@ -209,7 +172,8 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
         }
         (void)nb_reason_describe(reason, facts, text);
         if (nb_reason_verdict(reason) == NB_VERDICT_REFUSE && controller->settings.is_denying) {
-                r = write_condition(controller, record, "Denied", nb_reason_name(reason), text, f);
+                r = nb_controller_write_condition(controller, record, "Denied",
+                                                  nb_reason_name(reason), text, f);
                 if (r <= 0)
                         return r < 0 ? r : -EAGAIN;
                 tell_reason(controller, record, reason, NB_ADMIN_DENIED, text);

@@ -21,6 +21,7 @@
 #include "admin/node_request.h"
 #include "admin/queue.h"
 #include "admin/records.h"
+#include "admin/serving_policy.h"
 #include "admin/watch.h"
 #include "base/failure.h"
 
@@ -107,6 +108,8 @@ enum nb_count {
         NB_COUNT_DENIED,
         NB_COUNT_LEFT_PENDING,
         NB_COUNT_REVOKED,
+        NB_COUNT_SIGNED,
+        NB_COUNT_EXPIRED,
         NB_COUNT_FAILED, /* work that has to be tried again */
         _NB_COUNT_N,
 };
@@ -117,6 +120,7 @@ struct nb_controller_settings {
         const char *inventory;
         const char *metrics;
         const char *grace;
+        struct nb_serving_options serving;
         bool is_attestation_required;
         bool is_denying;
 };
@@ -136,6 +140,7 @@ struct nb_controller {
         struct nb_inventory inventory;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
+        size_t n_unsigned; /* tokens for which cluster-info has no room */
         struct nb_queue queue;
         bool is_leading; /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
@@ -170,6 +175,12 @@ int nb_controller_read_request(struct nb_controller *controller,
                                const struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f);
 
+/* Adds a condition, such as "Approved". 1; 0 if the CSR has changed or is gone, which its watch
+ * reports. */
+int nb_controller_write_condition(struct nb_controller *controller,
+                                  const struct nb_request_record *record, const char *type,
+                                  const char *reason, const char *message, struct nb_failure *f);
+
 /* Adds a record of a request that has none. NULL without memory. */
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
                                                     const char *name, const char *node);
@@ -187,4 +198,5 @@ void nb_controller_drop_records(struct nb_controller *controller);
 void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
                          ...) __attribute__((format(printf, 3, 4)));
 
-extern const struct nb_part nb_part_approve_client;
+extern const struct nb_part nb_part_approve_client, nb_part_approve_serving, nb_part_cleaner,
+        nb_part_signer;

@@ -24,6 +24,9 @@
 /* Each part of the controller. They run in this order. */
 static const struct nb_part *const all_parts[] = {
         &nb_part_approve_client,
+        &nb_part_approve_serving,
+        &nb_part_signer,
+        &nb_part_cleaner,
 };
 
 /* --- For the parts --- */
@@ -357,11 +360,28 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 { .name = "parts",
                   .value = "LIST",
                   .ret_value = &settings->parts,
-                  .help = "what to do, separated by commas; default: approve-client" },
+                  .help = "what to do, separated by commas; default: "
+                          "approve-client,signer,cleaner" },
                 { .name = "inventory",
                   .value = "PATH",
                   .ret_value = &settings->inventory,
                   .help = "file or directory of the nodes that may join" },
+                { .name = "serving-prefixes",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.prefixes,
+                  .help = "addresses that serving certificates may have: 10.0.0.0/8,fd00::/8" },
+                { .name = "serving-names",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.names,
+                  .help = "suffixes of names that they may have: .nodes.example.org" },
+                { .name = "service-cidrs",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.service_cidrs,
+                  .help = "addresses of Services, which they must not have" },
+                { .name = "cluster-domain",
+                  .value = "NAME",
+                  .ret_value = &settings->serving.cluster_domain,
+                  .help = "of Services; default: cluster.local" },
                 { .name = "require-attestation",
                   .ret_switch = &settings->is_attestation_required,
                   .help = "approve only nodes whose key is in the inventory" },

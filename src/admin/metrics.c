@@ -16,6 +16,8 @@ static const char *const count_names[_NB_COUNT_N] = {
         [NB_COUNT_DENIED] = "denied",
         [NB_COUNT_LEFT_PENDING] = "left_pending",
         [NB_COUNT_REVOKED] = "token_revoked",
+        [NB_COUNT_SIGNED] = "cluster_info_signed",
+        [NB_COUNT_EXPIRED] = "token_expired",
         [NB_COUNT_FAILED] = "failed",
 };
 
@@ -60,6 +62,8 @@ static void format_metrics(const struct nb_controller *controller, struct nb_buf
         put_gauge(text, "queue_length", "Work that is due or waits for another attempt.",
                   controller->queue.n);
         put_gauge(text, "tokens", "Bootstrap tokens in the cluster.", controller->tokens.n);
+        put_gauge(text, "unsigned_tokens", "Tokens for which cluster-info has no room.",
+                  controller->n_unsigned);
         put_gauge(text, "report_timestamp_seconds", "When this file was written.",
                   (uint64_t)time(NULL));
 }

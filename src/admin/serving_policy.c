@@ -243,15 +243,6 @@ static const char *find_flaw(const struct nb_serving_case *c, const struct nb_re
         return "is neither a DNS name nor an address";
 }
 
-/* Returns why the node may not have an alternative name that is acceptable otherwise, or NULL. */
-static const char *find_lack(const struct nb_serving_case *c, const struct nb_request_name *name) {
-        if (!is_node_address(c, name->text))
-                return "is not among the addresses in the status of the Node";
-        if (is_limited_by_inventory(c) && !is_listed(c, name->text))
-                return "is not listed for this node in the inventory";
-        return NULL;
-}
-
 /* Returns what speaks against the request as a whole, or NULL. */
 static const char *find_request_flaw(const struct nb_serving_case *c) {
         const struct nb_node_request *request = c->request;
@@ -290,7 +281,7 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
         if (reason)
                 return explain_verdict(NB_SERVING_REFUSED, NULL, reason, ret_reason);
         if (c->has_inventory && !c->listed)
-                return explain_verdict(NB_SERVING_WAITING, NULL,
+                return explain_verdict(NB_SERVING_NOT_LISTED, NULL,
                                        "the inventory does not list the node", ret_reason);
         for (unsigned i = 0; i < facts->n_names; i++) {
                 reason = find_flaw(c, &facts->names[i]);
@@ -299,12 +290,19 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                                ret_reason);
         }
         if (!c->node || c->node->is_being_deleted)
-                return explain_verdict(NB_SERVING_WAITING, NULL, "there is no Node of this name",
+                return explain_verdict(NB_SERVING_NO_NODE, NULL, "there is no Node of this name",
                                        ret_reason);
         for (unsigned i = 0; i < facts->n_names; i++) {
-                reason = find_lack(c, &facts->names[i]);
-                if (reason)
-                        return explain_verdict(NB_SERVING_WAITING, facts->names[i].text, reason,
+                const char *name = facts->names[i].text;
+
+                if (is_limited_by_inventory(c) && !is_listed(c, name))
+                        return explain_verdict(NB_SERVING_NOT_LISTED, name,
+                                               "is not listed for this node in the inventory",
+                                               ret_reason);
+                if (!is_node_address(c, name))
+                        return explain_verdict(NB_SERVING_NOT_IN_STATUS, name,
+                                               "is not among the addresses in the status of the "
+                                               "Node",
                                                ret_reason);
         }
         return NB_SERVING_APPROVED;

@@ -81,8 +81,12 @@ struct nb_serving_case {
 
 enum nb_serving_verdict {
         NB_SERVING_APPROVED,
-        NB_SERVING_REFUSED,
-        NB_SERVING_WAITING, /* not now; a change of the Node or the inventory may help */
+        NB_SERVING_REFUSED, /* whatever Node and inventory say */
+        /* Not now; a change of the Node or the inventory may help. */
+        NB_SERVING_NOT_LISTED,
+        NB_SERVING_NO_NODE,
+        NB_SERVING_NOT_IN_STATUS,
+        _NB_SERVING_VERDICT_N,
 };
 
 /* If it is not approved, `ret_reason` is the end of a sentence, printable. */

@@ -18,9 +18,9 @@
 #include "codec/json.h"
 #include "kube/jws.h"
 
-/* A ConfigMap holds 1 MiB and etcd takes requests of 1.5 MiB. A signature takes 118 bytes, and its
- * entry in metadata.managedFields 30. */
-#define NB_SIGNATURES_MAX 8000
+/* A joining node reads at most NB_CLUSTER_INFO_MAX bytes of cluster-info. A signature takes 126,
+ * and its entries in metadata.managedFields 29 for each of two writers. */
+#define NB_SIGNATURES_MAX 5000
 
 /* Of one change, below the limit of a request. */
 #define NB_SIGNATURES_BODY_MAX ((size_t)60 * 1024)

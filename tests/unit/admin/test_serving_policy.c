@@ -20,7 +20,7 @@ struct row {
         const char *reason; /* a part of it; NULL: approved */
         struct nb_request_name names[4];
         const char *addresses[6];        /* of the Node; none: the usual ones */
-        enum nb_serving_verdict verdict; /* if not approved */
+        enum nb_serving_verdict verdict; /* 0: refused, if there is a reason */
         const char *listed[3];           /* in the inventory */
         const char *node;                /* NULL: NODE */
         const char *flaw;
@@ -32,8 +32,6 @@ struct row {
 static const char *const usual_addresses[] = { "node1", NODE, "node1.example.com", "10.0.0.5",
                                                "fd00::5" };
 
-#define REFUSED NB_SERVING_REFUSED
-#define WAITING NB_SERVING_WAITING
 /* The Node reports the name too: it is the node that chooses its addresses. */
 #define REPORTED(text) .addresses = { text, "10.0.0.5" }
 
@@ -63,12 +61,12 @@ static struct row rows[] = {
           "no Node",
           { A("10.0.0.5") },
           .has_no_node = true,
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NO_NODE },
         { "a node that is being deleted",
           "no Node",
           { A("10.0.0.5") },
           .is_deleted = true,
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NO_NODE },
 
         /* talos-cloud-controller-manager GHSA-87pw-5j2g-6376. */
         { "no alternative names", "no alternative names", { A("10.0.0.5") }, .has_no_names = true },
@@ -141,21 +139,21 @@ static struct row rows[] = {
         { "an address that the Node does not have",
           "status of the Node",
           { A("10.0.0.6") },
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_IN_STATUS },
         { "a name that the Node does not have",
           "status of the Node",
           { D(NODE) },
           { "10.0.0.5" },
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_IN_STATUS },
         { "a Node without addresses",
           "status of the Node",
           { A("10.0.0.5") },
           { "" },
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_IN_STATUS },
         { "an address that differs in the last bit of IPv6",
           "status of the Node",
           { A("fd00::4") },
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_IN_STATUS },
         { "an address outside the prefixes",
           "--serving-prefixes",
           { A("192.168.0.5") },
@@ -262,7 +260,7 @@ static struct row rows[] = {
           "inventory does not list",
           { A("10.0.0.5") },
           .is_unlisted = true,
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_LISTED },
         { "inventory: listed with the address",
           NULL,
           { A("10.0.0.5") },
@@ -271,7 +269,7 @@ static struct row rows[] = {
           "in the inventory",
           { A("10.0.0.5") },
           .listed = { "10.0.0.6" },
-          .verdict = WAITING },
+          .verdict = NB_SERVING_NOT_LISTED },
         { "inventory: listed with another form of the name",
           NULL,
           { D(NODE) },
@@ -363,7 +361,7 @@ static void decides(void **state) {
                 return;
         }
         assert_int_equal(nb_serving_decide(&c, reason),
-                         row->verdict == WAITING ? WAITING : REFUSED);
+                         row->verdict != NB_SERVING_APPROVED ? row->verdict : NB_SERVING_REFUSED);
         if (!strstr(reason, row->reason))
                 fail_msg("the reason is: %s", reason);
 }

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's signer and cleaner against a scripted API: what they write, and what they leave alone."""
+
+import base64
+import datetime
+import glob
+import json
+import time
+
+import pytest
+
+import admin
+import faults
+import pki
+
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+WRITES = "patch configmaps"
+
+
+def at(seconds):
+    return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def put_token(api, token_id="abc123", secret="0123456789abcdef", **more):
+    """More data; None leaves a key out."""
+    data = {"token-id": token_id, "token-secret": secret, "usage-bootstrap-signing": "true", **more}
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in data.items() if value is not None}
+    return api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", type="bootstrap.kubernetes.io/token", data=data)
+
+
+def put_info(api, **data):
+    return api.objects.put(CLUSTER_INFO, data={"kubeconfig": "payload", **data})
+
+
+def info(api):
+    return api.objects.look(CLUSTER_INFO)["data"]
+
+
+def signatures(api):
+    return {key.removeprefix("jws-kubeconfig-"): value for key, value in info(api).items() if key.startswith("jws-")}
+
+
+@pytest.fixture
+def run(api):
+    """run("signer") -> the running controller with this part alone"""
+    running = []
+
+    def start(*parts, env=None, user=None):
+        kubeconfig = api.kubeconfig(user=user) if user else api.kubeconfig()
+        running.append(admin.Running("controller", "--kubeconfig", kubeconfig, "--parts", ",".join(parts), env=env))
+        return running[-1]
+    yield start
+    for process in running:
+        process.stop()
+
+
+def test_signatures_are_those_of_kubernetes(api, run):
+    """The known answer of kubernetes cluster-bootstrap/token/jws/jws_test.go."""
+    put_info(api)
+    put_token(api, secret="tokenSecret")
+    controller = run("signer")
+    api.objects.wait(lambda: signatures(api))
+    assert signatures(api) == {"abc123": "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiYzEyMyJ9..QSxpUG7Q542CirTI2ECPSZjvBOJURUW5a7XqFpNI958"}
+    assert info(api)["kubeconfig"] == "payload"
+    assert "tokenSecret" not in "".join(controller.lines)
+
+
+def test_tokens_count_as_for_kubernetes(api, run):
+    put_info(api, **{"jws-kubeconfig-gone00": "x", "jws-kubeconfig-": "y", "other": "z"})
+    put_token(api, "valid0", expiration=at(3600))
+    put_token(api, "valid1", "another length")
+    put_token(api, "expire", expiration=at(-1))
+    put_token(api, "unread", expiration="tomorrow")
+    put_token(api, "nosign", **{"usage-bootstrap-signing": None})
+    put_token(api, "empty0", "")
+    api.objects.put(f"{SECRETS}/bootstrap-token-misfit", api.objects.look(f"{SECRETS}/bootstrap-token-valid0"),
+                    metadata={"name": "bootstrap-token-misfit"})
+    run("signer")
+    wanted = {"valid0": pki.jws("payload", "valid0", "0123456789abcdef"), "valid1": pki.jws("payload", "valid1", "another length")}
+    api.objects.wait(lambda: signatures(api) == wanted)
+    assert info(api)["other"] == "z" and "jws-kubeconfig-" not in info(api)
+    assert len(api.seen(WRITES)) == 1
+    body = api.seen(WRITES)[0].json()
+    assert body["data"]["jws-kubeconfig-gone00"] is None and "kubeconfig" not in body["data"] and body["metadata"]["resourceVersion"]
+
+
+def test_a_change_is_followed(api, run):
+    put_info(api)
+    put_token(api, "first0")
+    run("signer")
+    api.objects.wait(lambda: set(signatures(api)) == {"first0"})
+    put_token(api, "second")
+    api.objects.wait(lambda: set(signatures(api)) == {"first0", "second"})
+    put_info(api, kubeconfig="another", **{f"jws-kubeconfig-{key}": value for key, value in signatures(api).items()})
+    api.objects.wait(lambda: signatures(api) == {key: pki.jws("another", key, "0123456789abcdef") for key in ("first0", "second")})
+    api.objects.remove(f"{SECRETS}/bootstrap-token-first0")
+    api.objects.wait(lambda: set(signatures(api)) == {"second"})
+
+
+def test_what_is_right_is_not_written(api, run):
+    """The controller looks again after its watch tells of the unrelated change."""
+    put_info(api, **{"jws-kubeconfig-abc123": pki.jws("payload", "abc123", "0123456789abcdef")})
+    put_token(api)
+    run("signer")
+    wait_seen(api, "get configmaps", 1)
+    put_info(api, other="x", **{"jws-kubeconfig-abc123": pki.jws("payload", "abc123", "0123456789abcdef")})
+    wait_seen(api, "get configmaps", 2)
+    assert not api.seen(WRITES)
+
+
+def wait_seen(api, kind, n, timeout=10):
+    end = time.monotonic() + timeout
+    while len(api.seen(kind)) < n:
+        assert time.monotonic() < end, f"{kind}: {len(api.seen(kind))} of {n}"
+        time.sleep(0.02)
+
+
+def native_signer(api):
+    """What bootstrapsigner does after each change: it drops all signatures and computes them again."""
+    def on_change(kind, obj):
+        if obj["metadata"]["name"] != "cluster-info" and not obj["metadata"]["name"].startswith("bootstrap-token-"):
+            return
+        old = info(api)
+        new = {key: value for key, value in old.items() if not key.startswith("jws-")}
+        for secret in api.objects.all(SECRETS):
+            data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+            new[f"jws-kubeconfig-{data['token-id']}"] = pki.jws(new["kubeconfig"], data["token-id"], data["token-secret"])
+        if new != old:
+            api.objects.put(CLUSTER_INFO, data=new)
+    api.objects.on_change.append(on_change)
+
+
+def test_kubernetes_own_signer_goes_first(api, run):
+    """Beside it nothing is left to write."""
+    put_info(api)
+    native_signer(api)
+    run("signer")
+    for n in range(5):
+        put_token(api, f"tok{n:03}")
+        wait_seen(api, "get configmaps", len(api.seen("get configmaps")) + 1)
+    for change in ({"kubeconfig": "another"}, {"kubeconfig": "another", "other": "x"}):
+        put_info(api, **change)
+        wait_seen(api, "get configmaps", len(api.seen("get configmaps")) + 1)
+    assert set(signatures(api)) == {f"tok{n:03}" for n in range(5)}
+    assert not api.seen(WRITES)
+
+
+def test_a_fight_becomes_slower(api, run):
+    """Somebody removes every signature at once, as a signer with a wrong clock does."""
+    times = []
+
+    def remove(kind, obj):
+        if obj["metadata"]["name"] == "cluster-info" and signatures(api):
+            times.append(time.monotonic())
+            put_info(api)
+    put_info(api)
+    put_token(api)
+    api.objects.on_change.append(remove)
+    run("signer").wait_line("again and again", 30)
+    times = [*times[:3], time.monotonic()]
+    gaps = [after - before for before, after in zip(times, times[1:])]
+    assert gaps[0] >= 0.45 and gaps[1] >= 0.95 and gaps[2] >= 1.95, gaps
+
+
+def test_a_conflict_is_looked_at_again(api, run):
+    put_info(api)
+    put_token(api)
+    api.on(WRITES, faults.error(409, "Conflict", "the object has been modified"), times=1)
+    run("signer")
+    api.objects.wait(lambda: signatures(api))
+    assert len(api.seen(WRITES)) == 2
+
+
+def test_without_cluster_info_nothing_is_signed(api, run):
+    put_token(api)
+    controller = run("signer")
+    controller.wait_line("kube-public/cluster-info does not exist")
+    put_info(api)
+    api.objects.wait(lambda: signatures(api))
+    assert sum("does not exist" in line for line in controller.lines) == 1
+
+
+# The cleaner.
+
+def names(api):
+    return {secret["metadata"]["name"].removeprefix("bootstrap-token-") for secret in api.objects.all(SECRETS)}
+
+
+def test_expired_tokens_go(api, run):
+    put_token(api, "expire", expiration=at(-1))
+    put_token(api, "unread", expiration="tomorrow")
+    put_token(api, "odd000", "another length", expiration=at(-3600))
+    put_token(api, "later0", expiration=at(3600))
+    put_token(api, "never0")
+    api.objects.put(f"{SECRETS}/other", type="Opaque", data={"expiration": base64.b64encode(at(-1).encode()).decode()})
+    uid = api.objects.look(f"{SECRETS}/bootstrap-token-expire")["metadata"]["uid"]
+    controller = run("cleaner")
+    api.objects.wait(lambda: names(api) == {"later0", "never0", "other"})
+    controller.wait_line("deleted the expired Secret bootstrap-token-expire")
+    bodies = [json.loads(request.body) for request in api.seen("delete secrets")]
+    assert len(bodies) == 3 and uid in [body["preconditions"]["uid"] for body in bodies]
+
+
+def test_a_token_goes_when_it_expires(api, run):
+    gone = []
+    api.objects.on_change.append(lambda kind, obj: gone.append(time.time()) if kind == "DELETED" and "abc123" in obj["metadata"]["name"] else None)
+    run("cleaner")
+    wait_seen(api, "watch secrets", 1)
+    expires = int(time.time()) + 3
+    put_token(api, expiration=datetime.datetime.fromtimestamp(expires, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    api.objects.wait(lambda: gone)
+    assert expires <= gone[0] < expires + 1
+
+
+def test_a_new_expiration_counts(api, run):
+    """It was changed between reading and deleting the Secret, and the name was used again."""
+    put_token(api, expiration=at(-1))
+    put_token(api, "other0", expiration=at(-1))
+
+    def extend(_):
+        put_token(api, expiration=at(3600))
+
+    def replace(_):
+        api.objects.remove(f"{SECRETS}/bootstrap-token-other0")
+        put_token(api, "other0")
+    api.on("delete secrets", lambda request: extend(request) if request.place.name.endswith("abc123") else replace(request), times=2)
+    run("cleaner")
+    put_token(api, "last00", expiration=at(1))
+    api.objects.wait(lambda: "last00" not in names(api))
+    assert names(api) == {"abc123", "other0"}
+
+
+def test_nothing_goes_by_a_wrong_clock(api, run):
+    """The clock is three years behind, and the expiration is before that."""
+    [library] = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    api.cluster.ca = pki.CA(start=-5 * pki.YEAR)
+    api.identity = api.cluster.ca.serving(start=-5 * pki.YEAR)
+    put_token(api, expiration=at(-4 * pki.YEAR))
+    controller = run("cleaner", user={"token": admin.TOKEN_OF_ADMIN}, env={"LD_PRELOAD": library, "FAKETIME": "-3y",
+                                                                          "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+    controller.wait_line("no tokens are deleted until it is set")
+    assert names(api) == {"abc123"} and not api.seen("delete secrets")
