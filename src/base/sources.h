@@ -21,6 +21,7 @@
 #define NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN "node-bootstrap.tls-bootstrap-token"
 #define NB_CREDENTIAL_KUBECONFIG "node-bootstrap.kubeconfig"
 #define NB_CREDENTIAL_CLUSTER_INFO "node-bootstrap.cluster-info"
+#define NB_CREDENTIAL_ATTESTATION_KEY "node-bootstrap.attestation-key"
 #define NB_NODE_PASSWORD_FOLDER "/etc/rancher/node" /* of k3s and RKE2 */
 #define NB_NODE_PASSWORD_FILE NB_NODE_PASSWORD_FOLDER "/password"
 

@@ -36,6 +36,7 @@ const char *const nb_check_credential_names[_NB_CHECK_CREDENTIAL_N] = {
         [NB_CHECK_TLS_BOOTSTRAP_TOKEN] = NB_CREDENTIAL_TLS_BOOTSTRAP_TOKEN,
         [NB_CHECK_KUBECONFIG] = NB_CREDENTIAL_KUBECONFIG,
         [NB_CHECK_CLUSTER_INFO] = NB_CREDENTIAL_CLUSTER_INFO,
+        [NB_CHECK_ATTESTATION_KEY] = NB_CREDENTIAL_ATTESTATION_KEY,
         [NB_CHECK_CONFIG] = NB_CREDENTIAL_CONFIG,
 };
 
@@ -138,7 +139,7 @@ static const char *expected_name(_unused_ struct nb_check *check, _unused_ const
         for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
                 if (strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0)
                         return "node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, "
-                               ".cluster-info or .config";
+                               ".cluster-info, .attestation-key or .config";
         return NULL;
 }
 

@@ -44,6 +44,7 @@ enum nb_check_credential {
         NB_CHECK_TLS_BOOTSTRAP_TOKEN,
         NB_CHECK_KUBECONFIG,
         NB_CHECK_CLUSTER_INFO,
+        NB_CHECK_ATTESTATION_KEY,
         NB_CHECK_CONFIG,
         _NB_CHECK_CREDENTIAL_N,
 };

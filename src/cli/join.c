@@ -20,11 +20,14 @@
  * answer must not keep kubelet down. */
 #define FALLBACK_TIMEOUT_MS 60000
 
+#define ATTESTATION_KEY_MAX ((size_t)16 * 1024)
+
 /* The inputs of `join`. */
 struct given {
         struct nb_sources sources;
         struct nb_load load;
         struct nb_access access; /* of a machine that has joined */
+        struct nb_secret attestation_key;
         int state_fd;
         uint64_t started_ms; /* of the join */
 
@@ -38,6 +41,7 @@ static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
         nb_load_done(&given->load);
         nb_access_done(&given->access);
+        nb_secret_done(&given->attestation_key);
         nb_closep(&given->state_fd);
 }
 
@@ -83,6 +87,7 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .node_name = node_name,
                 .is_name_own = given->state == NB_NODE_STATE_NOT_ROTATABLE,
                 .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
+                .attestation_key = &given->attestation_key,
                 .state_fd = given->state_fd,
                 .deadline_ms = limit_time(given),
         };
@@ -187,6 +192,10 @@ static int join_given(struct given *given, struct nb_failure *f) {
         r = nb_load_bootstrap(&given->load, f);
         if (r < 0)
                 return r;
+        r = nb_sources_credential(&given->sources, NB_CREDENTIAL_ATTESTATION_KEY,
+                                  ATTESTATION_KEY_MAX, &given->attestation_key, f);
+        if (r < 0 && r != -ENOENT)
+                return r;
         given->started_ms = nb_now_ms();
         r = read_metadata(given, f);
         if (r < 0)
@@ -221,6 +230,7 @@ static int join(const char *config_directory, struct given *given, struct nb_fai
 int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
                                                      .access = NB_ACCESS_INIT,
+                                                     .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
                                                      .node = "",
                                                      .valid_until = "" };

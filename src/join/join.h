@@ -30,6 +30,7 @@ struct nb_join {
                              of this name is this machine */
         enum nb_provider metadata; /* the cloud whose metadata supplied token or settings, or
                                       NB_PROVIDER_NONE */
+        const struct nb_secret *attestation_key; /* NULL, or without data: the CSR gets no proof */
         int state_fd;
         uint64_t deadline_ms; /* nb_now_ms(); NB_TIME_INFINITE */
         bool is_rehearsal;    /* ask each endpoint once, and report no waiting */

@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/sources.h"
+#include "crypto/attestation.h"
 #include "crypto/certificate.h"
 #include "join/stages.h"
 #include "state/handoff.h"
@@ -165,14 +167,32 @@ static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
                                                  : "another signer");
 }
 
+/* Only the CSR has a proof, since its approver may require one; a supervisor of k3s signs at once.
+ */
+static int make_request(const struct nb_join *join, struct nb_buffer *request,
+                        struct nb_failure *f) {
+        const struct nb_secret *key = join->attestation_key;
+        int r;
+
+        r = nb_request_create(join->key, join->node_name, true, request);
+        if (r >= 0 && key && key->data)
+                r = nb_attestation_append(key, request);
+        if (r == -EINVAL)
+                return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
+                                      "the credential '" NB_CREDENTIAL_ATTESTATION_KEY
+                                      "' is not a private key as PEM: ECDSA of at least P-256, "
+                                      "Ed25519, or RSA of at least 2048 bits");
+        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created") : 0;
+}
+
 static int submit(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         int r;
 
-        r = nb_request_create(join->key, join->node_name, true, &request);
+        r = make_request(join, &request, f);
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
+                return r;
         r = nb_csr_submit(&join->api, join->csr_name,
                           &(struct nb_csr_request){ request.data, request.len,
                                                     join->settings->csr_expiration_seconds },

@@ -389,7 +389,7 @@ def test_misnamed_credential(place, store, name):
     place.put(f"{store}/{name}", TOKEN)
     place.put(f"{store}/other.token", TOKEN)
     assert place.bad("token-missing")["Credentials and tokens"][0] == (
-        f"! /{store}/{name} is not read: expected node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, .cluster-info or .config")
+        f"! /{store}/{name} is not read: expected node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, .cluster-info, .attestation-key or .config")
 
 
 def test_missing_config_directory(place):
