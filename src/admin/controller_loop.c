@@ -260,6 +260,9 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         nb_stop_forget();
         controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
         (void)nb_lease_release(controller, &ignored);
+        controller->is_leading = false;
+        controller->is_changed = true;
+        nb_metrics_report(controller, NB_TIME_INFINITE);
         nb_unit_notify("STOPPING=1");
         return 0;
 }
