@@ -45,6 +45,8 @@ class Admin:
         made = Controller(self, options, account or self.kubeconfig)
         try:
             yield made.start()
+            if made.process.poll() is None:
+                made.stop()     # gives up its Lease, for the next one
         finally:
             made.kill()
 

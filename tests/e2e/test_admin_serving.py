@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's approver of serving certificates, with the faults that other approvers had in 2026."""
+
+import base64
+import contextlib
+import http.client
+import ipaddress
+import json
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+from harness import admin as admins
+from harness import controlplane, pki
+from harness.wait import PATIENCE, until
+
+NODE = "worker-1.nodes.example.org"
+NODES = "/api/v1/nodes"
+EVENTS = "/api/v1/namespaces/default/events"
+SERVING = "kubernetes.io/kubelet-serving"
+USAGES = ["digital signature", "key encipherment", "server auth"]
+OPTIONS = ["--parts=approve-serving", "--serving-prefixes=10.0.0.0/8,fd00::/8,192.0.2.0/24", "--serving-names=.nodes.example.org,.example.com",
+           "--service-cidrs=10.96.0.0/16"]
+
+# A node reports its own addresses, so a hostile one reports all that it wants.
+ADDRESSES = {
+    "InternalIP": ["10.9.0.5", "fd00::5", "10.96.0.1", "10.96.0.77", "192.0.2.1", "127.0.0.1", "169.254.169.254", "172.16.0.5"],
+    "Hostname": [NODE],
+    "InternalDNS": ["worker-1.example.com", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+                    "worker-2.nodes.example.org", "db.example.net", "cp.example.org", "*.nodes.example.org"],
+}
+
+
+def alternative(text):
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.RFC822Name(text) if "@" in text else x509.DNSName(text)
+
+
+def make_request(*names, common=f"system:node:{NODE}", organizations=("system:nodes",), more=()):
+    parts = [*((NameOID.ORGANIZATION_NAME, organization) for organization in organizations), (NameOID.COMMON_NAME, common), *more]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([x509.NameAttribute(*part) for part in parts]))
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([alternative(name) for name in names]), critical=False)
+    return builder.sign(pki.new_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.fixture(scope="module")
+def cluster(unattended_cluster):
+    """With the hostile node, and an honest one of another name."""
+    made = unattended_cluster
+    for name in (NODE, "worker-2.nodes.example.org"):
+        made.request("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    addresses = [{"type": kind, "address": address} for kind, texts in ADDRESSES.items() for address in texts]
+    made.request("PATCH", f"{NODES}/{NODE}/status", {"status": {"addresses": addresses}})
+    yield made
+    for name in (NODE, "worker-2.nodes.example.org"):
+        made.request("DELETE", f"{NODES}/{name}")
+
+
+@pytest.fixture(scope="module")
+def account(cluster):
+    """The permissions of rbac.yaml are enough."""
+    return admins.service_account(cluster)
+
+
+@pytest.fixture(scope="module")
+def submit(cluster):
+    """submit(name, request): as the node, with a client certificate of its own; or as another user."""
+    contexts = {}
+
+    def context_of(user, groups):
+        if (user, groups) not in contexts:
+            certificate, key = cluster.ca.client(user, *groups)
+            path = cluster.work / f"client-{len(contexts)}.pem"
+            path.write_bytes(certificate + key)
+            contexts[user, groups] = ssl.create_default_context(cadata=cluster.ca.pem.decode())
+            contexts[user, groups].load_cert_chain(path)
+        return contexts[user, groups]
+
+    def run(name, request, user=f"system:node:{NODE}", groups=("system:nodes",), usages=USAGES):
+        connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context_of(user, groups), timeout=PATIENCE)
+        csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+               "spec": {"request": base64.b64encode(request).decode(), "signerName": SERVING, "usages": list(usages)}}
+        with contextlib.closing(connection):
+            connection.request("POST", controlplane.CSRS, json.dumps(csr), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.status == 201, answer.read()
+        return name
+    return run
+
+
+def conditions(cluster, name):
+    return [condition["type"] for condition in cluster.request("GET", f"{controlplane.CSRS}/{name}")["status"].get("conditions", ())]
+
+
+def reason(cluster, name):
+    """What the Event of a request says, or None."""
+    events = cluster.request("GET", f"{EVENTS}?fieldSelector=involvedObject.name%3D{name}")["items"]
+    return events[-1]["message"] if events else None
+
+
+def issued(cluster, name):
+    text = until(lambda: cluster.request("GET", f"{controlplane.CSRS}/{name}")["status"].get("certificate"), f"{name} is issued")
+    return x509.load_pem_x509_certificate(base64.b64decode(text))
+
+
+GOOD = {
+    "an address": ["10.9.0.5"],
+    "what kubelet requests": [NODE, "10.9.0.5", "fd00::5"],
+    "a name with a configured suffix": ["Worker-1.example.com", "10.9.0.5"],
+}
+
+# name -> (request, part of the reason, what else submit() takes)
+BAD = {
+    # k0s#8333 and ironcore GHSA-rwxr-qr3p-5xq2: anybody who may create requests got certificates for any node.
+    "another user": (make_request("10.9.0.5"), "is not the node that it names", {"user": "mallory", "groups": ("system:masters",)}),
+    "another node": (make_request("10.9.0.5"), "is not the node that it names", {"user": "system:node:worker-2.nodes.example.org"}),
+    "a foreign common name": (make_request("10.9.0.5", common="system:node:worker-2.nodes.example.org"), "is not the node that it names", {}),
+    "a second organization": (make_request("10.9.0.5", organizations=("system:nodes", "system:masters")), "organization", {}),
+    "another organization": (make_request("10.9.0.5", organizations=("system:masters",)), "organization", {}),
+    "more in the subject": (make_request("10.9.0.5", more=[(NameOID.COUNTRY_NAME, "DE")]), "subject", {}),
+    "the usages of a client": (make_request("10.9.0.5"), "usage", {"usages": ["digital signature", "key encipherment", "server auth",
+                                                                              "client auth"]}),
+    # talos-cloud-controller-manager GHSA-87pw-5j2g-6376: DNS names were not checked, requests without addresses always approved, and
+    # the list of forbidden names was case-sensitive.
+    "no names": (make_request(), "no alternative names", {}),
+    "a foreign DNS name": (make_request("10.9.0.5", "db.example.net"), "--serving-names", {}),
+    "a foreign DNS name alone": (make_request("db.example.net"), "--serving-names", {}),
+    "the name of another node": (make_request("worker-2.nodes.example.org"), "--serving-names", {}),
+    "a name of the cluster": (make_request("kubernetes"), "of the cluster", {}),
+    "a name of the cluster in capitals": (make_request("KUBERNETES.Default.SVC"), "of the cluster", {}),
+    "a name of the cluster with a dot": (make_request("kubernetes.default.svc.cluster.local."), "of the cluster", {}),
+    "the local host": (make_request("LocalHost"), "local host", {}),
+    "a wildcard": (make_request("*.nodes.example.org"), "not a DNS name", {}),
+    "an email address": (make_request("10.9.0.5", "root@example.org"), "not a DNS name", {}),
+    # kubelet-serving-cert-approver #337, #348: an address was right because it was asked for.
+    "an address of another machine": (make_request("10.9.0.6"), "status of the Node", {}),
+    "an address outside the prefixes": (make_request("172.16.0.5"), "--serving-prefixes", {}),
+    "the address of the Service": (make_request("10.96.0.1"), "--service-cidrs", {}),
+    "an address of Services": (make_request("10.96.0.77"), "--service-cidrs", {}),
+    "the address of the API server": (make_request("192.0.2.1"), "API server", {}),
+    "the loopback address": (make_request("127.0.0.1"), "one machine", {}),
+    "the loopback address as IPv6": (make_request("::ffff:127.0.0.1"), "not a DNS name, IPv4 or IPv6", {}),
+    "a link-local address": (make_request("169.254.169.254"), "one machine", {}),
+}
+
+
+def slug(text):
+    return "serving-" + "".join(c if c.isalnum() else "-" for c in text.lower())
+
+
+def test_exactly_the_good_ones_are_approved(cluster, administer, account, submit):
+    with administer(cluster).controller(*OPTIONS, account=account) as controller:
+        for name, (request, _, more) in BAD.items():
+            submit(slug(name), request, **more)
+        for name, names in GOOD.items():
+            submit(slug(name), make_request(*names))
+        for name, names in GOOD.items():
+            found = issued(cluster, slug(name)).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            assert sorted(found, key=str) == sorted([alternative(text) for text in names], key=str)
+        for name, (_, expected, _) in BAD.items():
+            said = until(lambda name=name: reason(cluster, slug(name)), f"an Event for {name}\n{controller.log()}", timeout=20)
+            assert expected in said, f"{name}: {said}"
+            assert conditions(cluster, slug(name)) == [], name
+
+
+def test_addresses_may_come_later(cluster, administer, account, submit):
+    """The status of a Node may be behind its request."""
+    other, name = "worker-2.nodes.example.org", "serving-later"
+    with administer(cluster).controller(*OPTIONS, account=account):
+        submit(name, make_request("10.9.0.7", common=f"system:node:{other}"), user=f"system:node:{other}")
+        until(lambda: reason(cluster, name), "an Event")
+        cluster.request("PATCH", f"{NODES}/{other}/status", {"status": {"addresses": [{"type": "InternalIP", "address": "10.9.0.7"}]}})
+        until(lambda: "Approved" in conditions(cluster, name), "it is approved")
+
+
+def test_nothing_is_approved_without_configuration(cluster, administer, account, submit):
+    with administer(cluster).controller("--parts=approve-serving", account=account):
+        name = submit("serving-unconfigured", make_request(NODE, "10.9.0.5"))
+        assert "is configured" in until(lambda: reason(cluster, name), "an Event")
+        assert conditions(cluster, name) == []
+
+
+def test_it_is_off_by_default(cluster, administer, account, submit):
+    with administer(cluster).controller(*OPTIONS[1:], account=account):
+        name = submit("serving-default", make_request("10.9.0.5"))
+        cluster.token()     # returns when the controller has signed cluster-info
+        assert conditions(cluster, name) == [] and reason(cluster, name) is None
