@@ -248,11 +248,7 @@ static void format_kubeadm(const struct nb_handout *handout, struct nb_buffer *r
 }
 
 /* Here-documents keep the token out of the arguments of all processes. The delimiter is quoted, so
- * the shell leaves the text alone, and no line of the text can be the delimiter. */
-static void put_here_token(const struct nb_handout *handout, struct nb_buffer *ret) {
-        put(ret, handout->token, "\nEND\n", NULL);
-}
-
+ * that the shell does not change the text, and no line of the text equals it. */
 static void put_here_document(const struct nb_handout *handout, struct nb_buffer *ret) {
         put_document(handout, "", ret);
         put(ret, "END\n", NULL);
@@ -268,8 +264,7 @@ static void format_setup(const struct nb_handout *handout, struct nb_buffer *ret
                 put(ret, " --ca-cert-hash=", handout->pins[i], NULL);
         if (handout->node[0])
                 put(ret, " --node-name=", handout->node, NULL);
-        put(ret, " <<'END'\n", NULL);
-        put_here_token(handout, ret);
+        put(ret, " <<'END'\n", handout->token, "\nEND\n", NULL);
 }
 
 /* The files of `node-bootstrap setup`. Before systemd 254, LoadCredential= in the unit does not
@@ -283,9 +278,8 @@ static void format_systemd_creds(const struct nb_handout *handout, struct nb_buf
             "mkdir -p " DROP_IN_FOLDER " /etc/node-bootstrap\n"
             "mkdir -p -m 0700 " STORE ".encrypted\n"
             "systemd-creds encrypt --name=" TOKEN_CREDENTIAL " - " ENCRYPTED_PATH " <<'END'\n",
-            NULL);
-        put_here_token(handout, ret);
-        put(ret,
+            handout->token,
+            "\nEND\n"
             "cat >" DROP_IN_FOLDER "/" DROP_IN " <<'END'\n"
             "[Service]\n"
             "LoadCredentialEncrypted=" TOKEN_CREDENTIAL ":" ENCRYPTED_PATH "\n"
@@ -300,10 +294,9 @@ static void format_systemd_creds(const struct nb_handout *handout, struct nb_buf
  * of its own. */
 static void put_descriptors(const struct nb_handout *handout, const char *comment,
                             struct nb_buffer *ret) {
-        put(ret, "#!/bin/sh\n", comment, "set -eu\nexec 3<<'END' 4<<'SETTINGS'\n", NULL);
-        put_here_token(handout, ret);
-        put_document(handout, "", ret);
-        put(ret, "SETTINGS\n", NULL);
+        put(ret, "#!/bin/sh\n", comment, "set -eu\nexec 3<<'END' 4<<'END'\n", handout->token,
+            "\nEND\n", NULL);
+        put_here_document(handout, ret);
 }
 
 static void format_qemu(const struct nb_handout *handout, struct nb_buffer *ret) {
