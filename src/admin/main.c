@@ -17,6 +17,18 @@ static const char usage[] =
         "  enroll        add a node and its public key to an inventory\n"
         "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
 
+static const char enroll_usage[] =
+        "node-bootstrap-admin enroll --public-key FILE [OPTION...] NODE\n\n"
+        "Writes the node's public key to the inventory, so that its requests need a proof.\n"
+        "On the machine, this creates the key, prints the public key, and seals the private "
+        "one:\n\n"
+        "  umask 077; key=/run/attestation-key\n"
+        "  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $key\n"
+        "  openssl pkey -in $key -pubout\n"
+        "  systemd-creds encrypt --name=node-bootstrap.attestation-key $key \\\n"
+        "          /etc/credstore.encrypted/node-bootstrap.attestation-key\n"
+        "  rm $key\n";
+
 static const struct command {
         const char *name;
         const char *usage; /* for its --help */
@@ -28,7 +40,7 @@ static const struct command {
           nb_admin_command_cluster_info },
         { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n",
           nb_admin_command_approve },
-        { "enroll", "node-bootstrap-admin enroll [OPTION...] NODE\n", nb_admin_command_enroll },
+        { "enroll", enroll_usage, nb_admin_command_enroll },
         { "controller", "node-bootstrap-admin controller [OPTION...]\n",
           nb_admin_command_controller },
 };
