@@ -28,10 +28,19 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
         struct nb_http_answer answer = { 0 };
         int r;
 
-        snprintf(what, sizeof(what), "%s at", call->what);
-        r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
+        r = nb_admin_renew_if_expired(admin, f);
         if (r < 0)
                 return r;
+        snprintf(what, sizeof(what), "%s at", call->what);
+        r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
+        if (r < 0) {
+                if (nb_http_is_untrusted(f->code))
+                        nb_failure_add(f, "; server and CA are from %s", admin->origin);
+                return r;
+        }
+        /* The token may have been replaced, or revoked before its time. */
+        if (answer.status == 401 && admin->is_renewable)
+                admin->expires_ms = 0;
         if ((answer.status >= 200 && answer.status <= 202) || answer.status == 409 ||
             nb_answer_is_not_found(&answer)) {
                 *ret_answer = answer;

@@ -16,15 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "admin/kubeconfig.h"
 #include "api/api.h"
 #include "base/failure.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
-
-struct nb_admin_place {
-        const char *kubeconfig; /* --kubeconfig; NULL: as above */
-        const char *context;    /* --context; NULL: the current one */
-};
 
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
@@ -34,16 +30,23 @@ struct nb_admin {
         struct nb_admin_place place;
         char origin[PATH_MAX]; /* of the cluster and the user, for messages */
         char context[256];     /* name of the context; "" in a pod */
-        uint64_t expires_ms;   /* nb_now_ms() at which the credential of `exec` or a token file has
-                                  to be read again; NB_TIME_INFINITE: never */
+        bool is_renewable;     /* the credential is from `exec` or a token file */
+        uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
+                                  never */
 };
 
-/* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_INTERNAL. */
+/* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
+ * -ECANCELED without a failure if a stop was requested while `exec` ran. */
 int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_admin,
                      struct nb_failure *f);
 
-/* Reads the credential again, for example because it has expired, and replaces `api`, so no
- * transfer may be running. Failures as above; the old connection then stays. */
+/* Reads the credential of the same context again. A new token does not affect transfers that run. A
+ * new client certificate replaces `api`, so no transfer may be running then. Failures as above,
+ * also if the kubeconfig names another cluster by now; the old connection then stays. */
 int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f);
+
+/* nb_admin_renew() after expires_ms, unless transfers prevent it. nb_admin_perform() calls this, so
+ * only programs whose transfers never end must renew a client certificate of `exec` themselves. */
+int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 void nb_admin_done(struct nb_admin *admin);

@@ -7,6 +7,17 @@
 #include "base/macro.h"
 #include "kube/identity.h"
 
+#define BEARER_MAX (16 * 1024) /* bytes; the token of a service account has about a thousand */
+
+bool nb_bearer_is_valid(const char *text, size_t len) {
+        if (len == 0 || len > BEARER_MAX)
+                return false;
+        for (size_t i = 0; i < len; i++)
+                if (text[i] <= ' ' || text[i] > '~')
+                        return false;
+        return true;
+}
+
 int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, size_t len,
                           const char *source) {
         _cleanup_(nb_identity_done) struct nb_identity identity = { .kind = NB_IDENTITY_TOKEN };

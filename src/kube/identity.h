@@ -4,6 +4,7 @@
 /* The credential of a machine that is not a node yet, for every join method. Only api/api.c, which
  * sends it, distinguishes the kinds. */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/secret.h"
@@ -29,6 +30,10 @@ struct nb_identity {
 
 #define NB_IDENTITY_INIT \
         { .secret = NB_SECRET_INIT }
+
+/* Whether the text is a valid token in an HTTP header: printable ASCII without blanks, and not too
+ * long. */
+bool nb_bearer_is_valid(const char *text, size_t len);
 
 /* Copies a bearer token. For a bootstrap token, drops a final newline and sets token_id. 0 or
  * -ENOMEM. */

@@ -9,8 +9,7 @@
 #include "codec/mime.h"
 #include "kube/kubeconfig.h"
 
-#define DATA_MAX (352 * 1024)  /* of one *-data field, in base64 */
-#define BEARER_MAX (16 * 1024) /* bytes of a token; a service account's has about a thousand */
+#define DATA_MAX (352 * 1024) /* of one *-data field, in base64 */
 
 const struct nb_kubeconfig_policy nb_kubeconfig_cluster_info = {
         .unacceptable = NB_CLUSTER_INFO_UNACCEPTABLE,
@@ -359,16 +358,6 @@ static int check_no_credentials(const struct reading *reading) {
         return 0;
 }
 
-/* A valid value of an HTTP header: no blank, no control character. */
-static bool is_bearer(const char *text, size_t len) {
-        if (len == 0 || len > BEARER_MAX)
-                return false;
-        for (size_t i = 0; i < len; i++)
-                if (text[i] <= ' ' || text[i] > '~')
-                        return false;
-        return true;
-}
-
 static int take_token(const struct reading *reading, const struct entry *user,
                       struct nb_identity *ret) {
         _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
@@ -387,7 +376,7 @@ static int take_token(const struct reading *reading, const struct entry *user,
                 for (len = strlen(text); len > 0 && strchr(" \t\n\v\f\r", text[len - 1]); len--)
                         ;
         }
-        if (!is_bearer(text, len))
+        if (!nb_bearer_is_valid(text, len))
                 return refuse(reading, user, key, "a token: printable characters without blanks",
                               "something else");
         r = nb_identity_set_token(ret, text, len, reading->input->origin);
@@ -484,6 +473,59 @@ int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
         *ret_cluster = TAKE(cluster);
         if (policy->users == NB_KUBECONFIG_USERS_CURRENT)
                 *ret_identity = TAKE(identity);
+        return 0;
+}
+
+/* --- One entry --- */
+
+int nb_kubeconfig_open(const struct nb_kubeconfig_policy *policy,
+                       const struct nb_kubeconfig_input *input, struct nb_yaml_node **ret_document,
+                       struct nb_failure *f) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
+        struct reading reading = { .policy = policy, .input = input, .f = f };
+        int r = open_document(&reading, &document);
+
+        if (r < 0)
+                return r;
+        *ret_document = TAKE(document);
+        return 0;
+}
+
+int nb_kubeconfig_read_cluster(const struct nb_kubeconfig_policy *policy,
+                               const struct nb_kubeconfig_input *input,
+                               const struct nb_yaml_node *document, const char *name,
+                               struct nb_cluster *ret_cluster, struct nb_failure *f) {
+        const struct reading reading = { policy, input, document, f };
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = {};
+        struct entry entry;
+        int r;
+
+        r = find_entry(&reading, "clusters", name, &entry);
+        if (r < 0)
+                return r;
+        r = take_cluster(&reading, &entry, &cluster);
+        if (r < 0)
+                return r;
+        *ret_cluster = TAKE(cluster);
+        return 0;
+}
+
+int nb_kubeconfig_read_user(const struct nb_kubeconfig_policy *policy,
+                            const struct nb_kubeconfig_input *input,
+                            const struct nb_yaml_node *document, const char *name,
+                            struct nb_identity *ret_identity, struct nb_failure *f) {
+        const struct reading reading = { policy, input, document, f };
+        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
+        struct entry entry;
+        int r;
+
+        r = find_entry(&reading, "users", name, &entry);
+        if (r < 0)
+                return r;
+        r = take_user(&reading, &entry, &identity);
+        if (r < 0)
+                return r;
+        *ret_identity = TAKE(identity);
         return 0;
 }
 

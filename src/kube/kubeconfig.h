@@ -87,6 +87,22 @@ int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
                         const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
                         struct nb_identity *ret_identity, struct nb_failure *f);
 
+/*
+ * Parts of nb_kubeconfig_parse(), for a caller that selects the entries, for example from several
+ * files. *ret_document must be NULL before. `name` is that of the entry, which must exist once.
+ */
+int nb_kubeconfig_open(const struct nb_kubeconfig_policy *policy,
+                       const struct nb_kubeconfig_input *input, struct nb_yaml_node **ret_document,
+                       struct nb_failure *f);
+int nb_kubeconfig_read_cluster(const struct nb_kubeconfig_policy *policy,
+                               const struct nb_kubeconfig_input *input,
+                               const struct nb_yaml_node *document, const char *name,
+                               struct nb_cluster *ret_cluster, struct nb_failure *f);
+int nb_kubeconfig_read_user(const struct nb_kubeconfig_policy *policy,
+                            const struct nb_kubeconfig_input *input,
+                            const struct nb_yaml_node *document, const char *name,
+                            struct nb_identity *ret_identity, struct nb_failure *f);
+
 /* The server and the client certificate that an installed kubeconfig names, by its current context.
  * A field that is missing or malformed is NULL: other programs write this file. */
 struct nb_kubeconfig_client {

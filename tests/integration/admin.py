@@ -97,6 +97,7 @@ class Api(apiserver.ApiServer):
             user, groups = request.connection.user, [*organizations(request.connection.peer), "system:authenticated"]
         request.user, request.token_id, request.groups = user, token_id, groups
         self.record(request)
+        self.objects.wake()
         action = self.rule(request.kind)
         return (action and action(request)) or self.healthy(request)
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "admin/client.h"
+#include "base/clock.h"
+
+#include "allocation.h"
+#include "case.h"
+
+#define CLUSTER(name, server) \
+        "clusters: [{name: " name ", cluster: {server: \"https://" server \
+        ":6443\", certificate-authority-data: UEVN}}]\n"
+#define CONTEXT(name, cluster, user) \
+        "contexts: [{name: " name ", context: {cluster: " cluster ", user: " user "}}]\n"
+#define USER(name, fields) "users: [{name: " name ", user: {" fields "}}]\n"
+
+static char folder[] = "/tmp/nb-test-client-XXXXXX";
+
+static const struct {
+        const char *name, *text;
+} files[] = {
+        { "one", "current-context: one\n" CONTEXT("one", "c", "u") },
+        { "two", "current-context: two\n" CLUSTER("c", "two") USER("u", "token: two") },
+        { "three", CONTEXT("one", "d", "d") CLUSTER("c", "three") USER("u", "token: three") },
+        { "four", CONTEXT("two", "c", "f") USER("f", "tokenFile: token") },
+        { "token", "from-file\n" },
+        { "exec",
+          "current-context: x\n" CONTEXT("x", "c", "e")
+                  USER("e", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, "
+                            "args: ['{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":"
+                            "\"ExecCredential\",\"status\":{\"token\":\"from-exec\"}}'], "
+                            "interactiveMode: Never, provideClusterInfo: true, env: [{name: A, "
+                            "value: b}]}") },
+};
+
+/* `names` are files separated by spaces; ".": one that does not exist. */
+static void set_kubeconfig(const char *names) {
+        char list[1024] = "", words[64];
+
+        snprintf(words, sizeof(words), "%s", names);
+        for (char *rest = words, *word; (word = strsep(&rest, " "));)
+                snprintf(list + strlen(list), sizeof(list) - strlen(list), ":%s/%s", folder,
+                         strcmp(word, ".") == 0 ? "missing" : word);
+        assert_int_equal(setenv("KUBECONFIG", list, 1), 0);
+}
+
+static struct {
+        const char *name;
+        const char *files;
+        const char *context; /* --context */
+        const char *host, *token;
+        bool is_renewable, has_expiry;
+} merges[] = {
+        { "the first file wins", ". one two three", NULL, "two", "two" },
+        { "the order counts", "one three two", NULL, "three", "three" },
+        { "entries are found in any file", "four two", NULL, "two", "from-file", true, true },
+        { "--context wins", "one two four", "two", "two", "from-file", true, true },
+        { "the first current context wins", "exec one two", NULL, "two", "from-exec", true },
+};
+
+static void merges_files(void **state) {
+        const __typeof__(merges[0]) *row = *state;
+        struct nb_admin admin;
+        struct nb_failure f = {};
+
+        set_kubeconfig(row->files);
+        assert_int_equal(
+                nb_admin_connect(&(struct nb_admin_place){ .context = row->context }, &admin, &f),
+                0);
+        assert_string_equal(admin.cluster.server.host, row->host);
+        assert_string_equal(admin.identity.secret.data, row->token);
+        assert_int_equal(admin.is_renewable, row->is_renewable);
+        assert_int_equal(admin.expires_ms != NB_TIME_INFINITE, row->has_expiry);
+        assert_ptr_equal(admin.api.identity, &admin.identity);
+        nb_admin_done(&admin);
+}
+
+static void write_file(const char *name, const char *text) {
+        char path[256];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        file = fopen(path, "we");
+        assert_non_null(file);
+        assert_true(fputs(text, file) >= 0);
+        assert_int_equal(fclose(file), 0);
+}
+
+/* A new token keeps the connections; whatever fails keeps the old token, too. */
+static void renews_a_token(void **state) {
+        struct nb_http *http;
+        struct nb_failure f = {};
+        struct nb_admin admin;
+
+        set_kubeconfig("four two");
+        assert_int_equal(nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f), 0);
+        http = admin.api.http;
+        write_file("token", "renewed");
+        assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
+        assert_string_equal(admin.identity.secret.data, "from-file");
+        admin.expires_ms = 0;
+        assert_int_equal(nb_admin_renew_if_expired(&admin, &f), 0);
+        assert_string_equal(admin.identity.secret.data, "renewed");
+        assert_string_equal(admin.api.authorization.data, "Authorization: Bearer renewed");
+        assert_true(admin.expires_ms > nb_now_ms());
+        assert_ptr_equal(admin.api.http, http);
+
+        write_file("token", "");
+        assert_true(nb_admin_renew(&admin, &f) < 0);
+        nb_failure_clear(&f);
+        /* Another cluster under the same name must not receive the token. */
+        write_file("token", "for-another-cluster");
+        set_kubeconfig("four three");
+        assert_true(nb_admin_renew(&admin, &f) < 0);
+        assert_non_null(strstr(f.detail, "the cluster has changed since this program started"));
+        assert_string_equal(admin.api.authorization.data, "Authorization: Bearer renewed");
+        assert_ptr_equal(admin.api.http, http);
+        nb_admin_done(&admin);
+        write_file("token", "from-file\n");
+}
+
+static int run(const void *names) {
+        struct nb_failure f = {};
+        struct nb_admin admin;
+        int r;
+
+        set_kubeconfig(names);
+        r = nb_admin_connect(&(struct nb_admin_place){ 0 }, &admin, &f);
+        if (r >= 0)
+                nb_admin_done(&admin);
+        return r;
+}
+
+static void memory_runs_out(void **state) {
+        allocation_try_all(run, "one two");
+        allocation_try_all(run, "exec two");
+}
+
+static int set_up(void **state) {
+        if (!mkdtemp(folder))
+                return -1;
+        for (size_t i = 0; i < N_ELEMENTS(files); i++)
+                write_file(files[i].name, files[i].text);
+        return 0;
+}
+
+static int tear_down(void **state) {
+        char path[256];
+
+        for (size_t i = 0; i < N_ELEMENTS(files); i++) {
+                snprintf(path, sizeof(path), "%s/%s", folder, files[i].name);
+                (void)unlink(path);
+        }
+        return rmdir(folder);
+}
+
+int main(void) {
+        CASES(merges, merges_files);
+        CASE(renews_a_token);
+        CASE(memory_runs_out);
+        return _cmocka_run_group_tests("client", case_list, n_cases, set_up, tear_down);
+}
