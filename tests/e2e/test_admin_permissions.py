@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ServiceAccount of the controller: rbac.yaml has the permissions that all parts use, and no other.
+
+The API server's audit log says what the controller asked for: each permission must have been used, and nothing refused.
+"""
+
+import base64
+import json
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from harness import admin as admins
+from harness import controlplane, pki
+from harness.wait import until
+
+USER = f"system:serviceaccount:kube-system:{admins.ACCOUNT}"
+POLICY = {
+    "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [USER]}, {"level": "None"}],
+}
+CLIENT, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
+NODE, ADDRESS = "worker-1", "10.1.2.3"
+NODE_GROUP = "system:bootstrappers:node-bootstrap"
+
+
+@pytest.fixture(scope="module")
+def audited(world):
+    """A control plane whose bootstrap controllers are off, and which writes down what the controller does."""
+    made = controlplane.ControlPlane(
+        world.assets, world.work / "audited", enabled="*,-bootstrapsigner,-tokencleaner,-csrapproving",
+        apiserver=["--audit-policy-file=audit.yaml", "--audit-log-path=audit.log"])
+    (made.work / "audit.yaml").write_text(json.dumps(POLICY))
+    yield made.start()
+    made.stop()
+
+
+def submit(cluster, name, signer, usages, *, user, groups, alternatives=()):
+    """A request as this user submits it."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{NODE}", "system:nodes"))
+    if alternatives:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    request = builder.sign(pki.new_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+           "spec": {"request": base64.b64encode(request).decode(), "signerName": signer, "usages": usages}}
+    path = cluster.work / f"{name}.json"
+    path.write_text(json.dumps(csr))
+    cluster.kubectl("create", "--filename", str(path), f"--as={user}", *(f"--as-group={group}" for group in [*groups, "system:authenticated"]))
+
+
+def is_approved(cluster, name):
+    csr = cluster.request("GET", f"{controlplane.CSRS}/{name}")
+    return any(c["type"] == "Approved" for c in csr["status"].get("conditions", ()))
+
+
+def token_for(cluster, node, ttl):
+    """The ID of a token for this node."""
+    token = cluster.token(group=NODE_GROUP, ttl=ttl, signing=False)
+    changes = {"metadata": {"annotations": {"node-bootstrap/node": node}}, "stringData": {"usage-bootstrap-signing": "true"}}
+    cluster.request("PATCH", f"{controlplane.SECRETS}/bootstrap-token-{token.id}", changes)
+    return token.id
+
+
+def use_every_part(cluster):
+    """A node joins with its token, another name is refused, the token is revoked, and an old one expires."""
+    token, other = token_for(cluster, NODE, ttl=600), token_for(cluster, "other", ttl=5)
+    until(lambda: f"jws-kubeconfig-{token}" in cluster.cluster_info(), "cluster-info is signed")
+    usages = ["digital signature", "key encipherment", "client auth"]
+    for name, used in (("stolen", other), ("own", token)):
+        submit(cluster, name, CLIENT, usages, user=f"system:bootstrap:{used}", groups=["system:bootstrappers", NODE_GROUP])
+    until(lambda: is_approved(cluster, "own"), "the request is approved")
+    until(lambda: any(e["involvedObject"]["name"] == "stolen" for e in cluster.request("GET", "/api/v1/namespaces/default/events")["items"]),
+          "an Event says why the other one is pending")
+    assert not is_approved(cluster, "stolen")
+    until(lambda: cluster.request("GET", f"{controlplane.CSRS}/own")["status"].get("certificate"), "the certificate is issued")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+    cluster.request("POST", "/api/v1/nodes", node)
+    addresses = {"addresses": [{"type": "InternalIP", "address": ADDRESS}, {"type": "Hostname", "address": NODE}]}
+    cluster.request("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": addresses})
+    for secret in (token, other):
+        until(lambda: not cluster.find(f"{controlplane.SECRETS}/bootstrap-token-{secret}"), "revoked, and expired")
+    submit(cluster, "serving", SERVING, ["digital signature", "key encipherment", "server auth"], user=f"system:node:{NODE}",
+           groups=["system:nodes"], alternatives=[x509.DNSName(NODE)])
+    until(lambda: is_approved(cluster, "serving"), "the serving certificate is approved")
+
+
+def audit(cluster):
+    """(namespace, group, resource, verb, status) of each request of the controller."""
+    found = set()
+    for line in (cluster.work / "audit.log").read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef", {})
+        resource = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
+        found.add((target.get("namespace", ""), target.get("apiGroup", ""), resource, event["verb"], event.get("responseStatus", {}).get("code", 0)))
+    return found
+
+
+def granted():
+    """The same, of rbac.yaml. `approve` is no request: admission asks for it, and the approvals above need it."""
+    for document in yaml.safe_load_all((admins.KUBERNETES / "rbac.yaml").read_text()):
+        for rule in document.get("rules", ()):
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    if resource != "signers":
+                        yield document["metadata"].get("namespace", ""), rule["apiGroups"][0], resource, verb
+
+
+def test_each_permission_is_used_and_none_is_missing(audited, administer):
+    admin = administer(audited)
+    audited.bind(NODE_GROUP, "system:node-bootstrapper")
+    parts = ("--parts=approve-client,approve-serving,signer,cleaner", "--serving-prefixes=10.0.0.0/8", "--service-cidrs=10.96.0.0/16")
+    with admin.controller(*parts, account=admins.service_account(audited)) as controller:
+        use_every_part(audited)
+        assert controller.stop() == 0
+    # A watch is written down when it ends.
+    until(lambda: {row[:4] for row in audit(audited)} >= set(granted()), "each permission is used", timeout=20)
+    found = audit(audited)
+    assert not [row for row in found if row[4] == 403], "nothing is refused"
+    # What every user may do, such as asking for versions, is no resource.
+    assert {row[:4] for row in found if row[2]} == set(granted())
