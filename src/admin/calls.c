@@ -73,59 +73,73 @@ int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
         return 1;
 }
 
-/* Visits the items of one page, and reads where the next one begins ("" after the last one). */
-static int visit_page(const struct nb_http_answer *answer, const char *what, nb_admin_visit *visit,
-                      void *userdata, char *ret_next, size_t next_size, char *ret_version,
-                      struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
-                nb_answer_text(answer), answer->body.len, what, NB_ANSWER_MALFORMED, f);
-        const char *next = nb_json_string(&json, "metadata.continue");
-        ssize_t n = nb_json_array(&json, "items");
+/* Reads one page of at most `limit` items. */
+static int read_page(struct nb_admin *admin, const char *what, const char *path, const char *next,
+                     int limit, struct nb_json *ret_json, struct nb_failure *f) {
+        char page[NB_ADMIN_PATH_MAX];
+        int r;
 
-        nb_json_copy(&json, "metadata.resourceVersion", ret_version, NB_RESOURCE_VERSION_SIZE);
+        /* The continue token is base64url, so it needs no escape in a URL. */
+        snprintf(page, sizeof(page), "%s%climit=%d%s%s", path, strchr(path, '?') ? '&' : '?', limit,
+                 next[0] ? "&continue=" : "", next);
+        r = nb_admin_get(admin, what, page, ret_json, f);
+        if (r == 0)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                           "%s: the API server does not serve it", what);
+        return r < 0 && f->http_status == 410 ? -EAGAIN : r;
+}
+
+/* Visits the items of one page, and reads where the next one begins ("" after the last one). */
+static int visit_page(struct nb_json *json, nb_admin_visit *visit, void *userdata, char *ret_next,
+                      size_t next_size, char *ret_version) {
+        const char *next = nb_json_string(json, "metadata.continue");
+        ssize_t n = nb_json_array(json, "items");
+
+        nb_json_copy(json, "metadata.resourceVersion", ret_version, NB_RESOURCE_VERSION_SIZE);
         if (next && strlen(next) >= next_size)
-                nb_json_refuse(&json, "metadata.continue", "a shorter text", next);
-        snprintf(ret_next, next_size, "%s", next && json.r >= 0 ? next : "");
-        for (ssize_t i = 0; i < n && json.r >= 0; i++) {
+                nb_json_refuse(json, "metadata.continue", "a shorter text", next);
+        snprintf(ret_next, next_size, "%s", next && json->r >= 0 ? next : "");
+        for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 char path[32];
                 struct nb_json item;
                 int r;
 
                 snprintf(path, sizeof(path), "items[%zd]", i);
-                item = (struct nb_json){ nb_json_object(&json, path), what, json.code, f, json.r };
+                item = (struct nb_json){ nb_json_object(json, path), json->what, json->code,
+                                         json->f, json->r };
                 if (item.r < 0)
                         return item.r;
                 r = visit(userdata, &item);
                 if (r < 0 || item.r < 0)
                         return r < 0 ? r : item.r;
         }
-        return json.r;
+        return json->r;
 }
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
         char next[512] = "", version[NB_RESOURCE_VERSION_SIZE];
+        int limit = NB_ADMIN_PAGE;
 
-        do {
-                _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-                char page[NB_ADMIN_PATH_MAX];
-                const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
-                int r;
+        for (;;) {
+                _cleanup_(nb_json_done) struct nb_json json = { 0 };
+                int r = read_page(admin, what, path, next, limit, &json, f);
 
-                /* The continue token is base64url, so it needs no escape in a URL. */
-                snprintf(page, sizeof(page), "%s%climit=%d%s%s", path,
-                         strchr(path, '?') ? '&' : '?', NB_ADMIN_PAGE, next[0] ? "&continue=" : "",
-                         next);
-                r = nb_admin_perform(admin, &call, &answer, f);
-                if (r < 0)
-                        return f->http_status == 410 ? -EAGAIN : r;
-                if (r != 200)
-                        return nb_failure_set_http(f, NB_ADMIN_MISSING, answer.status,
-                                                   "%s: the API server does not serve it", what);
-                r = visit_page(&answer, what, visit, userdata, next, sizeof(next), version, f);
+                /* Anyone who may create objects can make them so large that a page is above the
+                 * limits, so try with fewer. */
+                if (r < 0 && f->code == NB_ANSWER_MALFORMED && limit > 1) {
+                        nb_failure_clear(f);
+                        limit /= 2;
+                        continue;
+                }
                 if (r < 0)
                         return r;
-        } while (next[0]);
+                r = visit_page(&json, visit, userdata, next, sizeof(next), version);
+                if (r < 0)
+                        return r;
+                if (!next[0])
+                        break;
+        }
         if (ret_version)
                 memcpy(ret_version, version, sizeof(version));
         return 0;

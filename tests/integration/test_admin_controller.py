@@ -5,6 +5,7 @@ import base64
 import contextlib
 import itertools
 import json
+import os
 import signal
 import socket
 import time
@@ -121,9 +122,9 @@ def cluster(api):
 def start(api):
     running = []
 
-    def begin(*options):
+    def begin(*options, env=None):
         parts = ["--parts=approve-client"] * (not any(option.startswith("--parts") for option in options))
-        running.append(admin.Running("controller", *parts, *options, "--kubeconfig", api.kubeconfig()))
+        running.append(admin.Running("controller", *parts, *options, "--kubeconfig", api.kubeconfig(), env=env))
         return running[-1]
     yield begin
     for controller in running:
@@ -465,6 +466,14 @@ def test_large_requests_do_not_end_the_watch(api, cluster, start):
     assert len(api.seen("list certificatesigningrequests")) == 1
 
 
+def test_large_requests_do_not_prevent_the_list(api, cluster, start):
+    csr = cluster.request("large", "n1", "zzzzzz")
+    for i in range(8):
+        api.objects.put(f"{CSRS}/large{i}", csr, metadata={"annotations": {"filler": "x" * (1 << 20)}})
+    start()
+    cluster.settle()
+
+
 # The program.
 
 
@@ -473,6 +482,54 @@ def test_it_ends_at_once_and_gives_the_lease_away(api, cluster, start):
     controller.wait_line("is the leader")
     assert controller.stop(3) == 0
     assert api.objects.look(f"{LEASES}/node-bootstrap-controller")["spec"]["holderIdentity"] == ""
+
+
+def test_a_token_file_that_was_replaced_is_read_again(api, cluster, tmp_path):
+    bearer = tmp_path / "token"
+    bearer.write_text("first-token-of-the-account")
+    api.cluster.bearers["first-token-of-the-account"] = admin.ADMIN
+    path = api.kubeconfig("account.conf", user={"tokenFile": str(bearer)})
+    with admin.Running("controller", "--parts=approve-client", "--kubeconfig", path) as controller:
+        controller.wait_line("is the leader")
+        bearer.write_text("second-token-of-the-account")
+        api.cluster.bearers["second-token-of-the-account"] = admin.ADMIN
+        del api.cluster.bearers["first-token-of-the-account"]
+        cut_watches(api)
+        cluster.settle()
+
+
+def test_systemd_is_told_of_the_start_the_state_and_that_it_lives(cluster, start):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0node-bootstrap-test-{os.getpid()}")
+        manager.settimeout(10)
+        controller = start(env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}", "WATCHDOG_USEC": "600000"})
+        seen = []
+
+        def hear(text):
+            while not any(line.startswith(text) for line in seen):
+                seen.extend(manager.recv(65536).decode().splitlines())
+        hear("READY=1")
+        hear("STATUS=Leader; 0 pending, 0 tokens, 0 approved")
+        cluster.settle("n1")
+        hear("STATUS=Leader; 0 pending, 1 tokens, 1 approved; last: approved n1")
+        seen.clear()
+        hear("WATCHDOG=1")
+        controller.stop()
+        hear("STOPPING=1")
+
+
+def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_path):
+    path = api.kubeconfig()
+    api.stop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0node-bootstrap-test-{os.getpid()}-away")
+        manager.settimeout(10)
+        with admin.Running("controller", "--kubeconfig", path, env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}-away"}) as controller:
+            lines = []
+            while not ("READY=1" in lines and any(line.startswith("STATUS=Trying again: ") for line in lines)):
+                lines.extend(manager.recv(65536).decode().splitlines())
+            controller.wait_line("endpoint-refused")
+            assert controller.stop(3) == 0
 
 
 def test_metrics_are_written(cluster, start, tmp_path):
@@ -488,7 +545,7 @@ def test_metrics_are_written(cluster, start, tmp_path):
     lines = metrics.read_text().splitlines()
     assert 'node_bootstrap_controller_actions_total{action="approved"} 1' in lines
     assert 'node_bootstrap_controller_actions_total{action="token_revoked"} 1' in lines
-    assert "node_bootstrap_controller_tokens 0" in lines
+    assert "node_bootstrap_controller_leader 0" in lines and "node_bootstrap_controller_pending_requests 0" in lines
     assert all(line.startswith(("#", "node_bootstrap_controller_")) for line in lines)
 
 

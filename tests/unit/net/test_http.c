@@ -437,8 +437,67 @@ static void too_large_a_request(void **state) {
         nb_http_free(http);
 }
 
+/* Takes the worker's place at its socket. */
+static int play_worker(struct nb_http_transfer *transfer) {
+        int pair[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        (void)close(transfer->worker->fd);
+        transfer->worker->fd = pair[0];
+        return pair[1];
+}
+
+/* Sends pieces, each with one line, until the reader does not take any more. Returns their bytes.
+ */
+static size_t send_stream(struct fixture *fixture, int fd) {
+        static char piece[16 * 1024];
+        struct nb_http_reply reply = { .kind = NB_HTTP_BODY, .status = 200, .len = sizeof(piece) };
+        struct iovec parts[] = { { &reply, sizeof(reply) }, { piece, sizeof(piece) } };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
+        struct nb_http_transfer *done;
+        struct nb_failure f = { 0 };
+        size_t sent = 0;
+        int r;
+
+        memset(piece, '.', sizeof(piece));
+        piece[sizeof(piece) - 1] = '\n';
+        do {
+                while (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+                        sent += sizeof(piece);
+                r = nb_http_wait(&fixture->http, 1, nb_now_ms(), &done, &f);
+                assert_true(r >= 0);
+        } while (r > 0);
+        return sent;
+}
+
+static void a_stream_whose_reader_is_behind_waits(void **state) {
+        struct fixture fixture;
+        struct nb_buffer *received;
+        long status;
+        size_t first, second;
+        int fd;
+
+        begin(&fixture);
+        fixture.transfer->call.is_stream = true;
+        fixture.transfer->call.max_body = 2 * NB_HTTP_STREAM_AHEAD_MAX;
+        fd = play_worker(fixture.transfer);
+        first = send_stream(&fixture, fd);
+        received = nb_http_received(fixture.transfer, &status);
+        assert_true(received->len >= NB_HTTP_STREAM_AHEAD_MAX);
+        assert_true(received->len < NB_HTTP_STREAM_AHEAD_MAX + NB_HTTP_PIECE_MAX);
+        assert_true(first > received->len);
+        nb_buffer_consume(received, received->len);
+        second = send_stream(&fixture, fd);
+        assert_true(second > 0);
+        assert_true(received->len >= NB_HTTP_STREAM_AHEAD_MAX);
+        assert_false(fixture.transfer->is_done);
+        (void)close(fd);
+        end(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_stream_whose_reader_is_behind_waits),
                 cmocka_unit_test(replies),
                 cmocka_unit_test(texts_without_an_end),
                 cmocka_unit_test(worker_that_was_taken_over),

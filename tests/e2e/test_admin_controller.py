@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller beside a real control plane: what a stolen token is worth, and what it does when it or the API server is restarted."""
+
+import base64
+import contextlib
+import http.client
+import itertools
+import json
+import ssl
+import threading
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from harness import admin, pki
+from harness.controlplane import CSRS, SECRETS
+from harness.wait import until
+
+GROUP = "system:bootstrappers:node-bootstrap"
+EVENTS = "/api/v1/namespaces/default/events"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+USAGES = ["digital signature", "key encipherment", "client auth"]
+KEY = pki.new_key()
+numbers = itertools.count()
+
+
+@pytest.fixture(params=["beside kube-controller-manager's approver", "alone"])
+def plane(request):
+    return request.getfixturevalue("cluster" if request.param.startswith("beside") else "unattended_cluster")
+
+
+def prepare(plane):
+    """Returns the ServiceAccount with the permissions that the package has for it."""
+    with contextlib.suppress(AssertionError):       # it exists
+        plane.kubectl("create", "clusterrolebinding", "node-bootstrap:kubelet-bootstrap", "--clusterrole=system:node-bootstrapper",
+                      f"--group={GROUP}")
+    return admin.service_account(plane)
+
+
+@pytest.fixture
+def start(plane, administer):
+    account, started = prepare(plane), []
+    with contextlib.ExitStack() as stack:
+        def begin():
+            started.append(stack.enter_context(administer(plane).controller("--parts=approve-client", account=account)))
+        yield begin
+        for controller in started:
+            assert controller.stop() == 0   # gives the Lease away, so that the next one need not wait
+
+
+def fresh_name():
+    return f"controlled-{next(numbers)}"
+
+
+def token_for(plane, node):
+    token = plane.token(group=GROUP, signing=False)
+    plane.request("PATCH", f"{SECRETS}/bootstrap-token-{token.id}", {"metadata": {"annotations": {"node-bootstrap/node": node}}})
+    return token
+
+
+def submit(plane, token, node):
+    """A CSR as a node with this token sends it; returns its name."""
+    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(KEY, hashes.SHA256())
+    connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
+                                             context=ssl.create_default_context(cadata=plane.ca.pem.decode()))
+    connection.request("POST", CSRS, json.dumps({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"generateName": "controlled-"},
+        "spec": {"request": base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode(), "usages": USAGES,
+                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet"}}),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    assert answer.status == 201, text
+    return json.loads(text)["metadata"]["name"]
+
+
+def conditions(plane, csr):
+    return [entry["type"] for entry in plane.request("GET", f"{CSRS}/{csr}").get("status", {}).get("conditions", [])]
+
+
+def is_issued(plane, csr):
+    return plane.request("GET", f"{CSRS}/{csr}").get("status", {}).get("certificate")
+
+
+def await_event(plane, csr, reason):
+    def find():
+        events = plane.request("GET", EVENTS + "?fieldSelector=involvedObject.name%3D" + csr)["items"]
+        return [event for event in events if event["reason"] == reason]
+    return until(find, f"an Event {reason} for {csr}")
+
+
+def join(plane, name, is_ready):
+    """The Node that kubelet registers."""
+    if not plane.node(name):
+        plane.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    plane.request("PATCH", f"/api/v1/nodes/{name}/status",
+                  {"status": {"conditions": [{"type": "Ready", "status": "True" if is_ready else "False"}]}})
+
+
+def test_a_token_for_one_node_is_for_this_node_and_once(plane, start):
+    start()
+    name = fresh_name()
+    token = token_for(plane, name)
+    stolen = submit(plane, token, "another-name")
+    await_event(plane, stolen, "TokenForAnotherNode")
+    first = submit(plane, token, name)
+    until(lambda: is_issued(plane, first), "the certificate is issued")
+    second = submit(plane, token, name)
+    await_event(plane, second, "TokenUsed")
+    assert plane.find(f"{SECRETS}/bootstrap-token-{token.id}"), "the machine still fetches its certificate"
+    join(plane, name, is_ready=True)
+    until(lambda: not plane.find(f"{SECRETS}/bootstrap-token-{token.id}"), "the token is revoked")
+    later = token_for(plane, name)
+    third = submit(plane, later, name)
+    await_event(plane, third, "NodeReady")
+    assert [conditions(plane, csr) for csr in (stolen, first, second, third)] == [[], ["Approved"], [], []]
+    join(plane, name, is_ready=False)       # the machine is reinstalled
+    until(lambda: is_issued(plane, third), "a Node that is not Ready may join again")
+
+
+def test_of_concurrent_uses_of_a_token_one_wins(plane, start):
+    start()
+    start()                                 # a second controller
+    for _ in range(5):
+        name = fresh_name()
+        token = token_for(plane, name)
+        made = []
+        threads = [threading.Thread(target=lambda: made.append(submit(plane, token, name))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: any(conditions(plane, csr) for csr in made), "one is approved")
+        winner, = (csr for csr in made if conditions(plane, csr))
+        for csr in set(made) - {winner}:
+            await_event(plane, csr, "TokenUsed")
+            assert conditions(plane, csr) == []
+
+
+def test_nothing_is_missed_or_approved_twice_when_both_sides_are_restarted(unattended_cluster, administer):
+    plane = unattended_cluster
+    account = prepare(plane)
+    requests = {}
+    for _ in range(60):
+        name = fresh_name()
+        token = token_for(plane, name)
+        requests[name] = [submit(plane, token, name), submit(plane, token, name)]
+
+    def approved():
+        states = {item["metadata"]["name"]: [entry["type"] for entry in item.get("status", {}).get("conditions", [])]
+                  for item in plane.request("GET", CSRS)["items"]}
+        return {name: sum("Approved" in states[csr] for csr in made) for name, made in requests.items()}
+
+    with administer(plane).controller("--parts=approve-client", account=account) as controller:
+        until(lambda: sum(approved().values()) >= 10, "some are approved", pause=0)
+        controller.kill()
+        assert sum(approved().values()) < 60, "killed in the middle"
+        plane.end("kube-apiserver")
+        controller.launch()                 # before the API server
+        plane.spawn_apiserver()
+        until(lambda: sum(approved().values()) >= 30, "more are approved", pause=0)
+        plane.end("kube-apiserver")
+        plane.spawn_apiserver()
+        name = fresh_name()                 # of a watch that continues
+        requests[name] = [submit(plane, token_for(plane, name), name)]
+        until(lambda: all(count >= 1 for count in approved().values()), "each node is approved")
+        # The controller works in order, so it has handled all others before this one.
+        name = fresh_name()
+        last = submit(plane, token_for(plane, name), name)
+        until(lambda: conditions(plane, last), "the last one is approved")
+    assert set(approved().values()) == {1}
