@@ -49,7 +49,7 @@ class Place:
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
             "metadata": {"name": f"bootstrap-token-{token.id}", "annotations": {"node-bootstrap/node": node} if node else {}},
             "stringData": {"token-id": token.id, "token-secret": token.secret, "auth-extra-groups": GROUP, "description": description,
-                           "usage-bootstrap-authentication": "true"},
+                           "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true"},
         })
         return token
 

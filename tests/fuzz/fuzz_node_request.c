@@ -2,7 +2,14 @@
 #include "admin/node_request.h"
 #include "base/encoding.h"
 #include "base/text.h"
+#include "crypto/attestation.h"
 #include "fuzz.h"
+
+static const char public_key[] =
+        "-----BEGIN PUBLIC KEY-----\n"
+        "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8EiAPpZbYLqGus/kSQesFkFvtR+1\n"
+        "+2ghDB8vaRJOW5+3jnUusLrmnBn2lDc7Kues5se44t9DyqCJX89bqYjgGQ==\n"
+        "-----END PUBLIC KEY-----\n";
 
 static void check_facts(const struct nb_request_facts *facts) {
         FUZZ_CHECK(facts->n_names <= NB_REQUEST_NAMES_MAX);
@@ -41,6 +48,9 @@ static void check_object(const char *data, size_t len, const char *signer, const
 }
 
 void fuzz_one(const char *data, size_t len) {
+        enum nb_attestation_verdict verdict = nb_attestation_verify(data, len, public_key);
+
+        FUZZ_CHECK(verdict == NB_ATTESTATION_MISSING || verdict == NB_ATTESTATION_INVALID);
         check_object(data, len, NB_SIGNER_CLIENT, "client");
         check_object(data, len, NB_SIGNER_SERVING, "server");
 }
