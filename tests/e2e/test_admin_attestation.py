@@ -37,7 +37,7 @@ def test_machine_with_an_enrolled_key_joins(new_node, cluster, administer, tmp_p
         assert (listed[forged], listed[name]) == ("missing", "valid")
         assert admin.command("approve", forged, f"--inventory={tmp_path}").returncode == 65
         admin.run("approve", name, f"--inventory={tmp_path}")
-        cluster.await_node(node.name)
+        assert node.await_end() == ("active", 0)
         assert node.certificate().subject.rfc4514_string() == f"CN=system:node:{node.name},O=system:nodes"
     finally:
         cluster.request("DELETE", binding)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin approve` against a scripted API: answers that a real one gives rarely, and hostile values."""
+
+import base64
+import json
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+import faults
+import pki
+
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+TOKEN = "abc123"
+
+
+def put_token(api, node="worker-1", description="rack 4"):
+    data = {"token-id": TOKEN, "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true", "description": description}
+    return api.objects.put(f"{SECRETS}/bootstrap-token-{TOKEN}", type="bootstrap.kubernetes.io/token",
+                           metadata={"annotations": {"node-bootstrap/node": node} if node else {}},
+                           data={key: base64.b64encode(value.encode()).decode() for key, value in data.items()})
+
+
+def put_csr(api, name="csr-1", node="worker-1", username=f"system:bootstrap:{TOKEN}", request=None):
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "system:nodes"),
+                         x509.NameAttribute(x509.NameOID.COMMON_NAME, f"system:node:{node}")])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(pki.new_key(), hashes.SHA256())
+    request = request or made.public_bytes(serialization.Encoding.PEM)
+    return api.objects.put(f"{CSRS}/{name}", spec={
+        "request": base64.b64encode(request).decode(), "signerName": SIGNER, "username": username,
+        "usages": ["digital signature", "client auth"], "groups": ["system:bootstrappers"]})
+
+
+def conditions(api, name="csr-1"):
+    return api.objects.look(f"{CSRS}/{name}").get("status", {}).get("conditions", [])
+
+
+def test_what_is_sent(api):
+    """The patch names the request that was looked at; the claim comes first."""
+    put_token(api)
+    seen = put_csr(api)["metadata"]
+    assert api.run("approve", "csr-1").returncode == 0
+    changes = [request for request in api.requests if request.method != "GET"]
+    assert [request.kind for request in changes] == ["create leases", "patch certificatesigningrequests/approval"]
+    sent = changes[1].json()
+    assert sent["metadata"] == {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
+    [condition] = sent["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Approved", "True", "ApprovedByAdministrator")
+    lease = api.objects.look(f"{LEASES}/node-bootstrap-token-{TOKEN}")
+    assert lease["spec"]["holderIdentity"] == seen["uid"]
+
+
+def test_request_that_changes_while_it_is_approved(api):
+    put_token(api)
+    put_csr(api)
+
+    def change(_request):
+        api.objects.put(f"{CSRS}/csr-1", spec={**api.objects.look(f"{CSRS}/csr-1")["spec"], "username": "mallory"})
+    api.on("patch certificatesigningrequests/approval", change, times=1)
+    done = api.run("approve", "csr-1")
+    assert done.returncode == 75 and "approving CSR csr-1" in done.stderr and "nothing was approved" in done.stderr
+    assert done.stdout == "" and conditions(api) == []
+
+
+def test_another_request_claims_the_token_meanwhile(api):
+    token = put_token(api)
+    put_csr(api)
+
+    def claim(_request):
+        api.objects.put(f"{LEASES}/node-bootstrap-token-{TOKEN}", spec={"holderIdentity": "another"},
+                        metadata={"ownerReferences": [{"uid": token["metadata"]["uid"]}]})
+    api.on("create leases", claim, times=1)
+    done = api.run("approve", "csr-1")
+    assert done.returncode == 65 and f"another request has used token {TOKEN}" in done.stderr and conditions(api) == []
+
+
+@pytest.mark.parametrize("verb", ["list certificatesigningrequests", "get secrets", "get nodes", "get leases"])
+def test_missing_permission_is_named(api, verb):
+    put_token(api)
+    put_csr(api)
+    api.denied.add(verb)
+    done = api.run("approve")
+    assert done.returncode == 77 and "kubernetes-admin" in done.stderr and verb.split()[0] in done.stderr and verb.split()[1] in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["create leases", "patch certificatesigningrequests/approval"])
+def test_nothing_is_approved_without_permission(api, verb):
+    put_token(api)
+    put_csr(api)
+    api.denied.add(verb)
+    assert api.run("approve", "csr-1").returncode == 77 and conditions(api) == []
+
+
+def test_hostile_values_do_not_reach_the_terminal(api):
+    put_token(api, description="\x1b[2Kok\n")
+    put_csr(api)
+    put_csr(api, "csr-2", username="\x1b[31mroot\n    ok: all is well")
+    put_csr(api, "csr-3", request=b"-----BEGIN CERTIFICATE REQUEST-----\n\x1b[2K\n-----END CERTIFICATE REQUEST-----\n")
+    put_csr(api, "csr-\x1b[2K")
+    done = api.run("approve")
+    assert done.returncode == 0 and "\x1b" not in done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("    ok") for line in lines) == 1 and sum(line.startswith("csr-") for line in lines) == 3
+    made = {item["name"]: item for item in json.loads(api.run("approve", "-o", "json").stdout)}
+    assert {name: item["suspicious"] for name, item in made.items()} == {"csr-1": False, "csr-2": True, "csr-3": True}
+
+
+def test_long_list(api):
+    """Several pages, with what is not to be shown between."""
+    put_token(api)
+    for number in range(450):
+        csr = put_csr(api, f"csr-{number}", request=b"x")
+        if number % 3 == 0:
+            api.objects.put(f"{CSRS}/csr-{number}", spec=csr["spec"], status={"conditions": [{"type": "Approved", "status": "True"}]})
+    done = api.run("approve", "-o", "json", timeout=60)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) == 300
+
+
+def test_unusable_entry_of_the_inventory(api, tmp_path):
+    """It is said where it matters, and the other nodes are shown."""
+    put_token(api)
+    put_csr(api)
+    put_csr(api, "csr-2", node="worker-2")
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text("worker-1: {}\nworker-2: {unti: 2026-12-01T00:00:00Z}\n")
+    made = {item["name"]: item for item in json.loads(api.run("approve", "-o", "json", f"--inventory={inventory}").stdout)}
+    assert not made["csr-1"]["suspicious"] and f"{inventory}:2: unknown key 'unti'" in made["csr-2"]["verdict"]
+    assert api.run("approve", f"--inventory={tmp_path}/missing").returncode == 65
+    assert api.run("approve", "csr-2", f"--inventory={inventory}").returncode == 65 and conditions(api, "csr-2") == []
+
+
+def test_server_away(api):
+    put_csr(api)
+    api.on("patch certificatesigningrequests/approval", faults.INTERNAL)
+    put_token(api)
+    done = api.run("approve", "csr-1")
+    assert done.returncode == 69 and conditions(api) == []
