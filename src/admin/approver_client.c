@@ -261,7 +261,7 @@ static int has_been_fetched(struct nb_controller *controller, struct nb_request_
         r = read_node(controller, record->node, &is_ready, &created, f);
         if (r < 0)
                 return r;
-        if (r > 0 && created >= record->approved)
+        if (r > 0 && record->approved > 0 && created >= record->approved)
                 return 1;
         record->is_waiting = true;
         nb_controller_queue(controller, &record->work, end_ms);

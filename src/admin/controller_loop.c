@@ -19,6 +19,7 @@
 #define GRACE_MS (10 * 60 * 1000)
 #define RESUME_MS 1000
 #define LEAD_RETRY_MS 2000
+#define RENEW_INTERVAL_MS 5000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 
 /* Each part of the controller. They run in this order. */
@@ -57,17 +58,21 @@ static bool is_outage(const struct nb_failure *f) {
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
 
+/* At most once per interval, since several requests are rejected at the same time, and a credential
+ * program may return one that has expired. */
 static int renew_credential(struct nb_controller *controller) {
         struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
         int r;
 
+        if (now < controller->renew_ms)
+                return 0;
+        controller->renew_ms = now + RENEW_INTERVAL_MS;
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
         r = nb_admin_renew(&controller->admin, &f);
-        if (r < 0 && f.code != NB_NONE) {
+        if (r < 0 && f.code != NB_NONE)
                 nb_log_failure(LOG_WARNING, &f);
-                controller->admin.expires_ms = nb_now_ms() + NB_WATCH_RETRY_CAP_MS;
-        }
         return r == -ECANCELED && f.code == NB_NONE ? r : 0;
 }
 
@@ -189,6 +194,7 @@ static int end_transfer(struct nb_controller *controller, const struct nb_http_t
 static uint64_t find_next_time(const struct nb_controller *controller) {
         uint64_t next = controller->lease.due_ms;
         uint64_t work = nb_queue_due(&controller->queue);
+        uint64_t renewal = controller->admin.expires_ms;
 
         if (controller->is_leading) {
                 if (work < controller->resume_ms)
@@ -199,8 +205,10 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                 next = controller->report_ms;
         if (controller->watchdog_ms < next)
                 next = controller->watchdog_ms;
-        if (controller->admin.expires_ms < next)
-                next = controller->admin.expires_ms;
+        if (renewal < controller->renew_ms)
+                renewal = controller->renew_ms;
+        if (renewal < next)
+                next = renewal;
         for (size_t i = 0; i < controller->n_watches; i++)
                 if (nb_watch_due(&controller->watches[i]) < next)
                         next = nb_watch_due(&controller->watches[i]);

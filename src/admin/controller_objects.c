@@ -183,13 +183,12 @@ int nb_controller_write_condition(struct nb_controller *controller,
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(CONDITION_MAX);
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         struct nb_json_writer writer = { .buffer = &body };
-        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32], now[NB_RFC3339_SIZE];
+        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
         struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
         int r;
 
         snprintf(what, sizeof(what), "deciding CSR %s", record->name);
         snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", record->name);
-        nb_time_format(time(NULL), now);
         nb_json_open(&writer, NULL, '{');
         nb_json_open(&writer, "metadata", '{');
         nb_json_put_string(&writer, "uid", record->uid);
@@ -202,7 +201,7 @@ int nb_controller_write_condition(struct nb_controller *controller,
         nb_json_put_string(&writer, "status", "True");
         nb_json_put_string(&writer, "reason", reason);
         nb_json_put_string(&writer, "message", message);
-        nb_json_put_string(&writer, "lastUpdateTime", now);
+        /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
         r = nb_json_finish(&writer);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);

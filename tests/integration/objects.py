@@ -212,6 +212,9 @@ class Objects:
             new = merge(old, obj) if is_patch else copy.deepcopy(obj)
             if place.subresource:
                 new = {**copy.deepcopy(old), "status": new.get("status", {})}
+            if place.subresource == "approval":
+                for condition in new["status"].get("conditions", []):
+                    condition.setdefault("lastUpdateTime", timestamp())
             new["metadata"] = {**new.get("metadata", {}),
                                **{key: old["metadata"][key] for key in ("name", "namespace", "uid", "creationTimestamp") if key in old["metadata"]}}
             return self._store(place, new)
