@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import admin, controlplane, image, isolation, network, pki  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
+from harness.wait import until  # noqa: E402
 
 FIRST_BOOT = ["cloud-init", "ignition", "openssh-server"]  # packages that some machines have, see harness/image.py
 counter = itertools.count(1)
@@ -161,6 +162,18 @@ def admin_tree(world):
 def administer(admin_tree):
     """administer(cluster): node-bootstrap-admin with the administrator's kubeconfig of that cluster."""
     return lambda cluster: admin.Admin(admin_tree, cluster)
+
+
+@pytest.fixture(scope="session")
+def printed(administer, cluster):
+    """printed(form, *options): what `token create --print` prints, and the token in it, with which cluster-info is signed."""
+    def make(form, *options):
+        # This kubeconfig has the address of the API server for machines.
+        text = administer(cluster).run("token", "create", f"--print={form}", f"--kubeconfig={cluster.work / 'kubeadm.conf'}", *options)
+        token = re.search(r"[a-z0-9]{6}\.[a-z0-9]{16}", text)[0]
+        until(lambda: f"jws-kubeconfig-{token[:6]}" in cluster.cluster_info(), "cluster-info is signed")
+        return text, token
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,18 @@ def test_examples_are_valid(new_node, with_cloud_init, name):
         node.run_offline("cloud-init", "schema", "--config-file", "/root/bad.yaml")
 
 
+def test_printed_config(new_node, cluster, with_cloud_init, printed):
+    """What `node-bootstrap-admin token create --print=cloud-config` prints; its bootcmd is that of the example."""
+    node = new_node(layers=with_cloud_init)
+    text, token = printed("cloud-config", f"--node={node.name}")
+    node.write("/root/config.yaml", text, 0o600)
+    node.run_offline("cloud-init", "schema", "--config-file", "/root/config.yaml")
+    node.run_offline("cloud-init", "--file", "/root/config.yaml", "single", "--name", "write_files", "--frequency", "always")
+    node.assert_holds(token, node={"name": node.name})
+    example_of_it = yaml.safe_load((EXAMPLES / "cloud-config.yaml").read_text())
+    assert yaml.safe_load(text)["bootcmd"] == example_of_it["bootcmd"]
+
+
 @pytest.mark.parametrize("drop_in", [None, "multi-user.conf"], ids=["as shipped", "with the drop-in"])
 def test_api_server_is_away(new_node, cluster, with_cloud_init, drop_in):
     """Users can log in while the machine waits; units after multi-user.target wait as well, unless the drop-in is installed."""

@@ -49,6 +49,18 @@ def test_first_boot(new_node, cluster, with_ignition):
     assert node.run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled"
 
 
+def test_printed_config(new_node, cluster, with_ignition, printed):
+    """What `node-bootstrap-admin token create --print=ignition` prints."""
+    node = new_node(layers=with_ignition)
+    text, token = printed("ignition", f"--node={node.name}")
+    node.write("/root/config.ign", text, 0o600)
+    node.run_offline("ignition-validate", "/root/config.ign")
+    apply(node, "/root/config.ign")
+    node.assert_holds(token, node={"name": node.name})
+    assert oct(node.path("/etc/credstore").stat().st_mode)[-4:] == "0700"
+    assert f"enable {UNIT}\n" in node.read("/etc/systemd/system-preset/20-ignition.preset").decode()
+
+
 def test_examples_are_valid(new_node, with_ignition):
     """An invalid config is refused: Ignition reads its version."""
     node, text = new_node(layers=with_ignition), (SOURCE / "packaging/examples/node-bootstrap.ign").read_text()

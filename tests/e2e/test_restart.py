@@ -51,16 +51,15 @@ def test_node_that_kubelet_joined(new_node, cluster):
     assert len(cluster.csrs(node.name)) == 1
 
 
-def test_node_that_kubeadm_joined(new_node, cluster):
-    node, token = new_node().prepare(), cluster.token()
+def test_node_that_kubeadm_joined(new_node, cluster, printed):
+    """With the line that node-bootstrap-admin prints."""
+    node = new_node().prepare()
+    line, _ = printed("kubeadm")
     cluster.upload_config()
     node.run_offline("systemctl", "--quiet", "disable", "kubelet.service")
     node.path("/var/lib/kubelet/config.yaml").unlink()
     node.boot()
-    node.run(
-        "kubeadm", "join", cluster.front.endpoint, f"--token={token}", f"--discovery-token-ca-cert-hash={cluster.ca.pin}",
-        "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=300,
-    )
+    node.run(*line.split(), "--ignore-preflight-errors=all", "--cri-socket=unix:///run/containerd/containerd.sock", timeout=300)
     cluster.await_node(node.name)
     node.run("systemctl", "stop", "kubelet.service")
     assert_untouched(node, node.join)

@@ -171,6 +171,12 @@ class Node(Machine):
                         found["/" + str(path.relative_to(self.root))] = describe(path)
         return found
 
+    def assert_holds(self, token, **sections):
+        """The files that a provisioning tool wrote: the token, for root alone, and the settings."""
+        assert self.read(TOKEN).decode() == f"{token}\n"
+        assert yaml.safe_load(self.read(CONFIG)) == yaml.safe_load(settings(self.cluster, **sections))
+        assert [oct(self.path(name).stat().st_mode)[-4:] for name in (TOKEN, CONFIG)] == ["0600", "0644"]
+
     def joined_files(self):
         """The files of a join, without those that kubelet writes."""
         return {k: v for k, v in self.tree().items() if re.search(r"kubelet-client|kubelet\.conf|ca\.crt|node-bootstrap", k)}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin token create --print`: programs that need no cluster read each form, and the token is in no argument."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from machine import TOKEN, find_program
+from test_examples import from_butane, without_urls
+
+NAME = "node-1"
+DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"
+CREDENTIAL = "etc/credstore/node-bootstrap.token"
+PREFIX = "node-bootstrap."
+
+
+@pytest.fixture
+def printed(api):
+    """printed(form): the text for NAME, with TOKEN."""
+    def make(form, *words):
+        done = api.run("token", "create", TOKEN, "--print", form, "--node", NAME, *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    return make
+
+
+@pytest.fixture
+def expected(api):
+    """The settings that each form holds."""
+    return {"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap", "node": {"name": NAME},
+            "discovery": {"endpoints": [f"{api.host}:{api.port}"], "caCertHashes": [api.cluster.ca.pin]}}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(text, program, script, *words): runs a printed script with a shell script in place of a program; returns the program's arguments
+    and what it wrote."""
+    def perform(text, program, script, *words, shell="sh"):
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / program).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >"$0.arguments"\n{script}\n')
+        (folder / program).chmod(0o755)
+        (tmp_path / "printed").write_text(text)
+        command = [shell, tmp_path / "printed", *words]
+        done = subprocess.run(command, check=False, text=True, capture_output=True, env={"PATH": f"{folder}:/usr/bin:/bin"})
+        assert done.returncode == 0, done.stderr
+        arguments = (folder / f"{program}.arguments").read_text().splitlines()
+        assert TOKEN not in str(arguments)
+        return arguments, done.stdout
+    return perform
+
+
+@pytest.fixture
+def image(tmp_path):
+    """An image for `setup --root`, and what it wrote there."""
+    root = tmp_path / "root"
+    root.mkdir()
+
+    def read():
+        assert (root / CREDENTIAL).read_text() == TOKEN
+        return yaml.safe_load((root / DOCUMENT).read_text())
+    read.root = root
+    read.command = [find_program("node-bootstrap"), "setup", f"--root={root}"]
+    return read
+
+
+def set_up(image, *words, **options):
+    return subprocess.run([*image.command, *words], check=True, text=True, capture_output=True, **options)
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_setup_takes_its_command(printed, expected, image, run, shell):
+    program, _, root = image.command
+    run(printed("setup"), "node-bootstrap", f'shift\nexec "{program}" setup "{root}" "$@"', shell=shell)
+    assert image() == expected
+
+
+def test_setup_takes_the_line_of_kubeadm(printed, expected, image):
+    set_up(image, "-", input=printed("kubeadm"))
+    assert image() == expected
+
+
+@pytest.mark.parametrize("form", ["config", "join-configuration"])
+def test_setup_takes_a_file(printed, expected, image, tmp_path, form):
+    path = tmp_path / "document"
+    path.touch(0o600)
+    path.write_text(printed(form))
+    set_up(image, "--config", path)
+    assert image() == expected
+
+
+def test_setup_takes_the_credential(printed, expected, image):
+    [endpoint], [pin] = expected["discovery"].values()
+    set_up(image, "--token-file=-", f"--ca-cert-hash={pin}", f"--node-name={NAME}", endpoint, input=printed("credential"))
+    assert image() == expected
+
+
+@pytest.mark.parametrize("form", ["user-data", "cloud-config", "ignition", "config", "join-configuration"])
+def test_check_finds_everything_in_user_data(printed, expected, form):
+    command = [find_program("node-bootstrap"), "check", "--local", "--json", "--user-data=-"]
+    done = subprocess.run(command, check=False, text=True, capture_output=True, input=printed(form))
+    report = json.loads(done.stdout)
+    text = "\n".join(row["text"] for step in report["steps"] for row in step["rows"])
+    assert done.returncode == 0 and report["good"], text
+    for value in (*expected["discovery"].values(), TOKEN.split(".")[0], f'node.name: "{NAME}"'):
+        assert (json.dumps(value) if isinstance(value, list) else value) in text
+
+
+def test_butane_and_ignition_are_the_same(api, printed, expected):
+    ignition = without_urls(json.loads(printed("ignition")))
+    assert api.run("token", "revoke", TOKEN).returncode == 0
+    assert ignition == from_butane(yaml.safe_load(printed("butane")))
+    token, config = ignition["storage"]["files"]
+    assert (token["contents"], yaml.safe_load(config["contents"])) == (f"{TOKEN}\n", expected)
+
+
+@pytest.mark.parametrize("form, program, option", [
+    ("qemu", "qemu-system-x86_64", "name=opt/io.systemd.credentials/{},file={}"), ("nspawn", "systemd-nspawn", "--load-credential={}:{}"),
+])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_descriptors_hold_token_and_settings(printed, expected, run, form, program, option, shell):
+    arguments, said = run(printed(form), program, "cat /dev/fd/3 /dev/fd/4", "-x", "a b", shell=shell)
+    token, settings = said.split("\n", 1)
+    assert (token, yaml.safe_load(settings)) == (TOKEN, expected)
+    assert {option.format(PREFIX + "token", "/dev/fd/3"), option.format(PREFIX + "config", "/dev/fd/4")} < set(arguments)
+    assert arguments[-2:] == ["-x", "a b"]
+
+
+def test_systemd_creds_gets_the_token_from_standard_input(printed, run):
+    """The files of the machine are left alone here: an end-to-end test runs the whole script."""
+    text = printed("systemd-creds")
+    start = text.index("systemd-creds encrypt")
+    arguments, said = run(text[start:text.index("END\n", text.index("END'") + 4) + 4], "systemd-creds", "cat")
+    assert arguments == ["encrypt", f"--name={PREFIX}token", "-", f"/etc/credstore.encrypted/{PREFIX}token"] and said == f"{TOKEN}\n"
+
+
+def test_form_that_does_not_exist(api):
+    done = api.run("token", "create", "--print", "helm")
+    assert done.returncode == 64 and "'helm'" in done.stderr and "cloud-config" in done.stderr
+    assert not [request for request in api.requests if request.verb == "create"], "a token was created"
