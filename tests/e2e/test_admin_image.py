@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container image: containerd accepts it, and the program runs in it as the Deployment's container does."""
+
+import hashlib
+import json
+import subprocess
+import tarfile
+
+import pytest
+import yaml
+from harness import admin
+from harness.node import SOURCE
+from harness.wait import until
+
+REFERENCE = "docker.io/library/node-bootstrap-admin"
+ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@pytest.fixture(scope="module")
+def image(world):
+    made = world.work / "image.tar"
+    said = subprocess.run([SOURCE / "packaging/build-image", made, world.admin_deb], check=True, text=True, stdout=subprocess.PIPE).stdout
+    assert "MiB" in said
+    return made
+
+
+@pytest.fixture(scope="module")
+def contents(image):
+    with tarfile.open(image) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar}
+
+
+@pytest.fixture(scope="module")
+def ctr(world):
+    """ctr(...) talks to a containerd of its own."""
+    folder = world.work / "containerd"
+    folder.mkdir()
+    (folder / "config.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+    command = ["containerd", f"--config={folder}/config.toml", f"--address={folder}/socket", f"--root={folder}/root", f"--state={folder}/state"]
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def run(*arguments, check=True):
+        done = subprocess.run(["ctr", f"--address={folder}/socket", *arguments], check=False, text=True, capture_output=True)
+        assert done.returncode == 0 or not check, f"{arguments}\n{done.stdout}{done.stderr}"
+        return done
+
+    until(lambda: run("version", check=False).returncode == 0, "containerd is ready")
+    yield run
+    process.terminate()
+    process.wait()
+
+
+def test_each_blob_is_named_by_its_digest(contents):
+    blobs = {name: data for name, data in contents.items() if name.startswith("blobs/sha256/")}
+    assert len(blobs) == 3
+    for name, data in blobs.items():
+        assert hashlib.sha256(data).hexdigest() == name.removeprefix("blobs/sha256/")
+    [manifest] = json.loads(contents["index.json"])["manifests"]
+    manifest = json.loads(contents["blobs/sha256/" + manifest["digest"].removeprefix("sha256:")])
+    assert {"blobs/sha256/" + part["digest"].removeprefix("sha256:"): part["size"] for part in [manifest["config"], *manifest["layers"]]}.items() \
+        <= {name: len(data) for name, data in blobs.items()}.items()
+
+
+def test_two_images_of_one_commit_are_equal(image, world):
+    other = world.work / "other.tar"
+    subprocess.run([SOURCE / "packaging/build-image", other, world.admin_deb], check=True, stdout=subprocess.DEVNULL)
+    assert other.read_bytes() == image.read_bytes()
+
+
+def test_only_what_it_needs(image, world):
+    """One program, no shell, no file that its user could write."""
+    with tarfile.open(image) as tar:
+        layer = max(tar.getmembers(), key=lambda entry: entry.size)
+        with tarfile.open(fileobj=tar.extractfile(layer), mode="r:gz") as files:
+            entries = files.getmembers()
+    assert [e.name for e in entries if e.isfile() and e.mode & 0o111 and "ld-linux" not in e.name] == [admin.PROGRAM]
+    assert not [e.name for e in entries if e.uid or e.gid or e.mode & 0o7022 or not (e.isfile() or e.isdir())]
+
+
+def test_runs_as_the_deployments_container(image, ctr, cluster, world):
+    """As the image's user, with a read-only root and the files of its ServiceAccount, against the real control plane."""
+    ctr("images", "import", "--snapshotter=native", str(image))
+    [name] = [line for line in ctr("images", "list", "--quiet").stdout.split() if line.startswith(REFERENCE)]
+    documents = list(yaml.safe_load_all((admin.KUBERNETES / "deployment.yaml").read_text()))
+    [container] = documents[0]["spec"]["template"]["spec"]["containers"]
+    assert name.endswith("/" + container["image"])
+    account = yaml.safe_load(admin.service_account(cluster).read_text())
+    folder = world.work / "account"
+    folder.mkdir(mode=0o755)
+    (folder / "token").write_text(account["users"][0]["user"]["token"])
+    (folder / "ca.crt").write_bytes(cluster.ca.pem)
+    token = cluster.token()
+    done = ctr(
+        "run", "--rm", "--snapshotter=native", "--net-host", "--read-only",
+        f"--mount=type=bind,src={folder},dst={ACCOUNT_FILES},options=rbind:ro",
+        "--env=KUBERNETES_SERVICE_HOST=127.0.0.1", f"--env=KUBERNETES_SERVICE_PORT={cluster.port}",
+        name, "one", f"/{admin.PROGRAM}", "token", "list")
+    assert token.id in done.stdout and token.secret not in done.stdout
+
+
+def test_the_cluster_accepts_the_deployment(cluster):
+    cluster.kubectl("apply", "--filename", str(admin.KUBERNETES / "rbac.yaml"))
+    cluster.kubectl("apply", "--dry-run=server", "--filename", str(admin.KUBERNETES / "deployment.yaml"))
