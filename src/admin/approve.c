@@ -157,7 +157,8 @@ static int read_request(struct approve *approve, const char *name, struct nb_rev
         nb_node_request_read(&json, &review->request);
         if (json.r < 0)
                 return json.r;
-        if (review->request.kind == NB_NODE_REQUEST_OTHER || strcmp(review->request.name, name))
+        if (review->request.kind == NB_NODE_REQUEST_OTHER ||
+            strcmp(review->request.name, name) != 0)
                 return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
                                       "%s: it is not a request for a certificate of a node", name);
         if (review->request.state != NB_CSR_STATE_PENDING)

@@ -142,8 +142,9 @@ static int judge_client(struct nb_review *review, struct nb_client_case *facts) 
                                    "FORGED? another user, '%s', asks for node '%s'%s%s",
                                    request->username, request->facts.common_name,
                                    request->flaw[0] ? ", and " : "", request->flaw);
-        /* Judge a token for any node as if it were for this one, so that all else is judged. */
-        if (is_unbound)
+        /* Without an inventory, judge a token for any node as if it were for this one, so that all
+         * else is judged. */
+        if (is_unbound && !facts->has_inventory)
                 strcpy(review->token.node, request->node[0] ? request->node : "-");
         reason = nb_client_judge(facts);
         nb_reason_describe(reason, facts, text);
@@ -156,6 +157,10 @@ static int judge_client(struct nb_review *review, struct nb_client_case *facts) 
                                    request->node);
         if (reason != NB_REASON_NONE)
                 return set_verdict(review, true, "FORGED? %s", text);
+        if (is_unbound && facts->has_inventory)
+                return set_verdict(review, false,
+                                   "ok: token %s is for any node, and the inventory lists %s",
+                                   request->token_id, request->node);
         if (is_unbound)
                 return set_verdict(review, false,
                                    "check it: token %s is for any node, so whoever has it can ask "

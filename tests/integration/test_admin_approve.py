@@ -133,6 +133,16 @@ def test_unusable_entry_of_the_inventory(api, tmp_path):
     assert api.run("approve", "csr-2", f"--inventory={inventory}").returncode == 65 and conditions(api, "csr-2") == []
 
 
+@pytest.mark.parametrize("entry, is_suspicious", [("worker-1: {}", False), ("worker-2: {}", True), ("worker-1: {until: 2020-01-01T00:00:00Z}", True)])
+def test_token_for_any_node_with_an_inventory(api, tmp_path, entry, is_suspicious):
+    put_token(api, node=None)
+    put_csr(api)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(entry + "\n")
+    [item] = json.loads(api.run("approve", "-o", "json", f"--inventory={inventory}").stdout)
+    assert item["suspicious"] == is_suspicious and "nventory" in item["verdict"]
+
+
 def test_server_away(api):
     put_csr(api)
     api.on("patch certificatesigningrequests/approval", faults.INTERNAL)
