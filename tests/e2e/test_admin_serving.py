@@ -98,9 +98,9 @@ def conditions(cluster, name):
 
 
 def reason(cluster, name):
-    """What the Event of a request says, or None."""
+    """What the Events of a request say, or None."""
     events = cluster.request("GET", f"{EVENTS}?fieldSelector=involvedObject.name%3D{name}")["items"]
-    return events[-1]["message"] if events else None
+    return " / ".join(event["message"] for event in events) or None
 
 
 def issued(cluster, name):

@@ -42,8 +42,7 @@ def approval(api, name):
 
 
 def event(api, name):
-    found = [e for e in api.objects.all(EVENTS) if e["involvedObject"]["name"] == name]
-    return found[-1]["message"] if found else ""
+    return " / ".join(e["message"] for e in api.objects.all(EVENTS) if e["involvedObject"]["name"] == name)
 
 
 @pytest.fixture
