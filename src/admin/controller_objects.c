@@ -21,10 +21,6 @@
 
 #define CONDITION_MAX ((size_t)4 * 1024)
 
-#define FOR_EACH_PART(controller, part) \
-        for (const struct nb_part *const *_p = (controller)->parts, *part; \
-             _p < (controller)->parts + (controller)->n_parts && (part = *_p); _p++)
-
 /* --- Requests --- */
 
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
@@ -226,9 +222,9 @@ static void drop_token(struct nb_controller *controller, struct nb_token_record 
 }
 
 static void delete_token(struct nb_controller *controller, struct nb_token_record *record) {
-        FOR_EACH_PART(controller, part)
-        if (part->on_token)
-                part->on_token(controller, record, NULL);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_token)
+                        controller->parts[i]->on_token(controller, record, NULL);
         drop_token(controller, record);
 }
 
@@ -264,9 +260,9 @@ static void write_token(struct nb_controller *controller, const struct nb_bootst
         record->may_sign = token->may_sign;
         record->may_authenticate = token->may_authenticate;
         memcpy(record->uid, token->uid, sizeof(record->uid));
-        FOR_EACH_PART(controller, part)
-        if (part->on_token)
-                part->on_token(controller, record, token);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_token)
+                        controller->parts[i]->on_token(controller, record, token);
 }
 
 static void on_token(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -276,9 +272,9 @@ static void on_token(void *userdata, struct nb_json *object, enum nb_change chan
         struct nb_json view = { object->root, object->what, object->code, &f, object->r };
         struct nb_token_record *record;
 
-        FOR_EACH_PART(controller, part)
-        if (part->on_secret)
-                part->on_secret(controller, object, change);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_secret)
+                        controller->parts[i]->on_secret(controller, object, change);
         nb_bootstrap_token_read(&view, &token);
         if (view.r < 0) {
                 nb_log(LOG_DEBUG, NB_NONE, "%s", f.detail);
@@ -303,17 +299,17 @@ static void on_tokens_listed(void *userdata, bool is_complete) {
                 nb_records_sweep(&controller->tokens, sweep_token, controller);
         else
                 nb_records_begin(&controller->tokens);
-        FOR_EACH_PART(controller, part)
-        if (part->on_secrets_listed)
-                part->on_secrets_listed(controller, is_complete);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_secrets_listed)
+                        controller->parts[i]->on_secrets_listed(controller, is_complete);
 }
 
 /* --- cluster-info and Nodes --- */
 
 static void tell_cluster_info(struct nb_controller *controller, struct nb_json *object) {
-        FOR_EACH_PART(controller, part)
-        if (part->on_cluster_info)
-                part->on_cluster_info(controller, object);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_cluster_info)
+                        controller->parts[i]->on_cluster_info(controller, object);
 }
 
 static void on_cluster_info(void *userdata, struct nb_json *object, enum nb_change change) {
@@ -333,9 +329,9 @@ static void on_cluster_info_listed(void *userdata, bool is_complete) {
 }
 
 static void tell_node(struct nb_controller *controller, const char *name) {
-        FOR_EACH_PART(controller, part)
-        if (part->on_node)
-                part->on_node(controller, name);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_node)
+                        controller->parts[i]->on_node(controller, name);
 }
 
 static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_change change) {
@@ -391,7 +387,9 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
 void nb_controller_add_watches(struct nb_controller *controller) {
         bool is_needed[_WATCHED_N] = { 0 };
 
-        FOR_EACH_PART(controller, part) {
+        for (size_t i = 0; i < controller->n_parts; i++) {
+                const struct nb_part *part = controller->parts[i];
+
                 if (part->on_token || part->on_secret)
                         is_needed[WATCHED_TOKENS] = true;
                 if (part->on_cluster_info)

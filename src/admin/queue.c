@@ -47,7 +47,7 @@ int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) 
         nb_queue_remove(queue, work);
         if (queue->n == queue->allocated) {
                 size_t n = queue->allocated > 0 ? 2 * queue->allocated : 64;
-                struct nb_work **grown = reallocarray(queue->works, n, sizeof(queue->works[0]));
+                struct nb_work **grown = reallocarray(queue->works, n, sizeof(void *));
 
                 if (!grown)
                         return -ENOMEM;

@@ -32,16 +32,14 @@ int nb_records_add(struct nb_records *records, struct nb_record *record) {
 
         if (records->n == records->allocated) {
                 size_t n = records->allocated > 0 ? 2 * records->allocated : 64;
-                struct nb_record **grown = reallocarray(records->records, n,
-                                                        sizeof(records->records[0]));
+                struct nb_record **grown = reallocarray(records->records, n, sizeof(void *));
 
                 if (!grown)
                         return -ENOMEM;
                 records->records = grown;
                 records->allocated = n;
         }
-        memmove(&records->records[i + 1], &records->records[i],
-                (records->n - i) * sizeof(records->records[0]));
+        memmove(&records->records[i + 1], &records->records[i], (records->n - i) * sizeof(void *));
         records->records[i] = record;
         records->n++;
         nb_records_touch(records, record);
@@ -54,8 +52,7 @@ void nb_records_remove(struct nb_records *records, struct nb_record *record) {
         if (i == records->n || records->records[i] != record)
                 return;
         records->n--;
-        memmove(&records->records[i], &records->records[i + 1],
-                (records->n - i) * sizeof(records->records[0]));
+        memmove(&records->records[i], &records->records[i + 1], (records->n - i) * sizeof(void *));
 }
 
 void nb_records_begin(struct nb_records *records) {
