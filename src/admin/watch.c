@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,9 @@ static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct n
                     : nb_admin_list(admin, what, path, visit_object, watch, watch->version, f);
         if (r < 0)
                 return r;
+        /* Give the memory of the pages back: each process that is forked for a connection would
+         * keep a copy of it. */
+        (void)malloc_trim(0);
         watch->is_listed = true;
         watch->wants_list = false;
         kind->on_list(watch->userdata, true);
