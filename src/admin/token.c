@@ -38,6 +38,11 @@ int nb_token_read_line(struct nb_options *options, const struct nb_option *rows,
                         ret_words[(*ret_n)++] = options->value;
                 else if (rows[row].ret_switch)
                         *rows[row].ret_switch = !strcmp(options->value, "true");
+                else if (*rows[row].ret_value && !strcmp(rows[row].value, "LIST"))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "'--%s' is used twice; separate its entries by "
+                                              "commas",
+                                              rows[row].name);
                 else
                         *rows[row].ret_value = options->value;
         }

@@ -29,6 +29,10 @@ int nb_token_submit(struct nb_admin *admin, struct nb_bootstrap_token *token, st
 /* Deletes the Secret of a token. 1: deleted; 0: there is none. */
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f);
 
+/* Waits until cluster-info is signed with the token, since no machine can join before that. Warns
+ * with the likely reason if it is not; the token is usable once it is. */
+void nb_token_await_signature(struct nb_admin *admin, const char *id);
+
 /* "ID.SECRET". Wipe it after use. */
 #define NB_TOKEN_TEXT_SIZE (NB_TOKEN_LEN + 1)
 void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]);

@@ -305,6 +305,8 @@ static int create_one(struct creation *creation, struct nb_bootstrap_token *toke
                 fprintf(stderr,
                         "would create the Secret kube-system/" NB_TOKEN_SECRET_NAME_PREFIX "%s\n",
                         token->id);
+        else if (token->node[0])
+                nb_token_await_signature(&creation->admin, token->id);
         r = with_text(creation, token, print_output, NULL);
         return r < 0 ? give_up(creation, token, "to standard output", r, f) : 0;
 }
@@ -335,7 +337,8 @@ struct fleet {
         size_t n;
         struct nb_secret text;
         int folder_fd;
-        char file[NB_NODE_NAME_MAX + 32]; /* name of the current one */
+        char file[NB_NODE_NAME_MAX + 32];  /* name of the current one */
+        char last_id[NB_TOKEN_ID_LEN + 1]; /* of the token created last; "" for none */
 };
 
 static void fleet_done(struct fleet *fleet) {
@@ -418,6 +421,7 @@ static int create_for_node(struct creation *creation, struct fleet *fleet, const
         r = with_text(creation, &token, write_output, fleet);
         if (r < 0)
                 return give_up(creation, &token, where, r, f);
+        memcpy(fleet->last_id, token.id, sizeof(fleet->last_id));
         printf("%s: token %s, %s\n", name, token.id, where);
         return 1;
 }
@@ -446,6 +450,9 @@ static int create_fleet(struct creation *creation, struct nb_failure *f) {
         if (r < 0 && n_created > 0)
                 nb_failure_add(f, "; %zu of %zu were created; running the command again continues",
                                n_created, fleet->n);
+        /* The signer signs with all tokens that it has seen, so the last one is enough. */
+        if (r >= 0 && fleet->last_id[0])
+                nb_token_await_signature(&creation->admin, fleet->last_id);
         fleet_done(fleet);
         return r < 0 ? r : 0;
 }

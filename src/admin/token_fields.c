@@ -15,6 +15,11 @@
 #define CONFIG_MAX ((size_t)256 * 1024)
 #define DOCUMENTS_MAX 16
 
+/* A token in the wrong place is not quoted. */
+static const char *quote_value(const char *text, size_t len, char ret[static NB_TEXT_QUOTED_SIZE]) {
+        return nb_text_contains_token(text) ? "a token" : nb_text_quote(text, len, ret);
+}
+
 int nb_token_set_text(struct nb_bootstrap_token *token, const char *text, size_t len,
                       enum nb_code code, const char *where, struct nb_failure *f) {
         char flaw[NB_TOKEN_FLAW_SIZE];
@@ -42,7 +47,7 @@ int nb_token_set_ttl(struct nb_bootstrap_token *token, const char *text, enum nb
                         f, code, EINVAL,
                         "%s: expected a duration such as 30m or 24h0m0s, at least 1s, "
                         "or 0 for a token that never expires; found %s",
-                        where, nb_text_quote(text, strlen(text), quoted));
+                        where, quote_value(text, strlen(text), quoted));
         token->expires = ms > 0 ? time(NULL) + (time_t)(ms / 1000) : 0;
         return 0;
 }
@@ -58,7 +63,7 @@ int nb_token_add_usage(struct nb_bootstrap_token *token, const char *text, size_
         else
                 return nb_failure_set(f, code, EINVAL,
                                       "%s: expected signing or authentication, found %s", where,
-                                      nb_text_quote(text, len, quoted));
+                                      quote_value(text, len, quoted));
         return 0;
 }
 
@@ -72,7 +77,7 @@ int nb_token_add_group(struct nb_bootstrap_token *token, const char *text, size_
                 return nb_failure_set(f, code, EINVAL,
                                       "%s: expected system:bootstrappers: and a name of a-z, 0-9, "
                                       "':' and '-' that does not end in ':' or '-'; found %s",
-                                      where, nb_text_quote(text, len, quoted));
+                                      where, quote_value(text, len, quoted));
         if (used + len + 1 >= sizeof(token->groups))
                 return nb_failure_set(f, code, E2BIG, "%s: more than %d bytes", where,
                                       NB_TOKEN_GROUPS_MAX);
