@@ -20,6 +20,7 @@
 #define NODES_MAX 10000
 #define BINDINGS_PATH "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 #define BINDING_NAME "node-bootstrap:kubelet-bootstrap"
+#define BINDING_ROLE "system:node-bootstrapper"
 
 struct creation {
         struct nb_admin admin;
@@ -158,6 +159,20 @@ static int describe_token(struct creation *creation, struct nb_failure *f) {
 
 /* --- The cluster --- */
 
+/* A binding to another role could make kube-controller-manager approve any request. */
+static int verify_binding(struct nb_json *json, struct nb_failure *f) {
+        const char *role = nb_json_string(json, "roleRef.name"),
+                   *kind = nb_json_string(json, "subjects[name=" NB_TOKEN_GROUP_NODE "].kind");
+
+        if (json->r >= 0 && role && !strcmp(role, BINDING_ROLE) && kind && !strcmp(kind, "Group"))
+                return 0;
+        return nb_failure_set(f, NB_ADMIN_EXISTS, EEXIST,
+                              "the ClusterRoleBinding " BINDING_NAME
+                              " does not bind the group " NB_TOKEN_GROUP_NODE
+                              " to the ClusterRole " BINDING_ROLE
+                              "; delete it, and it will be created again");
+}
+
 /* Creates the binding that lets tokens for nodes submit requests, and nothing else. Whoever may not
  * create it can still create tokens if it exists. */
 static int ensure_binding(struct creation *creation, struct nb_failure *f) {
@@ -165,7 +180,7 @@ static int ensure_binding(struct creation *creation, struct nb_failure *f) {
                 "{\"apiVersion\":\"rbac.authorization.k8s.io/v1\",\"kind\":\"ClusterRoleBinding\","
                 "\"metadata\":{\"name\":\"" BINDING_NAME "\"},"
                 "\"roleRef\":{\"apiGroup\":\"rbac.authorization.k8s.io\",\"kind\":\"ClusterRole\","
-                "\"name\":\"system:node-bootstrapper\"},"
+                "\"name\":\"" BINDING_ROLE "\"},"
                 "\"subjects\":[{\"apiGroup\":\"rbac.authorization.k8s.io\",\"kind\":\"Group\","
                 "\"name\":\"" NB_TOKEN_GROUP_NODE "\"}]}";
         static const char what[] = "reading the ClusterRoleBinding " BINDING_NAME;
@@ -176,7 +191,7 @@ static int ensure_binding(struct creation *creation, struct nb_failure *f) {
 
         r = nb_admin_get(&creation->admin, what, BINDINGS_PATH "/" BINDING_NAME, &json, &ignored);
         if (r > 0)
-                return 0;
+                return verify_binding(&json, f);
         r = nb_admin_perform(&creation->admin,
                              &(const struct nb_admin_call){
                                      .method = "POST",
@@ -261,7 +276,9 @@ static int with_text(struct creation *creation, const struct nb_bootstrap_token 
         if (creation->form)
                 r = nb_handout_format(creation->form, &creation->handout, &text);
         else {
-                nb_buffer_printf(&text, "%s\n", word);
+                /* nb_buffer_printf() would leave the token in freed memory. */
+                nb_buffer_append_string(&text, word);
+                nb_buffer_append_string(&text, "\n");
                 r = text.error;
         }
         if (r >= 0)

@@ -207,6 +207,14 @@ static int read_token(const struct config *config, const struct nb_yaml_node *en
                                  config->f);
 }
 
+/* Whether an earlier token has the ID of the last one. */
+static bool is_id_repeated(const struct nb_bootstrap_token *tokens, size_t n) {
+        for (size_t i = 0; i + 1 < n; i++)
+                if (tokens[i].id[0] && !strcmp(tokens[i].id, tokens[n - 1].id))
+                        return true;
+        return false;
+}
+
 static bool is_init_configuration(const struct nb_yaml_node *document) {
         const struct nb_yaml_node *kind = nb_yaml_get(document, "kind"),
                                   *version = nb_yaml_get(document, "apiVersion");
@@ -248,6 +256,10 @@ int nb_token_config_read(const char *path, struct nb_bootstrap_token *ret_tokens
                 r = read_token(&config, entry, &ret_tokens[n++]);
                 if (r < 0)
                         return r;
+                if (is_id_repeated(ret_tokens, n))
+                        return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, EEXIST,
+                                              "%s: line %u: an earlier token has the ID '%s', too",
+                                              path, entry->line, ret_tokens[n - 1].id);
         }
         return (int)n;
 }

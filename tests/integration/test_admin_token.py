@@ -13,6 +13,7 @@ from apiserver import status
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/node-bootstrap:kubelet-bootstrap"
+NODE_GROUP = "system:bootstrappers:node-bootstrap"
 SECRET = "0123456789abcdef"
 TOKEN = f"abcdef.{SECRET}"
 FORM = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -120,6 +121,10 @@ def put_cluster_info(api, signed=True):
         api.on("create secrets", sign_with(api))
 
 
+def put_binding(api, role="system:node-bootstrapper", group=NODE_GROUP):
+    api.objects.put(BINDING, roleRef={"kind": "ClusterRole", "name": role}, subjects=[{"kind": "Group", "name": group}])
+
+
 def sign_with(api):
     def sign(request):
         name = request.json()["metadata"]["name"].removeprefix("bootstrap-token-")
@@ -149,8 +154,19 @@ def test_binding_that_may_not_be_created(api):
     made = api.run("token", "create", "--node=worker-1")
     assert made.returncode == 77 and "clusterrolebindings" in made.stderr
     assert "create secrets" not in changes(api)
-    api.objects.put(BINDING)
+    put_binding(api)
     assert api.run("token", "create", "--node=worker-1").returncode == 0
+
+
+@pytest.mark.parametrize(("role", "group"), [("system:certificates.k8s.io:certificatesigningrequests:nodeclient", NODE_GROUP),
+                                             ("system:node-bootstrapper", "system:bootstrappers:other")])
+def test_binding_that_differs(api, role, group):
+    """With another role, kube-controller-manager could approve any request."""
+    put_cluster_info(api)
+    put_binding(api, role, group)
+    made = api.run("token", "create", "--node=worker-1")
+    assert made.returncode == 73 and "node-bootstrap:kubelet-bootstrap does not bind" in made.stderr
+    assert changes(api) == []
 
 
 def test_cluster_info_that_is_missing(api):
@@ -203,6 +219,15 @@ def test_fleet_that_stops(api, tmp_path):
     assert [path.name for path in tmp_path.glob("*.token")] == ["worker-1.token"]
     assert api.run(*words).returncode == 0
     assert len(list(tmp_path.glob("*.token"))) == 2
+
+
+def test_configuration_with_one_id_twice(api, tmp_path):
+    """Found before the first token is created."""
+    entry = f'- {{token: "{TOKEN}"}}\n'
+    (tmp_path / "config").write_text(f"apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\nbootstrapTokens:\n{entry}{entry}")
+    made = api.run("token", "create", "--config", tmp_path / "config")
+    assert made.returncode == 65 and "'abcdef'" in made.stderr and SECRET not in made.stderr
+    assert api.requests == []
 
 
 # list and revoke
