@@ -11,7 +11,8 @@
 #include "codec/json.h"
 #include "net/http.h"
 
-#define NB_ADMIN_OBJECT_MAX ((size_t)4 * 1024 * 1024) /* etcd's limit for a request is 1.5 MiB */
+/* etcd's limit for an object is 1.5 MiB, and JSON can make six bytes of one. */
+#define NB_ADMIN_OBJECT_MAX ((size_t)10 * 1024 * 1024)
 #define NB_ADMIN_PATH_MAX 768
 #define NB_RESOURCE_VERSION_SIZE 64
 

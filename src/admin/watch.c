@@ -40,6 +40,9 @@ static int fail_watch(struct nb_watch *watch, struct nb_failure *f) {
                 watch->due_ms = allowed_ms;
         watch->attempt++;
         watch->n_restarts++;
+        /* An event above the limits would come again; a list passes over it. */
+        if (f->code == NB_ANSWER_MALFORMED)
+                list_again(watch);
         if (f->code != watch->failure.code)
                 nb_log_failure(LOG_WARNING, f);
         watch->failure = *f;

@@ -120,6 +120,25 @@ def test_long_list(api):
     assert done.returncode == 0 and len(json.loads(done.stdout)) == 300
 
 
+def nest(depth):
+    return {"f:a": nest(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize("metadata", [
+    {"annotations": {"a": "x\0y"}}, {"managedFields": [{"fieldsV1": nest(40)}]},
+    {"ownerReferences": [{"uid": str(number)} for number in range(21000)]}, {"ownerReferences": [{"uid": "x" * 1500000}] * 2},
+], ids=["NUL", "deep", "many", "large"])
+def test_object_that_cannot_be_read_hides_no_other(api, metadata):
+    """Whoever may submit a request can make such an object; the API server accepts all of these."""
+    put_token(api)
+    for name in ("csr-1", "csr-3"):
+        put_csr(api, name)
+    api.objects.put(f"{CSRS}/csr-2", metadata=metadata, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
+    done = api.run("approve", "-o", "json")
+    assert done.returncode == 0 and {"csr-1", "csr-3"} <= {item["name"] for item in json.loads(done.stdout)} <= {"csr-1", "csr-2", "csr-3"}
+    assert ("ignoring this object" in done.stderr) == ("csr-2" not in done.stdout)
+
+
 def test_unusable_entry_of_the_inventory(api, tmp_path):
     """It is said where it matters, and the other nodes are shown."""
     put_token(api)
