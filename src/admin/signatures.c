@@ -54,14 +54,14 @@ ssize_t nb_signatures_choose(const struct nb_records *signatures, time_t now, si
         }
         if (n <= max)
                 return 0;
-        chosen = calloc(n, sizeof(chosen[0]));
+        chosen = calloc(n, sizeof(struct nb_signature *));
         if (!chosen)
                 return -ENOMEM;
         n = 0;
         for (size_t i = 0; i < signatures->n; i++)
                 if (signature_at(signatures, i)->is_wanted)
                         chosen[n++] = signature_at(signatures, i);
-        qsort(chosen, n, sizeof(chosen[0]), compare_age);
+        qsort(chosen, n, sizeof(struct nb_signature *), compare_age);
         for (size_t i = max; i < n; i++)
                 chosen[i]->is_wanted = false;
         return (ssize_t)(n - max);
