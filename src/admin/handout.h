@@ -6,6 +6,7 @@
  * only writes text; it makes no connection and reads no file.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buffer.h"
@@ -30,6 +31,9 @@ struct nb_handout_form {
         const char *name;   /* "cloud-config" */
         const char *help;   /* for --help, without a full stop */
         const char *suffix; /* of a file with it: "yaml" */
+        /* kubeadm join also reads the Node and ConfigMaps in kube-system, which kubeadm allows to
+         * NB_TOKEN_GROUP_DEFAULT only: a token for one node is not enough for it. */
+        bool is_for_kubeadm;
         void (*format)(const struct nb_handout *handout, struct nb_buffer *ret);
 };
 

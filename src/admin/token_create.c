@@ -11,6 +11,7 @@
 #include "admin/token_command.h"
 #include "api/cluster_calls.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
@@ -103,6 +104,10 @@ static int choose_form(struct creation *creation, struct nb_failure *f) {
         if (!name)
                 return 0;
         creation->form = nb_handout_find(name);
+        if (creation->form && creation->form->is_for_kubeadm && (creation->node || creation->nodes))
+                nb_log(LOG_WARNING, NB_NONE,
+                       "`kubeadm join` also reads the Node and ConfigMaps of the cluster, which a "
+                       "token for one node may not; `node-bootstrap setup` can join with it");
         if (creation->form)
                 return 0;
         (void)nb_failure_set(f, NB_USAGE, 0, "'--print' does not know %s; it knows",
