@@ -90,7 +90,7 @@ class Place:
         at = next(i for i, line in enumerate(lines) if line.startswith(name + " "))
         assert any(text in line and not line.startswith("    ok") for line in lines[at + 1:at + 4]), lines
         done = self.admin.command("approve", name, *options)
-        assert done.returncode == 65 and text in done.stderr and done.stdout == ""
+        assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and text in done.stderr and done.stdout == ""
         assert self.conditions(name) == []
         return item
 
@@ -278,7 +278,7 @@ def test_enroll(place, tmp_path):
     second = path.read_bytes()
     assert second == first      # a limit stays until there is a new one
     done = enroll(place, folder, other)
-    assert done.returncode == 73 and "another public key" in done.stderr and path.read_bytes() == second
+    assert done.returncode == 73 and "admin-exists" in done.stderr and "another public key" in done.stderr and path.read_bytes() == second
     assert enroll(place, folder, other, "--force").returncode == 0
     assert path.read_bytes() != second
     assert [entry.name for entry in folder.iterdir()] == [path.name]

@@ -62,7 +62,7 @@ def test_request_that_changes_while_it_is_approved(api):
         api.objects.put(f"{CSRS}/csr-1", spec={**api.objects.look(f"{CSRS}/csr-1")["spec"], "username": "mallory"})
     api.on("patch certificatesigningrequests/approval", change, times=1)
     done = api.run("approve", "csr-1")
-    assert done.returncode == 75 and "approving CSR csr-1" in done.stderr and "nothing was approved" in done.stderr
+    assert done.returncode == 75 and "admin-conflict" in done.stderr and "approving CSR csr-1" in done.stderr and "nothing was approved" in done.stderr
     assert done.stdout == "" and conditions(api) == []
 
 
@@ -75,7 +75,7 @@ def test_another_request_claims_the_token_meanwhile(api):
                         metadata={"ownerReferences": [{"uid": token["metadata"]["uid"]}]})
     api.on("create leases", claim, times=1)
     done = api.run("approve", "csr-1")
-    assert done.returncode == 65 and f"another request has used token {TOKEN}" in done.stderr and conditions(api) == []
+    assert done.returncode == 65 and "admin-request-suspicious" in done.stderr and f"another request has used token {TOKEN}" in done.stderr and conditions(api) == []
 
 
 @pytest.mark.parametrize("verb", ["list certificatesigningrequests", "get secrets", "get nodes", "get leases"])
