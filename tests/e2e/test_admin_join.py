@@ -113,6 +113,28 @@ def test_the_unit(controller_machine, admin, fresh, unattended_cluster):
     assert not machine.is_active(CONTROLLER) and machine.exists(KUBECONFIG)
 
 
+@pytest.fixture(scope="module")
+def desk(new_shared_node, unattended_cluster, admin_tree):
+    """Where an administrator works: the program and a kubeconfig."""
+    machine = new_shared_node("desk", of=unattended_cluster)
+    machine.write(f"/{admins.PROGRAM}", (admin_tree / admins.PROGRAM).read_bytes(), 0o755)
+    machine.write("/root/.kube/config", (unattended_cluster.work / "kubeadm.conf").read_text(), 0o600)
+    machine.boot("--unit=basic.target")
+    return machine
+
+
+@pytest.mark.parametrize("example", documentation.examples("admin"), ids=str)
+def test_examples_of_the_page(desk, example):
+    """They run; only `verify` may have found something."""
+    done = desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text.replace('verify', 'verify || [ $? = 1 ]')}", check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_service_of_the_page_is_that_of_the_readme():
+    [example] = documentation.examples("admin-service")
+    assert example.text == README[1].text
+
+
 def test_readme(controller_machine, unattended_cluster):
     """The three commands of a user in a hurry."""
     said = controller_machine.run("env", "HOME=/root", "sh", "-c", README[0].text).stdout

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node-bootstrap-admin(8) matches the program: its commands, options and failures."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from machine import SOURCE, find_program
+
+sys.path.insert(0, str(SOURCE / "tests"))
+import documentation  # noqa: E402
+
+PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
+COMMON = {"help", "version", "kubeconfig", "context"}
+COMMANDS = ["token generate", "token create", "token list", "token revoke", "cluster-info publish", "cluster-info show", "cluster-info verify",
+            "approve", "enroll", "controller"]
+
+
+def help_of(command=""):
+    return subprocess.run([find_program("node-bootstrap-admin"), *command.split(), "--help"], check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def test_each_command_has_its_section():
+    """And no other is documented."""
+    commands = re.findall(r"^  ([a-z-]+) ", help_of(), re.M)
+    assert commands == re.findall(r"^\.It Cm ([a-z-]+)$", PAGE, re.M)
+    assert list(dict.fromkeys(command.split()[0] for command in COMMANDS)) == commands
+    assert re.findall(r"^\.Ss (.*)", PAGE, re.M) == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_are_listed(command):
+    section = re.search(rf"^\.Ss {command}\n((?:.*\n)*?)(?=\.S[sh] )", PAGE, re.M)[1]
+    listed = {option for line in re.findall(r"^\.It Fl .*", section, re.M) for option in re.findall(r"Fl -([a-z-]+)", line)}
+    told = set(re.findall(r"^  (?:-.,|   ) --([a-z-]+)", help_of(command), re.M))
+    assert listed == told - COMMON and {"help", "version"} <= told
+
+
+def test_the_failures_are_in_the_page():
+    build = Path(find_program("node-bootstrap-admin")).parents[2]
+    page = documentation.plain((build / "man/node-bootstrap-admin.8").read_text(encoding="ascii"))
+    codes = re.findall(r"^\[(admin-[a-z-]+)\]$", (SOURCE / "src/admin/failures.def").read_text(), re.M)
+    assert len(codes) > 5 and [code for code in codes if f"Sy {code} " not in page] == []
