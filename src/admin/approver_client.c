@@ -27,6 +27,7 @@
 #define WAIT_FIRST_MS 2000
 #define WAIT_CAP_MS (5 * 60 * 1000)
 #define TOKEN_LAG_MS 2000
+#define HEAD_START_MS 10000 /* limited, so that a flood of requests does not keep tokens in use */
 
 /* Everything that a decision is made of. */
 struct look {
@@ -357,8 +358,13 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
 }
 
 static void queue_now(struct nb_controller *controller, struct nb_request_record *record) {
+        uint64_t now_ms = nb_now_ms();
+
         record->work.attempt = 0;
-        nb_controller_queue(controller, &record->work, nb_now_ms());
+        /* A machine waits for this decision; what follows an approval is not urgent. */
+        if (record->state == NB_CSR_STATE_PENDING)
+                now_ms = now_ms > HEAD_START_MS ? now_ms - HEAD_START_MS : 0;
+        nb_controller_queue(controller, &record->work, now_ms);
 }
 
 /* Requests of nodes (renewals), of other users and, without an inventory, of tokens for any node
