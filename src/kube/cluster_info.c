@@ -5,9 +5,8 @@
 #include "base/macro.h"
 #include "codec/json.h"
 #include "kube/cluster_info.h"
+#include "kube/jws.h"
 #include "kube/object.h"
-
-#define SIGNATURE_PREFIX "jws-kubeconfig-"
 
 /* NULL if there is none. */
 static char *copy_string(struct nb_json *json, const char *path) {
@@ -37,8 +36,9 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
         else
                 info.kubeconfig_len = strlen(info.kubeconfig);
         for (const char *key = NULL; (key = nb_json_next_key(&json, "data", key));)
-                info.n_signatures += !strncmp(key, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX));
-        snprintf(path, sizeof(path), "data." SIGNATURE_PREFIX "%s", token_id);
+                info.n_signatures += !strncmp(key, NB_SIGNATURE_PREFIX,
+                                              strlen(NB_SIGNATURE_PREFIX));
+        snprintf(path, sizeof(path), "data." NB_SIGNATURE_PREFIX "%s", token_id);
         info.signature = copy_string(&json, path);
         if (json.r < 0)
                 return json.r;

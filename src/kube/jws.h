@@ -14,6 +14,7 @@
 #include "base/buffer.h"
 
 #define NB_JWS_MAC_SIZE 32
+#define NB_SIGNATURE_PREFIX "jws-kubeconfig-" /* and the ID of a token: key in the ConfigMap */
 
 /* Appends the header for this token, `separator` and the content, in base64url. With NB_JWS_INPUT
  * and the kubeconfig as content, the result is the signed input; with NB_JWS_SIGNATURE and the MAC
