@@ -148,14 +148,15 @@ static char *resolve_command(const struct nb_exec_plugin *plugin, const char *co
 
 static int make_arguments(const struct nb_exec_plugin *plugin, char ***ret, struct nb_failure *f) {
         const struct nb_yaml_node *args = nb_yaml_get(plugin->exec, "args");
-        _cleanup_(free_words) char **words = calloc(count_children(args) + 2, sizeof(*words));
+        _cleanup_(free_words) char **words = NULL;
         const char *command = find_text(plugin->exec, "command");
         size_t n = 1;
 
-        if (!words)
-                return nb_failure_set_memory(f);
         if (!command)
                 return refuse(plugin, "command", "a program", f);
+        words = calloc(count_children(args) + 2, sizeof(*words));
+        if (!words)
+                return nb_failure_set_memory(f);
         words[0] = resolve_command(plugin, command);
         if (!words[0])
                 return nb_failure_set_memory(f);
