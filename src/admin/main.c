@@ -12,7 +12,7 @@ static const char usage[] =
         "node-bootstrap-admin [OPTION...] COMMAND\n\n"
         "Prepares a Kubernetes cluster for nodes that join with node-bootstrap or kubeadm.\n\n"
         "  token         generate, create, list and revoke bootstrap tokens\n"
-        "  cluster-info  publish, show and verify what joining nodes need from the cluster\n"
+        "  cluster-info  publish and show what joining nodes need from the cluster\n"
         "  approve       show the pending requests of nodes, and approve some\n"
         "  enroll        add a node and its public key to an inventory\n"
         "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
@@ -36,7 +36,7 @@ static const struct command {
 } commands[] = {
         { "token", "node-bootstrap-admin token generate|create|list|revoke [OPTION...]\n",
           nb_admin_command_token },
-        { "cluster-info", "node-bootstrap-admin cluster-info publish|show|verify [OPTION...]\n",
+        { "cluster-info", "node-bootstrap-admin cluster-info publish|show [OPTION...]\n",
           nb_admin_command_cluster_info },
         { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n",
           nb_admin_command_approve },

@@ -125,9 +125,7 @@ def desk(new_shared_node, unattended_cluster, admin_tree):
 
 @pytest.mark.parametrize("example", documentation.examples("admin"), ids=str)
 def test_examples_of_the_page(desk, example):
-    """They run; only `verify` may have found something."""
-    done = desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text.replace('verify', 'verify || [ $? = 1 ]')}", check=False)
-    assert done.returncode == 0, done.stdout
+    desk.run("env", "HOME=/root", "sh", "-ec", f"cd /root && {example.text}")
 
 
 def test_the_service_of_the_page_is_that_of_the_readme():
