@@ -155,10 +155,9 @@ static int make_arguments(const struct nb_exec_plugin *plugin, char ***ret, stru
         if (!command)
                 return refuse(plugin, "command", "a program", f);
         words = calloc(count_children(args) + 2, sizeof(*words));
-        if (!words)
-                return nb_failure_set_memory(f);
-        words[0] = resolve_command(plugin, command);
-        if (!words[0])
+        if (words)
+                words[0] = resolve_command(plugin, command);
+        if (!words || !words[0])
                 return nb_failure_set_memory(f);
         for (const struct nb_yaml_node *arg = args ? args->first : NULL; arg; arg = arg->next) {
                 if (args->type != NB_YAML_SEQUENCE || arg->type != NB_YAML_SCALAR)
