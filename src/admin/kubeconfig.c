@@ -76,17 +76,18 @@ static int set_path(struct file *file, const char *path, size_t len) {
 /* Adds a file. If it does not exist, it is skipped or, with `is_required`, refused. */
 static int add_file(struct files *files, const char *path, size_t len, bool is_required,
                     struct nb_failure *f) {
-        _cleanup_(nb_freep) struct file *file = calloc(1, sizeof(*file));
+        _cleanup_(nb_freep) struct file *file = NULL;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_kubeconfig_input input;
         int r;
 
-        if (!file)
-                return nb_failure_set_memory(f);
         if (files->n == FILES_MAX)
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
                                       "expected at most %d files in $KUBECONFIG, found more",
                                       FILES_MAX);
+        file = calloc(1, sizeof(*file));
+        if (!file)
+                return nb_failure_set_memory(f);
         r = set_path(file, path, len);
         if (r >= 0)
                 r = nb_path_read(-1, file->path, NB_KUBECONFIG_MAX, &text);
