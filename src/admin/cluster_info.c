@@ -237,6 +237,22 @@ static int show(struct nb_options *options, struct nb_failure *f) {
         return 0;
 }
 
+/* --- verify --- */
+
+static int verify(struct nb_options *options, struct nb_failure *f) {
+        struct nb_admin_place place = { 0 };
+        const struct nb_option rows[] = {
+                PLACE_OPTIONS(place),
+                { NULL },
+        };
+        _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
+        int r = nb_options_read(options, rows, f);
+
+        if (r >= 0)
+                r = nb_admin_connect(&place, &admin, f);
+        return r < 0 ? r : nb_publication_verify(&admin, f);
+}
+
 /* --- The command --- */
 
 static const struct {
@@ -252,6 +268,11 @@ static const struct {
           "node-bootstrap-admin cluster-info show [OPTION...]\n\n"
           "Prints the server, the CAs and the signatures of cluster-info.\n",
           show },
+        { "verify",
+          "node-bootstrap-admin cluster-info verify [OPTION...]\n\n"
+          "Reports what keeps machines from joining. Changes nothing. Exit status 1: something "
+          "does.\n",
+          verify },
 };
 
 int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure *f) {
@@ -267,7 +288,7 @@ int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure 
                 return subcommands[i].run(options, f);
         }
         if (r == NB_OPTIONS_WORD)
-                return nb_failure_set(f, NB_USAGE, 0, "expected publish or show, found %s",
+                return nb_failure_set(f, NB_USAGE, 0, "expected publish, show or verify, found %s",
                                       nb_word_quote(options->value, quoted));
-        return nb_failure_set(f, NB_USAGE, 0, "expected publish or show");
+        return nb_failure_set(f, NB_USAGE, 0, "expected publish, show or verify");
 }

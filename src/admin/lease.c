@@ -9,9 +9,8 @@
 #include "base/clock.h"
 #include "base/macro.h"
 
-#define NAME "node-bootstrap-controller"
 #define BODY_MAX ((size_t)4 * 1024)
-#define WHAT "electing a leader with the Lease " NAME
+#define WHAT "electing a leader with the Lease " NB_LEASE_NAME
 
 /* metav1.MicroTime */
 static void format_now(char ret[static 64]) {
@@ -36,7 +35,7 @@ static int format_lease(const struct nb_lease *lease, const char *holder, bool i
         nb_json_put_string(&writer, "apiVersion", "coordination.k8s.io/v1");
         nb_json_put_string(&writer, "kind", "Lease");
         nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "name", NAME);
+        nb_json_put_string(&writer, "name", NB_LEASE_NAME);
         nb_json_put_string(&writer, "namespace", "kube-system");
         if (lease->resource_version[0])
                 nb_json_put_string(&writer, "resourceVersion", lease->resource_version);
@@ -59,7 +58,8 @@ static int write_lease(struct nb_controller *controller, const char *holder, boo
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         struct nb_admin_call call = { .method = exists ? "PATCH" : "POST",
                                       .what = WHAT,
-                                      .path = exists ? NB_LEASES_PATH "/" NAME : NB_LEASES_PATH };
+                                      .path = exists ? NB_LEASES_PATH "/" NB_LEASE_NAME
+                                                     : NB_LEASES_PATH };
         struct nb_json json;
         int r;
 
@@ -117,7 +117,7 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
         int r;
 
         lease->resource_version[0] = '\0';
-        r = nb_admin_get(&controller->admin, WHAT, NB_LEASES_PATH "/" NAME, &json, f);
+        r = nb_admin_get(&controller->admin, WHAT, NB_LEASES_PATH "/" NB_LEASE_NAME, &json, f);
         if (r < 0)
                 return r;
         if (r == 0)

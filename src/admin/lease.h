@@ -7,6 +7,7 @@
 
 #include "admin/controller.h"
 
+#define NB_LEASE_NAME "node-bootstrap-controller"
 #define NB_LEASE_DURATION_SEC 14 /* with the interval below, a standby takes over within 15 s */
 #define NB_LEASE_RENEW_MS 5000
 #define NB_LEASE_STANDBY_MS 1000
