@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin cluster-info` beside a real control plane and the real kubeadm."""
+
+import pytest
+from harness import controlplane
+from harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
+from harness.wait import until
+
+ROLE = CLUSTER_INFO_BINDING.replace("rolebindings", "roles")
+OWN_BINDING = f"{BINDINGS}/node-bootstrap:kubelet-bootstrap"
+OBJECTS = [
+    CLUSTER_INFO, ROLE, CLUSTER_INFO_BINDING, BINDINGS.replace("bindings", "s") + "/kubeadm:get-nodes", f"{BINDINGS}/kubeadm:get-nodes",
+    f"{BINDINGS}/kubeadm:kubelet-bootstrap", f"{BINDINGS}/kubeadm:node-autoapprove-certificate-rotation", OWN_BINDING,
+]
+STANZA = "- path: /api/v1/namespaces/kube-public/configmaps/cluster-info"
+
+
+@pytest.fixture(scope="module")
+def admin(cluster, administer):
+    """After a first publish."""
+    admin = administer(cluster)
+    publish(cluster, admin)
+    yield admin
+    cluster.request("DELETE", OWN_BINDING)
+
+
+def publish(cluster, admin, *options):
+    return admin.run("cluster-info", "publish", f"--server=https://{cluster.front.endpoint}", *options)
+
+
+def meaning(cluster, path):
+    """What an object says, without what the API server adds."""
+    found = cluster.find(path)
+    return found and {key: value for key, value in found.items() if key != "metadata"}
+
+
+def versions(cluster):
+    return {path: cluster.request("GET", path)["metadata"]["resourceVersion"] for path in OBJECTS}
+
+
+def verify(admin, status, *texts):
+    done = admin.command("cluster-info", "verify")
+    assert done.returncode == status, done.stdout + done.stderr
+    for text in texts:
+        assert text in done.stdout
+    return done.stdout
+
+
+def test_nothing_changes_that_kubeadm_published(cluster, admin):
+    before = versions(cluster)
+    assert "will" not in publish(cluster, admin)
+    assert versions(cluster) == before
+
+
+def test_kubeadm_changes_nothing_that_was_published(cluster, admin):
+    before = {path: meaning(cluster, path) for path in OBJECTS}
+    cluster.kubeadm("init", "phase", "bootstrap-token")
+    assert {path: meaning(cluster, path) for path in OBJECTS} == before
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.rpartition("/")[2])
+def test_a_missing_object_is_created_as_kubeadm_does(cluster, admin, path):
+    before = meaning(cluster, path)
+    cluster.request("DELETE", path)
+    assert "will be created" in publish(cluster, admin, "--dry-run")
+    assert cluster.find(path) is None
+    publish(cluster, admin)
+    if path == CLUSTER_INFO:
+        assert meaning(cluster, path)["data"]["kubeconfig"] == before["data"]["kubeconfig"]
+    else:
+        assert meaning(cluster, path) == before
+
+
+def test_a_damaged_binding_is_repaired_and_keeps_its_labels(cluster, admin):
+    before = meaning(cluster, CLUSTER_INFO_BINDING)
+    cluster.request("PATCH", CLUSTER_INFO_BINDING, {"metadata": {"labels": {"team": "a"}}, "subjects": [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}]})
+    assert "system:anonymous" in publish(cluster, admin)
+    repaired = cluster.request("GET", CLUSTER_INFO_BINDING)
+    assert repaired["metadata"]["labels"] == {"team": "a"}
+    assert {"system:anonymous", "somebody"} == {subject["name"] for subject in repaired["subjects"]}
+    cluster.request("PATCH", CLUSTER_INFO_BINDING, {"metadata": {"labels": None}, "subjects": before["subjects"]})
+
+
+def test_another_cluster_is_not_overwritten(cluster, admin):
+    with cluster.naming("198.51.100.99:6443"):
+        found = cluster.cluster_info()["kubeconfig"]
+        done = admin.command("cluster-info", "publish", f"--server=https://{cluster.front.endpoint}")
+        assert done.returncode == 65 and "198.51.100.99:6443" in done.stderr and "--force" in done.stderr
+        assert cluster.cluster_info()["kubeconfig"] == found
+        publish(cluster, admin, "--force")
+        assert cluster.front.endpoint in cluster.cluster_info()["kubeconfig"]
+
+
+def test_a_loopback_server_is_refused(admin):
+    done = admin.command("cluster-info", "publish")
+    assert done.returncode == 64 and "127.0.0.1" in done.stderr and "--server" in done.stderr
+
+
+def test_show_names_server_ca_and_signatures(cluster, admin):
+    token = cluster.token()
+    shown = admin.run("cluster-info", "show")
+    assert f"https://{cluster.front.endpoint}" in shown and cluster.ca.pin in shown and token.id in shown and token.secret not in shown
+    cluster.delete_token(token)
+
+
+# verify
+
+def test_a_healthy_cluster_has_no_problem(cluster, admin):
+    token = cluster.token()
+    shown = verify(admin, 0, f"anybody can read cluster-info at {cluster.front.endpoint}", "signed with all tokens",
+                   "accepts bootstrap tokens", f"group {controlplane.DEFAULT_GROUP}: any holder can join as any node")
+    assert "PROBLEM" not in shown and token.secret not in shown
+    cluster.delete_token(token)
+
+
+def test_cluster_info_that_nobody_may_read(cluster, admin):
+    with cluster.without(CLUSTER_INFO_BINDING):
+        cluster.await_anonymous(403)
+        verify(admin, 1, "machines without a credential cannot read cluster-info", "(403)", STANZA)
+    cluster.await_anonymous(200)
+
+
+def test_a_missing_cluster_info(cluster, admin):
+    cluster.request("DELETE", CLUSTER_INFO)
+    verify(admin, 1, "there is no ConfigMap kube-public/cluster-info")
+    publish(cluster, admin)
+
+
+def test_missing_and_wrong_signatures_and_expired_tokens(cluster, admin):
+    signed = cluster.token()
+    with cluster.paused("kube-controller-manager"):
+        unsigned = cluster.fresh_token()
+        late = cluster.token(ttl=-600, signing=False)
+        cluster.request("POST", SECRETS, secret_like(cluster, signed, unsigned))
+        cluster.request("PATCH", CLUSTER_INFO, {"data": {f"jws-kubeconfig-{signed.id}": "x..y"}})
+        verify(admin, 1, "not signed with 1 of", "wrongly signed with 1", "1 expired tokens were not removed")
+    until(lambda: cluster.find(f"{SECRETS}/bootstrap-token-{late.id}") is None, "the expired token is removed")
+    for token in (signed, unsigned):
+        cluster.delete_token(token)
+
+
+def secret_like(cluster, token, new):
+    """The Secret of another token, like an existing one."""
+    found = cluster.request("GET", f"{SECRETS}/bootstrap-token-{token.id}")
+    found["metadata"] = {"name": f"bootstrap-token-{new.id}"}
+    found["stringData"] = {"token-id": new.id, "token-secret": new.secret}
+    return found
+
+
+def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, admin):
+    admin.run("token", "create", "--node=verified", "--print=credential")
+    verify(admin, 1, "1 tokens for one node, but no controller is running")
+    with admin.controller():
+        until(lambda: "controller is running" in admin.command("cluster-info", "verify").stdout, "the Lease is held")
+        assert "PROBLEM" not in verify(admin, 0)
+        binding = cluster.bind("system:bootstrappers:node-bootstrap",
+                               "system:certificates.k8s.io:certificatesigningrequests:nodeclient")
+        until(lambda: admin.command("cluster-info", "verify").returncode == 1, "the binding has an effect")
+        verify(admin, 1, "system:bootstrappers:node-bootstrap: any holder can join as any node")
+        cluster.request("DELETE", binding)
+    for line in admin.run("token", "list").splitlines():
+        if "verified" in line:
+            admin.run("token", "revoke", line[:6])
+
+
+def test_lack_of_a_permission_is_a_line(cluster, admin, tmp_path):
+    token = cluster.token()
+    weak = tmp_path / "weak.conf"
+    weak.write_text(controlplane.kubeconfig(f"https://127.0.0.1:{cluster.port}", cluster.ca.pem, token=token))
+    weak.chmod(0o600)
+    done = admin.command("cluster-info", "verify", f"--kubeconfig={weak}")
+    assert "cannot tell" in done.stdout and "cannot list resource" in done.stdout and token.secret not in done.stdout + done.stderr
+    cluster.delete_token(token)
