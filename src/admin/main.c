@@ -36,7 +36,7 @@ static const struct command {
 } commands[] = {
         { "token", "node-bootstrap-admin token generate|create|list|revoke [OPTION...]\n",
           nb_admin_command_token },
-        { "cluster-info", "node-bootstrap-admin cluster-info publish|show [OPTION...]\n",
+        { "cluster-info", "node-bootstrap-admin cluster-info publish|show|verify [OPTION...]\n",
           nb_admin_command_cluster_info },
         { "approve", "node-bootstrap-admin approve [OPTION...] [NAME...]\n",
           nb_admin_command_approve },

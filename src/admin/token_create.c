@@ -256,6 +256,12 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
         }
         if (creation->has_cluster)
                 cluster = &creation->cluster;
+        if (cluster->server.path[0])
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
+                                      "the server of the cluster has the path '%.64s', which a "
+                                      "token alone cannot name; create the token without --print, "
+                                      "and give the machine a discovery file",
+                                      cluster->server.path);
         nb_endpoint_format(&cluster->server, creation->endpoint);
         handout->endpoints[handout->n_endpoints++] = creation->endpoint;
         r = read_pins(cluster, handout, f);

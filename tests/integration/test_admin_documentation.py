@@ -15,7 +15,7 @@ import documentation  # noqa: E402
 
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}
-COMMANDS = ["token generate", "token create", "token list", "token revoke", "cluster-info publish", "cluster-info show",
+COMMANDS = ["token generate", "token create", "token list", "token revoke", "cluster-info publish", "cluster-info show", "cluster-info verify",
             "approve", "enroll", "controller"]
 
 

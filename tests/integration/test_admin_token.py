@@ -176,6 +176,17 @@ def test_cluster_info_that_is_missing(api):
     assert FORM.search(made.stdout)
 
 
+def test_server_behind_a_path(api):
+    """As behind Rancher. A machine would ask the wrong server: discovery.endpoints has hosts and ports alone."""
+    cluster = api.user_cluster()
+    cluster["server"] += "/k8s/clusters/c-1"
+    api.objects.put(CLUSTER_INFO, data={"kubeconfig": json.dumps({"apiVersion": "v1", "kind": "Config",
+                                                                  "clusters": [{"name": "", "cluster": cluster}]})})
+    made = api.run("token", "create", "--print=setup")
+    assert made.returncode == 78 and "/k8s/clusters/c-1" in made.stderr
+    assert changes(api) == []
+
+
 def test_fleet(api, tmp_path):
     put_cluster_info(api)
     (tmp_path / "nodes").write_text("# rack 4\nworker-1\n\nworker-2 # new\n")
