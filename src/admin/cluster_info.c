@@ -226,7 +226,7 @@ static int show(struct nb_options *options, struct nb_failure *f) {
         r = nb_certificates_parse(cluster.ca, cluster.ca_len, false, &certificates);
         if (r < 0)
                 return nb_failure_set(f, NB_CLUSTER_INFO_UNACCEPTABLE, r,
-                                      "cluster-info: expected CA certificates, %s",
+                                      "cluster-info: expected CA certificates, found %s",
                                       nb_certificates_reason(r));
         nb_url_format(&cluster.server, shown.server);
         shown.ca = certificates;

@@ -17,6 +17,8 @@
 #include "api/cluster_calls.h"
 #include "base/clock.h"
 #include "base/macro.h"
+#include "base/text.h"
+#include "codec/json.h"
 #include "kube/jws.h"
 
 #define ANONYMOUS_TIMEOUT_MS 15000
@@ -61,13 +63,14 @@ __attribute__((format(printf, 4, 5))) static void report(struct verification *ve
                                                          enum level level, const char *remedy,
                                                          const char *format, ...) {
         static const char *const words[] = { "ok", "warning", "PROBLEM", "cannot tell" };
+        char line[1024]; /* a name from the cluster may be any text */
         va_list arguments;
 
-        printf("%-12s ", words[level]);
         va_start(arguments, format);
-        vprintf(format, arguments);
+        vsnprintf(line, sizeof(line), format, arguments);
         va_end(arguments);
-        printf("\n");
+        nb_text_copy_line(line, strlen(line), line, sizeof(line));
+        printf("%-12s %s\n", words[level], line);
         if (remedy)
                 printf("             %s\n", remedy);
         verification->n_problems += level == LEVEL_PROBLEM;
@@ -115,13 +118,27 @@ static int check_cluster_info(struct verification *verification, struct nb_failu
 static int check_ca(struct verification *verification, struct nb_failure *f) {
         const struct nb_cluster *own = &verification->admin->cluster;
         _cleanup_(nb_certificates_freep) struct nb_certificates *published = NULL, *ca = NULL;
+        int r;
 
         if (!verification->kubeconfig || !own->ca)
                 return 0;
-        if (nb_certificates_parse(own->ca, own->ca_len, false, &ca) < 0 ||
-            nb_certificates_parse(verification->cluster.ca, verification->cluster.ca_len, false,
-                                  &published) < 0)
+        r = nb_certificates_parse(own->ca, own->ca_len, false, &ca);
+        if (r < 0)
+                return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
+                                      "%s: expected CA certificates, found %s",
+                                      verification->admin->origin, nb_certificates_reason(r));
+        r = nb_certificates_parse(verification->cluster.ca, verification->cluster.ca_len, false,
+                                  &published);
+        if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
+        if (r < 0) {
+                report(verification, LEVEL_PROBLEM,
+                       "`node-bootstrap-admin cluster-info publish` repairs it",
+                       "cluster-info: expected CA certificates, found %s",
+                       nb_certificates_reason(r));
+                verification->kubeconfig = NULL;
+                return 0;
+        }
         if (nb_certificates_are_equal(ca, published))
                 report(verification, LEVEL_OK, NULL,
                        "cluster-info and the kubeconfig have the same CA certificates");
@@ -354,15 +371,16 @@ static int review_group(struct verification *verification, const char *group,
                         const char *subresource, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
 
+        nb_buffer_printf(&body, "{\"apiVersion\":\"authorization.k8s.io/v1\","
+                                "\"kind\":\"SubjectAccessReview\","
+                                "\"spec\":{\"user\":\"" NB_BOOTSTRAP_USER_PREFIX "aaaaaa\","
+                                "\"groups\":[\"system:bootstrappers\",\"system:authenticated\",");
+        nb_json_quote(group, strlen(group), &body);
         nb_buffer_printf(&body,
-                         "{\"apiVersion\":\"authorization.k8s.io/v1\","
-                         "\"kind\":\"SubjectAccessReview\","
-                         "\"spec\":{\"user\":\"" NB_BOOTSTRAP_USER_PREFIX "aaaaaa\","
-                         "\"groups\":[\"system:bootstrappers\",\"%s\",\"system:authenticated\"],"
-                         "\"resourceAttributes\":{\"group\":\"certificates.k8s.io\","
+                         "],\"resourceAttributes\":{\"group\":\"certificates.k8s.io\","
                          "\"resource\":\"certificatesigningrequests\",\"subresource\":\"%s\","
                          "\"verb\":\"create\"}}}",
-                         group, subresource);
+                         subresource);
         return review(verification, "reviewing the rights of tokens", REVIEWS_PATH, &body,
                       "status.allowed", f);
 }
