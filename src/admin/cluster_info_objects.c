@@ -393,12 +393,13 @@ static int plan_object(struct nb_admin *admin, const struct nb_publication *publ
 }
 
 static void print_plan(const struct plan *plan) {
+        static const char unwanted[] = "not created without --auto-approve, since it lets the "
+                                       "holder of any token of kubeadm's group join as any node";
         static const char *const words[] = {
                 [UNCHANGED] = "unchanged",
                 [CREATED] = "will be created",
                 [CHANGED] = "will be changed",
-                [LEFT_OUT] = "not created without --auto-approve, since it lets the holder of any "
-                             "token of kubeadm's group join as any node",
+                [LEFT_OUT] = unwanted,
         };
 
         printf("%s: %s\n%s", plan->title, words[plan->state],

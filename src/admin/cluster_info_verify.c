@@ -437,7 +437,7 @@ static int check_controller(struct verification *verification, struct nb_failure
         renewed = r > 0 ? nb_json_string(&json, "spec.renewTime") : NULL;
         if (renewed && nb_rfc3339_parse(renewed, &when) < 0)
                 when = 0;
-        if (verification->now - when <= SLACK_SEC)
+        if (verification->now - when <= 2 * NB_LEASE_DURATION_SEC)
                 report(verification, LEVEL_OK, NULL, "a node-bootstrap controller is running");
         else if (verification->n_for_node > 0)
                 report(verification, LEVEL_PROBLEM,

@@ -106,6 +106,21 @@ def test_show_names_server_ca_and_signatures(cluster, admin):
 
 # verify
 
+def test_a_group_that_no_token_may_have(cluster, admin):
+    """Anybody who may write Secrets can put it there; it must not break the other checks."""
+    token = cluster.token(group='system:bootstrappers:"x', signing=False)
+    assert "system:bootstrappers" in verify(admin, 1)
+    cluster.request("DELETE", f"{SECRETS}/bootstrap-token-{token.id}")
+
+
+def test_ca_data_that_is_no_certificate(cluster, admin):
+    before = cluster.cluster_info()["kubeconfig"]
+    text = before.replace(before.split("certificate-authority-data: ")[1].split("\n")[0], "bm90aGluZw==")
+    cluster.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": text}})
+    verify(admin, 1, "PROBLEM")
+    cluster.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": before}})
+
+
 def test_a_healthy_cluster_has_no_problem(cluster, admin):
     token = cluster.token()
     shown = verify(admin, 0, f"anybody can read cluster-info at {cluster.front.endpoint}", "signed with all tokens",
