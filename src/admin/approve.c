@@ -342,7 +342,7 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
                 { "o", "FORMAT", .ret_value = &output },
                 { NULL },
         };
-        unsigned n;
+        unsigned n = 0;
         int r;
 
         if (!names)

@@ -148,7 +148,7 @@ static int write_entry(const struct enroll *enroll, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(TEXT_MAX);
         _cleanup_(nb_closep) int fd = -1;
         char name[NB_NODE_NAME_MAX + sizeof(".yaml")];
-        struct nb_inventory_node old;
+        struct nb_inventory_node old = { 0 };
         int r;
 
         snprintf(name, sizeof(name), "%s.yaml", enroll->node);

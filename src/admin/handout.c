@@ -347,7 +347,7 @@ const struct nb_handout_form nb_handout_forms[] = {
 const struct nb_handout_form *nb_handout_find(const char *name) {
         const struct nb_handout_form *form = nb_handout_forms;
 
-        while (form->name && strcmp(form->name, name))
+        while (form->name && strcmp(form->name, name) != 0)
                 form++;
         return form->name ? form : NULL;
 }

@@ -136,7 +136,7 @@ static int read_entry(const char *path, const struct nb_yaml_node *entry,
                       struct nb_inventory_node *ret_node, struct nb_failure *f) {
         struct nb_inventory_node node = { 0 };
 
-        if (!nb_yaml_is_null(entry) && entry->type != NB_YAML_MAPPING)
+        if (entry && !nb_yaml_is_null(entry) && entry->type != NB_YAML_MAPPING)
                 return refuse(path, entry, "a mapping", f);
         for (const struct nb_yaml_node *value = entry ? entry->first : NULL; value;
              value = value->next) {
@@ -214,7 +214,7 @@ static int find_in_file(struct nb_inventory *inventory, int fd, const struct sta
         if (r < 0)
                 return r;
         nodes = inventory->cache->nodes;
-        if (nb_yaml_is_null(nodes))
+        if (!nodes || nb_yaml_is_null(nodes))
                 return 0;
         if (nodes->type != NB_YAML_MAPPING)
                 return refuse(inventory->path, nodes, "a mapping of node names", f);

@@ -338,25 +338,25 @@ static int read_credential(const struct file *file, const char *name,
 int nb_admin_kubeconfig_read(const struct nb_admin_place *place, struct nb_admin_access *ret_access,
                              struct nb_failure *f) {
         _cleanup_(files_done) struct files files = { .n = 0 };
-        const struct nb_yaml_node *cluster, *user;
-        const struct file *cluster_file, *user_file;
+        const struct nb_yaml_node *cluster = NULL, *user = NULL;
+        const struct file *cluster_file = NULL, *user_file = NULL;
         struct nb_kubeconfig_input input;
         _cleanup_(nb_admin_access_done) struct nb_admin_access access = ACCESS_INIT;
-        struct context context;
+        struct context context = { 0 };
         int r;
 
         r = find_files(place, &files, f);
         if (r < 0 || files.n == 0)
                 return r;
         r = find_context(&files, place->context, &context, f);
-        if (r < 0)
+        if (r < 0 || !context.cluster || !context.user)
                 return r;
         r = find_fields(&files, "clusters", "cluster", context.cluster, &context, &cluster,
                         &cluster_file, f);
         if (r < 0)
                 return r;
         r = find_fields(&files, "users", "user", context.user, &context, &user, &user_file, f);
-        if (r < 0)
+        if (r < 0 || !cluster_file || !user_file)
                 return r;
         input = input_of(cluster_file);
         r = nb_kubeconfig_read_cluster(&policy, &input, cluster_file->document, context.cluster,
@@ -368,8 +368,7 @@ int nb_admin_kubeconfig_read(const struct nb_admin_place *place, struct nb_admin
                 return r;
         snprintf(access.origin, sizeof(access.origin), "%s", cluster_file->path);
         snprintf(access.context, sizeof(access.context), "%s", context.name);
-        *ret_access = access;
-        access = (struct nb_admin_access)ACCESS_INIT;
+        *ret_access = TAKE(access);
         return 1;
 }
 
@@ -415,8 +414,7 @@ int nb_admin_pod_read(struct nb_admin_access *ret_access, struct nb_failure *f) 
         snprintf(access.origin, sizeof(access.origin), "%s", folder);
         access.is_renewable = true;
         access.expires_ms = nb_now_ms() + NB_ADMIN_TOKEN_FILE_MS;
-        *ret_access = access;
-        access = (struct nb_admin_access)ACCESS_INIT;
+        *ret_access = TAKE(access);
         return 1;
 }
 

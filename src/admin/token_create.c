@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -294,6 +295,7 @@ static int with_text(struct creation *creation, const struct nb_bootstrap_token 
         }
         if (r >= 0)
                 r = write(userdata, text.data, text.len);
+        creation->handout.token = creation->handout.node = NULL;
         explicit_bzero(word, sizeof(word));
         if (text.data)
                 explicit_bzero(text.data, text.allocated);
@@ -341,19 +343,18 @@ static int create_one(struct creation *creation, struct nb_bootstrap_token *toke
 
 static int create_from_config(struct creation *creation, struct nb_failure *f) {
         struct nb_bootstrap_token *tokens = calloc(NB_TOKEN_CONFIG_TOKENS_MAX, sizeof(*tokens));
-        int n = tokens ? nb_token_config_read(creation->config, tokens, NB_TOKEN_CONFIG_TOKENS_MAX,
-                                              f)
-                       : nb_failure_set_memory(f),
-            r = n;
+        int n, r;
 
+        if (!tokens)
+                return nb_failure_set_memory(f);
+        r = n = nb_token_config_read(creation->config, tokens, NB_TOKEN_CONFIG_TOKENS_MAX, f);
         if (r >= 0 && (!creation->is_dry_run || creation->form))
                 r = nb_admin_connect(&creation->place, &creation->admin, f);
         if (r >= 0 && creation->form)
                 r = prepare_handout(creation, f);
         for (int i = 0; i < n && r >= 0; i++)
                 r = create_one(creation, &tokens[i], f);
-        if (tokens)
-                explicit_bzero(tokens, NB_TOKEN_CONFIG_TOKENS_MAX * sizeof(*tokens));
+        explicit_bzero(tokens, NB_TOKEN_CONFIG_TOKENS_MAX * sizeof(*tokens));
         free(tokens);
         return r < 0 ? r : 0;
 }
@@ -431,6 +432,7 @@ static int create_for_node(struct creation *creation, struct fleet *fleet, const
         char where[512];
         int r;
 
+        assert(creation->form); /* '--nodes' has a form by default */
         snprintf(fleet->file, sizeof(fleet->file), "%s.%s", name, creation->form->suffix);
         snprintf(where, sizeof(where), "'%.200s/%s'", creation->output_dir, fleet->file);
         if (faccessat(fleet->folder_fd, fleet->file, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
