@@ -12,6 +12,7 @@ Latency is measured by a watch: from the event with the request to the event wit
 import argparse
 import base64
 import http.client
+import itertools
 import json
 import os
 import ssl
@@ -34,6 +35,7 @@ from table import Direct  # noqa: E402
 NODE_GROUP = "system:bootstrappers:node-bootstrap"
 SINGLE = 50
 SENDERS = 8
+token_ids = itertools.count()
 KEY = pki.new_key()     # one for all: what is measured does not depend on it
 
 
@@ -100,7 +102,8 @@ class Fleet:
 
     def __init__(self, plane, slug, size, group):
         self.plane = plane
-        self.tokens = {f"{slug}-{number}": plane.fresh_token() for number in range(size)}
+        # Of 10,000 random IDs two are often equal.
+        self.tokens = {f"{slug}-{number}": controlplane.Token(f"{next(token_ids):06d}", plane.fresh_token().secret) for number in range(size)}
         self.requests = {name: csr(name) for name in self.tokens}
         self._each(True, lambda connection, name: connection.post(controlplane.SECRETS, secret(name, self.tokens[name], group)), self.tokens)
 

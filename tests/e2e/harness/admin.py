@@ -4,9 +4,9 @@
 import contextlib
 import itertools
 import os
-import select
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -59,7 +59,6 @@ class Controller:
         self.log_path = admin.cluster.work / f"controller-{self.number}.log"
         self.command = [admin.program, "controller", f"--kubeconfig={account}", *options]
         self.process = None
-        self.status = ""
 
     def start(self):
         """Returns when it is ready."""
@@ -70,20 +69,19 @@ class Controller:
     def launch(self):
         self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notifications.bind(f"\0node-bootstrap-e2e-{os.getpid()}-{self.number}-{time.monotonic_ns()}")
+        self.is_ready = threading.Event()
+        # Read all the time, as systemd does: a full socket would block the controller.
+        threading.Thread(target=read_notifications, args=(self.notifications, self.is_ready), daemon=True).start()
         environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "@" + self.notifications.getsockname()[1:].decode()}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def await_ready(self):
-        until(lambda: self._is_told("READY=1"), "the controller is ready", pause=0)
+        until(self._is_ready, "the controller is ready", pause=0)
 
-    def _is_told(self, line):
+    def _is_ready(self):
         assert self.process.poll() is None, f"the controller ended with {self.process.returncode}:\n{self.log()}"
-        if not select.select([self.notifications], [], [], 0.05)[0]:
-            return False
-        lines = self.notifications.recv(65536).decode().split("\n")
-        self.status = next((text.removeprefix("STATUS=") for text in lines if text.startswith("STATUS=")), self.status)
-        return line in lines
+        return self.is_ready.wait(0.05)
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -97,12 +95,22 @@ class Controller:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        # Ends the thread that reads; close() alone does not.
+        with contextlib.suppress(OSError):
+            self.notifications.shutdown(socket.SHUT_RDWR)
         self.notifications.close()
 
     def restart(self):
         """Killed, and started again as systemd would."""
         self.kill()
         return self.start()
+
+
+def read_notifications(notifications, is_ready):
+    with contextlib.suppress(OSError):
+        while text := notifications.recv(65536):
+            if b"READY=1" in text.split(b"\n"):
+                is_ready.set()
 
 
 def service_account(cluster, server=None):
