@@ -250,6 +250,22 @@ static int write_decision(struct approve *approve, const struct nb_node_request 
         return 0;
 }
 
+/* A decision is final, so that the opposite one is a failure. */
+static int report_decided(const struct approve *approve, const struct nb_node_request *request,
+                          bool is_rehearsal, struct nb_failure *f) {
+        const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+
+        if (is_approved == approve->is_denying)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s was %s before, which is final%s",
+                                      request->name, is_approved ? "approved" : "denied or failed",
+                                      is_approved ? "; revoke its token, and delete the Node if "
+                                                    "it is not the intended machine"
+                                                  : "; the machine has to submit a new request");
+        if (!is_rehearsal)
+                printf("%s was %s before\n", request->name, is_approved ? "approved" : "denied");
+        return 0;
+}
+
 static int decide_request(struct approve *approve, const char *name, bool is_rehearsal,
                           struct nb_failure *f) {
         _cleanup_(nb_review_done) struct nb_review review = { 0 };
@@ -258,11 +274,8 @@ static int decide_request(struct approve *approve, const char *name, bool is_reh
         r = read_request(approve, name, &review, f);
         if (r < 0)
                 return r;
-        if (r == 0) {
-                if (!is_rehearsal)
-                        printf("%s was decided before\n", review.request.name);
-                return 0;
-        }
+        if (r == 0)
+                return report_decided(approve, &review.request, is_rehearsal, f);
         r = verify_unsuspicious(approve, &review, f);
         if (r < 0 || is_rehearsal)
                 return r;
@@ -304,6 +317,10 @@ static int read_words(struct nb_options *options, const struct nb_option *rows, 
                         *rows[row].ret_switch = strcmp(options->value, "true") == 0;
                 else if (row != NB_OPTIONS_WORD)
                         *rows[row].ret_value = options->value;
+                else if (nb_token_verify(options->value, strlen(options->value)) == 0)
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "expected the name of a certificate signing request, "
+                                              "found a token");
                 else if (is_plain_name(options->value))
                         names[n++] = options->value;
                 else

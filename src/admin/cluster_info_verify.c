@@ -46,7 +46,7 @@ struct verification {
         struct nb_cluster cluster;
         const char *kubeconfig; /* in `info` */
         time_t now;
-        unsigned n_problems;
+        unsigned n_problems, n_unknown;
 
         /* Of the tokens. */
         unsigned n_tokens, n_expired, n_unsigned, n_wrongly_signed, n_for_node;
@@ -74,6 +74,7 @@ __attribute__((format(printf, 4, 5))) static void report(struct verification *ve
         if (remedy)
                 printf("             %s\n", remedy);
         verification->n_problems += level == LEVEL_PROBLEM;
+        verification->n_unknown += level == LEVEL_UNKNOWN;
 }
 
 /* A check that fails for lack of a permission does not end the others. An API server that does not
@@ -427,7 +428,7 @@ static int check_groups(struct verification *verification, struct nb_failure *f)
 
 static int check_controller(struct verification *verification, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        const char *renewed;
+        const char *renewed, *holder;
         time_t when = 0;
         int r = nb_admin_get(verification->admin, "reading the Lease of the controller",
                              NB_LEASES_PATH "/" NB_LEASE_NAME, &json, f);
@@ -435,9 +436,10 @@ static int check_controller(struct verification *verification, struct nb_failure
         if (r < 0)
                 return report_failure(verification, r, f);
         renewed = r > 0 ? nb_json_string(&json, "spec.renewTime") : NULL;
+        holder = r > 0 ? nb_json_string(&json, "spec.holderIdentity") : NULL;
         if (renewed && nb_rfc3339_parse(renewed, &when) < 0)
                 when = 0;
-        if (verification->now - when <= 2 * NB_LEASE_DURATION_SEC)
+        if (holder && holder[0] && verification->now - when <= 2 * NB_LEASE_DURATION_SEC)
                 report(verification, LEVEL_OK, NULL, "a node-bootstrap controller is running");
         else if (verification->n_for_node > 0)
                 report(verification, LEVEL_PROBLEM,
@@ -505,5 +507,5 @@ int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f) {
                         return r;
                 fflush(stdout);
         }
-        return verification.n_problems > 0;
+        return verification.n_problems > 0 ? 1 : verification.n_unknown > 0 ? 2 : 0;
 }

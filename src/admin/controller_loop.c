@@ -299,7 +299,9 @@ static int verify_parts(const char *list, struct nb_failure *f) {
                 while (i < N_ELEMENTS(all_parts) && strcmp(all_parts[i]->name, name) != 0)
                         i++;
                 if (i == N_ELEMENTS(all_parts))
-                        return nb_failure_set(f, NB_USAGE, 0, "--parts: unknown part %s",
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "--parts: unknown part %s; the parts are "
+                                              "approve-client, approve-serving, signer and cleaner",
                                               nb_word_quote(name, quoted));
         }
         return 0;
@@ -324,7 +326,9 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
 
 static int apply_settings(struct nb_controller *controller, struct nb_failure *f) {
         const struct nb_controller_settings *settings = &controller->settings;
+        struct nb_inventory_node entry;
         char host[256] = "";
+        int r;
 
         controller->grace_ms = GRACE_MS;
         if (settings->grace &&
@@ -337,6 +341,10 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
                                       "--require-attestation needs --inventory, which has the "
                                       "enrolled keys");
         controller->inventory.path = settings->inventory;
+        /* Report a wrong path now, and not with the first request. */
+        r = nb_inventory_find(&controller->inventory, "a", &entry, f);
+        if (r < 0)
+                return r;
         (void)gethostname(host, sizeof(host) - 1);
         snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
                  nb_random(), nb_random());

@@ -165,7 +165,9 @@ static int write_entry(const struct enroll *enroll, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, r, "'%s/%s': %m",
                                       enroll->folder, name);
-        printf("%s/%s\n", enroll->folder, name);
+        printf("%s/%s\n"
+               "The controller and `approve` use it with --inventory=%s\n",
+               enroll->folder, name, enroll->folder);
         return 0;
 }
 
@@ -200,6 +202,8 @@ static int verify_arguments(struct enroll *enroll, struct nb_failure *f) {
             strcmp(enroll->node, name) != 0)
                 return nb_failure_set(f, NB_USAGE, 0, "%s is not the name of a node",
                                       nb_word_quote(enroll->node, quoted));
+        if (nb_token_verify(enroll->node, strlen(enroll->node)) == 0)
+                return nb_failure_set(f, NB_USAGE, 0, "expected the name of a node, found a token");
         if (!enroll->key_path)
                 return nb_failure_set(f, NB_USAGE, 0, "'--public-key' is required");
         return parse_until(enroll, f);

@@ -45,7 +45,7 @@ static const struct command {
           nb_admin_command_controller },
 };
 
-static int run_command(struct nb_options *options, const char **ret_name, struct nb_failure *f) {
+static int run_command(struct nb_options *options, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
         int r = nb_options_next(options, f);
 
@@ -55,7 +55,6 @@ static int run_command(struct nb_options *options, const char **ret_name, struct
                 return nb_failure_set(f, NB_USAGE, 0, "a command is required");
         for (size_t i = 0; i < N_ELEMENTS(commands); i++)
                 if (!strcmp(options->value, commands[i].name)) {
-                        *ret_name = commands[i].name;
                         options->usage = commands[i].usage;
                         return commands[i].run(options, f);
                 }
@@ -63,9 +62,17 @@ static int run_command(struct nb_options *options, const char **ret_name, struct
                               nb_word_quote(options->value, quoted));
 }
 
+/* The length of the command at the beginning of a usage text: "node-bootstrap-admin token list". */
+static size_t measure_command(const char *usage_text) {
+        const char *end = usage_text;
+
+        while (*end && *end != '\n' && strncmp(end, " [", 2) != 0 && strncmp(end, " -", 2) != 0)
+                end++;
+        return (size_t)(end - usage_text);
+}
+
 int main(int argc, char **argv) {
         struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);
-        const char *name = NULL;
         struct nb_failure f = { 0 };
         int r;
 
@@ -77,13 +84,13 @@ int main(int argc, char **argv) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)umask(0022);
         nb_log_init("node-bootstrap-admin");
-        r = run_command(&options, &name, &f);
+        r = run_command(&options, &f);
         if (r >= 0 || f.code == NB_NONE)
                 return r < 0 ? 0 : r;
         fflush(stdout);
         if (f.code == NB_USAGE)
-                nb_failure_add(&f, "; see `node-bootstrap-admin %s%s--help`", name ? name : "",
-                               name ? " " : "");
+                nb_failure_add(&f, "; see `%.*s --help`", (int)measure_command(options.usage),
+                               options.usage);
         nb_log_failure(LOG_ERR, &f);
         return nb_failure_info(f.code)->exit_status;
 }

@@ -122,7 +122,9 @@ static int set_node(struct nb_bootstrap_token *token, const char *name, enum nb_
                     const char *where, struct nb_failure *f) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        if (nb_node_name_parse(name, strlen(name), token->node) >= 0 && !strcmp(name, token->node))
+        /* A token has the form of a DNS name, and the name is no secret. */
+        if (nb_token_verify(name, strlen(name)) < 0 &&
+            nb_node_name_parse(name, strlen(name), token->node) >= 0 && !strcmp(name, token->node))
                 return 0;
         return nb_failure_set(
                 f, code, EINVAL,

@@ -128,7 +128,9 @@ def test_pending_request_is_shown_and_approved(place):
     text = place.admin.run("approve")
     assert f"requested by token {place.token.id} for {place.node} (rack 4)" in text and place.token.secret not in text
     assert place.approved(name)
-    assert place.admin.run("approve", name) == f"{name} was decided before\n"
+    assert place.admin.run("approve", name) == f"{name} was approved before\n"
+    late = place.admin.command("approve", "--deny", name)
+    assert late.returncode == 73 and f"{name} was approved before, which is final" in late.stderr
     assert name not in place.admin.run("approve")
     lease = place.cluster.request("GET", f"{LEASES}/node-bootstrap-token-{place.token.id}")
     assert lease["spec"]["holderIdentity"] == place.csr(name)["metadata"]["uid"]
