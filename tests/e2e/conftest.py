@@ -59,6 +59,7 @@ def pytest_configure(config):
 def before(package, release):
     """Everything that needs the tester's own network, or is cached for all sessions."""
     World.base = image.debian(release)
+    World.is_other_release = release != image.SUITE
     if release == image.SUITE:
         World.debs = sorted(image.debs(World.base, *FIRST_BOOT).iterdir())
         World.kernel = image.kernel()
@@ -159,9 +160,12 @@ def admin_tree(world):
 
 
 @pytest.fixture(scope="session")
-def administer(admin_tree):
+def administer(world, admin_tree):
     """administer(cluster): node-bootstrap-admin with the administrator's kubeconfig of that cluster."""
-    return lambda cluster: admin.Admin(admin_tree, cluster)
+    # The program of another release runs with the libraries of that release.
+    libraries = world.base / "usr/lib/x86_64-linux-gnu"
+    loader = [libraries / "ld-linux-x86-64.so.2", "--library-path", libraries] if world.is_other_release else []
+    return lambda cluster: admin.Admin(admin_tree, cluster, loader)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def pending(node, cluster, code):
     [entry] = node.entries(code)
     assert entry["PRIORITY"] == "4" and entry["NODE_BOOTSTRAP_CSR"] == csr and f"kubectl {APPROVE} {csr}" in entry["MESSAGE"]
     assert entry["NODE_BOOTSTRAP_USER"].startswith("system:bootstrap:")
-    assert entry["NODE_BOOTSTRAP_USER"] in node.show(UNIT, "StatusText")
+    until(lambda: entry["NODE_BOOTSTRAP_USER"] in node.show(UNIT, "StatusText"), "STATUS= has the reason, too")
     assert len(node.entries("csr-pending")) == 1, "the wait is said first"
     assert not node.kubelet_was_started()
     return csr, entry

@@ -24,14 +24,14 @@ numbers = itertools.count()
 class Admin:
     """The program out of the package, with the administrator's kubeconfig of a cluster."""
 
-    def __init__(self, tree, cluster):
-        self.program, self.cluster = Path(tree) / PROGRAM, cluster
+    def __init__(self, tree, cluster, loader=()):
+        self.program, self.cluster = (*loader, Path(tree) / PROGRAM), cluster
         self.kubeconfig = cluster.work / "admin.conf"
 
     def command(self, *arguments, **options):
         """Runs a command; the two streams are apart, and the exit status is the caller's to check."""
         environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.kubeconfig)}
-        return subprocess.run([self.program, *arguments], check=False, text=True, capture_output=True, timeout=PATIENCE, env=environment,
+        return subprocess.run([*self.program, *arguments], check=False, text=True, capture_output=True, timeout=PATIENCE, env=environment,
                               **{"stdin": subprocess.DEVNULL, **options} if "input" not in options else options)
 
     def run(self, *arguments, **options):
@@ -57,7 +57,7 @@ class Controller:
     def __init__(self, admin, options, account):
         self.number = next(numbers)
         self.log_path = admin.cluster.work / f"controller-{self.number}.log"
-        self.command = [admin.program, "controller", f"--kubeconfig={account}", *options]
+        self.command = [*admin.program, "controller", f"--kubeconfig={account}", *options]
         self.process = None
 
     def start(self):
