@@ -100,7 +100,7 @@ static int parse_metadata(const struct nb_http_answer *answer, const char *what,
 
 /* Reads one page of at most `limit` items. */
 static int read_page(struct nb_admin *admin, const char *what, const char *path, const char *next,
-                     int limit, struct nb_json *ret_json, struct nb_failure *f) {
+                     int limit, struct nb_json *ret_json, size_t *ret_size, struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         char page[NB_ADMIN_PATH_MAX];
         const struct nb_admin_call call = { .method = "GET", .what = what, .path = page };
@@ -115,6 +115,7 @@ static int read_page(struct nb_admin *admin, const char *what, const char *path,
         if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "%s: the API server does not serve it", what);
+        *ret_size = answer.body.len;
         *ret_json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what,
                                   NB_ANSWER_MALFORMED, f);
         if (ret_json->r >= 0 || limit > 1 || f->code != NB_ANSWER_MALFORMED)
@@ -157,7 +158,8 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
 
         for (;;) {
                 _cleanup_(nb_json_done) struct nb_json json = { 0 };
-                int r = read_page(admin, what, path, next, limit, &json, f);
+                size_t size = 0;
+                int r = read_page(admin, what, path, next, limit, &json, &size, f);
 
                 /* Anyone who may create objects can make them so large that a page is above the
                  * limits, so try with fewer. */
@@ -173,8 +175,9 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
                         return r;
                 if (!next[0])
                         break;
-                if (limit == 1)
-                        limit = NB_ADMIN_PAGE;
+                /* A page that is above the limits costs the API server most. */
+                if (size < NB_ADMIN_OBJECT_MAX / 4)
+                        limit = limit < NB_ADMIN_PAGE / 2 ? 2 * limit : NB_ADMIN_PAGE;
         }
         if (ret_version)
                 memcpy(ret_version, version, sizeof(version));

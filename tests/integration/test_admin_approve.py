@@ -139,6 +139,17 @@ def test_object_that_cannot_be_read_hides_no_other(api, metadata):
     assert ("ignoring this object" in done.stderr) == ("csr-2" not in done.stdout)
 
 
+def test_large_objects_cost_few_requests(api):
+    """A page that is above the limits costs the API server much, so it is not tried again for each of them."""
+    put_token(api)
+    put_csr(api)
+    for number in range(6):
+        api.objects.put(f"{CSRS}/large-{number}", metadata={"ownerReferences": [{"uid": "x" * 8000000}]}, spec=api.objects.look(f"{CSRS}/csr-1")["spec"])
+    done = api.run("approve", "-o", "json", timeout=60)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) == 7
+    assert sum(request.kind == "list certificatesigningrequests" for request in api.requests) <= 25
+
+
 def test_unusable_entry_of_the_inventory(api, tmp_path):
     """It is said where it matters, and the other nodes are shown."""
     put_token(api)
