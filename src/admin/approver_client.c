@@ -100,6 +100,7 @@ static int look_at_request(struct nb_controller *controller, const struct nb_req
         facts->attestation = NB_ATTESTATION_MISSING;
         facts->is_attestation_required = controller->settings.is_attestation_required;
         facts->has_inventory = controller->inventory.path;
+        facts->requested = record->created;
         facts->now = time(NULL);
         if (facts->has_inventory && record->node[0]) {
                 r = nb_inventory_find(&controller->inventory, record->node, &look->entry, f);
@@ -186,6 +187,29 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
                                                             : 0;
 }
 
+/* 1: claimed for this request; 0: for another one. */
+static int claim_token(struct nb_controller *controller, struct nb_request_record *record,
+                       const struct nb_bootstrap_token *token, struct nb_failure *f) {
+        int r;
+
+        if (record->is_claimed && !strcmp(record->claimed_uid, token->uid))
+                return 1;
+        r = nb_claim_make(&controller->admin, token, record->name, record->uid, f);
+        if (r < 0)
+                return r;
+        record->is_claimed = r > 0;
+        memcpy(record->claimed_uid, token->uid, sizeof(record->claimed_uid));
+        return r;
+}
+
+/* Whether this token is another one than that which the request was made with. */
+static bool is_other_token(const struct nb_request_record *record,
+                           const struct nb_bootstrap_token *token) {
+        if (record->is_claimed)
+                return strcmp(record->claimed_uid, token->uid) != 0;
+        return record->created != 0 && token->created > record->created;
+}
+
 /* The order matters: the claim is made last, since it is never released, and before the approval,
  * so that no second request can be approved. */
 static int decide_request(struct nb_controller *controller, struct nb_request_record *record,
@@ -206,11 +230,10 @@ static int decide_request(struct nb_controller *controller, struct nb_request_re
                         return r;
                 reason = nb_client_judge(facts);
         }
-        if (reason == NB_REASON_NONE && look.token.node[0] && !record->is_claimed) {
-                r = nb_claim_make(&controller->admin, &look.token, record->name, record->uid, f);
+        if (reason == NB_REASON_NONE && look.token.node[0]) {
+                r = claim_token(controller, record, &look.token, f);
                 if (r < 0)
                         return r;
-                record->is_claimed = r > 0;
                 facts->is_claimed_by_other = r == 0;
                 reason = nb_client_judge(facts);
         }
@@ -269,8 +292,15 @@ static int has_been_fetched(struct nb_controller *controller, struct nb_request_
         return 0;
 }
 
+/* Anyone who may create Leases can name any request in a claim. */
+static bool is_request_of(const struct nb_request_record *record,
+                          const struct nb_node_request *request) {
+        return request->kind == record->kind && strcmp(request->token_id, record->token_id) == 0 &&
+               strcmp(request->node, record->node) == 0;
+}
+
 /* A CSR that was deleted, or that a claim of an earlier run names: is it really gone? 1: its token
- * is kept, since it got no certificate. */
+ * is kept, since it got no certificate, or was not made with the token. */
 static int check_gone(struct nb_controller *controller, struct nb_request_record *record,
                       struct nb_failure *f) {
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
@@ -282,7 +312,11 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
         if (r < 0)
                 return r;
         record->is_gone = r == 0;
+        if (r > 0 && !is_request_of(record, &request))
+                return 1;
         if (r > 0) {
+                record->has_flaw = request.flaw[0];
+                record->created = request.created;
                 record->state = request.state;
                 record->has_certificate = request.has_certificate;
                 memcpy(record->resource_version, request.resource_version,
@@ -304,20 +338,17 @@ static int finish_request(struct nb_controller *controller, struct nb_request_re
         r = read_token(controller, record->token_id, &token, f);
         if (r < 0)
                 return r;
-        if (r == 0 || !token.node[0]) {
+        if (r == 0 || !token.node[0] || is_other_token(record, &token)) {
                 nb_controller_drop_request(controller, record);
                 return 0;
         }
         if (strcmp(token.node, record->node) != 0)
                 return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_FOR_ANOTHER_NODE);
-        if (!record->is_claimed) {
-                r = nb_claim_make(&controller->admin, &token, record->name, record->uid, f);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_USED);
-                record->is_claimed = true;
-        }
+        r = claim_token(controller, record, &token, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return warn_of_misuse(controller, record, &facts, NB_REASON_TOKEN_USED);
         if (record->is_gone)
                 return revoke_token(controller, record, &token, "its request was removed", f);
         if (!record->has_certificate)
@@ -444,7 +475,9 @@ static void adopt_claim(void *userdata, const struct nb_claim *claim) {
         const struct nb_token_record *token = nb_controller_find_token(controller, claim->token_id);
         struct nb_request_record *record;
 
-        if (!token || !token->node || nb_records_find(&controller->requests, claim->csr_name))
+        /* Kubernetes removes the claim of an earlier token with this ID. */
+        if (!token || !token->node || strcmp(claim->token_uid, token->uid) != 0 ||
+            nb_records_find(&controller->requests, claim->csr_name))
                 return;
         record = nb_controller_add_request(controller, claim->csr_name, token->node);
         if (!record) {
@@ -457,7 +490,8 @@ static void adopt_claim(void *userdata, const struct nb_claim *claim) {
         record->state = NB_CSR_STATE_APPROVED;
         record->work.run = run_request;
         record->work.userdata = record;
-        record->is_gone = true;
+        record->is_gone = record->is_claimed = true;
+        memcpy(record->claimed_uid, claim->token_uid, sizeof(record->claimed_uid));
         queue_now(controller, record);
 }
 

@@ -253,9 +253,12 @@ static void read_node(struct nb_json *json, struct nb_bootstrap_token *token) {
 }
 
 void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *ret_token) {
+        const char *created = nb_json_string(json, "metadata.creationTimestamp");
         struct nb_bootstrap_token token = { 0 };
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
 
+        if (created && nb_rfc3339_parse(created, &token.created) < 0)
+                nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
         nb_json_expect(json, "type", NB_TOKEN_SECRET_TYPE);
         nb_json_copy(json, "metadata.uid", token.uid, sizeof(token.uid));
         nb_json_copy(json, "metadata.resourceVersion", token.resource_version,

@@ -37,6 +37,7 @@ struct nb_bootstrap_token {
         char secret[NB_TOKEN_SECRET_LEN + 1]; /* wiped by nb_bootstrap_token_done() */
         char uid[64];                         /* of the Secret; "" if it does not exist yet */
         char resource_version[64];
+        time_t created;               /* 0: not yet, or not known */
         time_t expires;               /* 0: never */
         bool is_expiration_malformed; /* Kubernetes treats such a token as expired */
         bool may_sign;                /* cluster-info is signed with it */

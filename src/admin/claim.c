@@ -105,12 +105,16 @@ static int visit_lease(void *userdata, struct nb_json *item) {
         struct nb_claim claim = { 0 };
         const char *csr = nb_json_string(item, "metadata.annotations." CSR_ANNOTATION);
         const char *holder = nb_json_string(item, "spec.holderIdentity");
+        const char *owner = nb_json_string(item, "metadata.ownerReferences[0].uid");
 
-        if (!name || !csr || !holder || strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
+        if (!name || !csr || !holder || !owner ||
+            strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 ||
             strlen(name) != strlen(NAME_PREFIX) + NB_TOKEN_ID_LEN ||
-            strlen(csr) >= sizeof(claim.csr_name) || strlen(holder) >= sizeof(claim.csr_uid))
+            strlen(csr) >= sizeof(claim.csr_name) || strlen(holder) >= sizeof(claim.csr_uid) ||
+            strlen(owner) >= sizeof(claim.token_uid))
                 return 0;
         strcpy(claim.token_id, name + strlen(NAME_PREFIX));
+        strcpy(claim.token_uid, owner);
         strcpy(claim.csr_name, csr);
         strcpy(claim.csr_uid, holder);
         visit->visit(visit->userdata, &claim);

@@ -17,6 +17,7 @@
 
 struct nb_claim {
         char token_id[NB_TOKEN_ID_LEN + 1];
+        char token_uid[64];
         char csr_uid[64];
         char csr_name[NB_CSR_NAME_MAX + 1];
 };

@@ -48,12 +48,14 @@ struct nb_request_record {
         char uid[64];
         char resource_version[64];
         char *name, *node;
+        time_t created;     /* 0: not known */
         time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
         unsigned told;      /* bits: reasons that were reported (events.h) */
         /* For the part. */
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
-        bool is_claimed; /* the token is claimed for this CSR */
+        bool is_claimed; /* the token with the following UID is claimed for this CSR */
+        char claimed_uid[64];
         bool is_waiting; /* for the token or the Node to change */
 };
 

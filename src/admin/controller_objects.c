@@ -78,6 +78,7 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         record->state = request->state;
         record->has_certificate = request->has_certificate;
         record->has_flaw = request->flaw[0];
+        record->created = request->created;
         record->approved = approved;
         record->is_gone = false;
         if (record->has_certificate && record->issued_ms == 0)

@@ -218,6 +218,7 @@ int nb_review_make(struct nb_admin *admin, struct nb_inventory *inventory, struc
                 .node = review->request.node,
                 .flaw = review->request.flaw,
                 .has_inventory = inventory->path,
+                .requested = review->request.created,
                 .now = time(NULL),
         };
         struct nb_failure unusable = { 0 };

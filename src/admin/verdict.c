@@ -28,6 +28,12 @@ static bool is_token_for_any_node(const struct nb_client_case *facts) {
         return !is_bound(facts) && !facts->has_inventory;
 }
 
+/* The user name in a request has only the ID. Whoever had an earlier token of this ID, which was
+ * deleted, must not profit from the new one. */
+static bool is_token_recreated(const struct nb_client_case *facts) {
+        return facts->requested != 0 && facts->token->created > facts->requested;
+}
+
 static bool is_malformed(const struct nb_client_case *facts) {
         return facts->flaw[0] || !facts->node[0];
 }
@@ -90,6 +96,9 @@ static const struct row {
         [NB_REASON_TOKEN_FOR_ANY_NODE] = { is_token_for_any_node, NB_VERDICT_IGNORE,
                                            "TokenForAnyNode",
                                            "The bootstrap token %1 is not for one node" },
+        [NB_REASON_TOKEN_RECREATED] = { is_token_recreated, NB_VERDICT_REFUSE, "TokenRecreated",
+                                        "The bootstrap token %1 was created after the request, "
+                                        "which was made with an earlier one of this ID" },
         [NB_REASON_MALFORMED] = { is_malformed, NB_VERDICT_REFUSE, "RequestMalformed",
                                   "The request is not for a node's client certificate: %3" },
         [NB_REASON_TOKEN_EXPIRED] = { is_token_expired, NB_VERDICT_REFUSE, "TokenExpired",

@@ -25,6 +25,7 @@ enum nb_reason {
         NB_REASON_NOT_A_TOKEN, /* the requestor is not a bootstrap token */
         NB_REASON_TOKEN_MISSING,
         NB_REASON_TOKEN_FOR_ANY_NODE, /* and there is no inventory */
+        NB_REASON_TOKEN_RECREATED,    /* the request is of an earlier token with the same ID */
         NB_REASON_MALFORMED,
         NB_REASON_TOKEN_EXPIRED,
         NB_REASON_TOKEN_DISABLED,
@@ -50,6 +51,7 @@ struct nb_client_case {
         enum nb_attestation_verdict attestation; /* with the key of the entry; MISSING without */
         bool is_node_ready;                      /* a Node of this name is Ready */
         bool is_claimed_by_other;                /* another request has claimed the token */
+        time_t requested;                        /* when the request was created; 0: not known */
         time_t now;
 };
 

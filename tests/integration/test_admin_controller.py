@@ -40,18 +40,18 @@ class Cluster:
     def __init__(self, api):
         self.api, self.numbers = api, itertools.count()
 
-    def token(self, token_id, node, expires=3600, **annotations):
-        metadata = {"annotations": {**({"node-bootstrap/node": node} if node else {}), **annotations}}
+    def token(self, token_id, node, expires=3600, created=0, **annotations):
+        metadata = {"annotations": {**({"node-bootstrap/node": node} if node else {}), **annotations}, "creationTimestamp": timestamp(created)}
         data = {"token-id": token_id, "token-secret": "0123456789abcdef", "expiration": timestamp(expires),
                 "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:node-bootstrap"}
         return self.api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", metadata=metadata, type="bootstrap.kubernetes.io/token",
                                     data={key: encode(value) for key, value in data.items()})
 
-    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER):
+    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0):
         """A CSR, as an API server stores it."""
         user = user or f"system:bootstrap:{token_id}"
         status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
-        return self.api.objects.put(f"{CSRS}/{name}", status=status if approved else {}, spec={
+        return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
             "request": encode(pki.sign_csr(KEY, pki.node_user(node), orgs).decode()), "signerName": signer, "usages": list(usages),
             "username": user, "groups": ["system:bootstrappers", "system:authenticated"]})
 
@@ -333,6 +333,65 @@ def test_a_claimed_token_whose_request_is_gone_is_revoked(cluster, start):
     cluster.await_revocation("aaaaaa")
     cluster.settle()
     assert cluster.exists("bbbbbb"), "the claim is of an earlier token with this ID"
+
+
+def test_a_forged_claim_lets_no_other_request_in(api, cluster, start):
+    """Whoever may create Leases can name any request in a claim, also one that the controller ignores."""
+    secret = cluster.token("aaaaaa", "n1")
+    cluster.token("bbbbbb", None)
+    for number, options in enumerate(({"user": "mallory"}, {"token_id": "bbbbbb"}, {"user": "mallory", "usages": ["client auth"]})):
+        forged = cluster.request(f"forged-{number}", "victim", **options)
+        api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": forged["metadata"]["uid"]}, metadata={
+            "annotations": {"node-bootstrap/csr": f"forged-{number}"}, "labels": {"node-bootstrap/claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": secret["metadata"]["uid"]}]})
+        controller = start()
+        controller.wait_line("is the leader")
+        cluster.settle(f"fence-{number}")
+        controller.stop()
+        assert cluster.conditions(f"forged-{number}") == [] and cluster.exists("aaaaaa")
+
+
+def test_a_request_of_an_earlier_token_with_the_same_id_is_not_approved(api, cluster, start):
+    """The thief of a token that was revoked must not profit from the next one."""
+    cluster.token("aaaaaa", "n1", created=-7200)
+    cluster.request("thief", "n1", created=-3600)
+    cluster.node("n1", ready="True")
+    start()
+    cluster.await_event("thief", "NodeReady")
+    api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
+    cluster.token("aaaaaa", "n1")
+    cluster.node("n1", ready="False")
+    cluster.await_event("thief", "TokenRecreated")
+    cluster.request("machine", "n1")
+    cluster.await_approval("machine")
+    assert cluster.conditions("thief") == []
+
+
+def test_a_claim_of_an_earlier_token_with_the_same_id_revokes_nothing(api, cluster, start):
+    old = cluster.token("aaaaaa", "n1")
+    api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
+    cluster.token("aaaaaa", "n2")
+    api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": "gone"}, metadata={
+        "annotations": {"node-bootstrap/csr": "gone"}, "labels": {"node-bootstrap/claim": "true"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": old["metadata"]["uid"]}]})
+    start().wait_line("is the leader")
+    cluster.settle()
+    api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
+    time.sleep(3)
+    assert cluster.exists("aaaaaa")
+
+
+def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(api, cluster, start):
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    start("--grace=2s")
+    cluster.await_approval("one")
+    cluster.issue("one")
+    cluster.settle()
+    api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
+    cluster.token("aaaaaa", "n1")
+    time.sleep(4)
+    assert cluster.exists("aaaaaa")
 
 
 def test_two_controllers_approve_one_of_two_concurrent_requests(api, cluster, start):

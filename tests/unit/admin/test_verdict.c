@@ -21,7 +21,7 @@ static const struct row {
         enum nb_verdict verdict;
         const char *text; /* part of the description; NULL: not checked */
         bool is_token_missing, is_disabled, is_expiration_malformed;
-        time_t expires;
+        time_t expires, created, requested;
         const char *token_id, *request_node, *token_node, *flaw;
         bool has_inventory, is_listed, has_key, is_attestation_required;
         time_t until;
@@ -37,6 +37,12 @@ static const struct row {
           NB_VERDICT_IGNORE, .token_node = "" },
         { "a flawed request by a token for any node, without an inventory",
           NB_REASON_TOKEN_FOR_ANY_NODE, NB_VERDICT_IGNORE, .token_node = "", .flaw = "a flaw" },
+        { "a token that is newer than the request", NB_REASON_TOKEN_RECREATED, NB_VERDICT_REFUSE,
+          "abcdef was created after the request", .created = NOW, .requested = NOW - 1 },
+        { "a request in the second in which the token was created", NB_REASON_NONE,
+          NB_VERDICT_APPROVE, .created = NOW, .requested = NOW },
+        { "a token for any node that is newer than the request", NB_REASON_TOKEN_FOR_ANY_NODE,
+          NB_VERDICT_IGNORE, .token_node = "", .created = NOW, .requested = NOW - 1 },
         { "a request with a flaw", NB_REASON_MALFORMED, NB_VERDICT_REFUSE, ": the usages are wrong",
           .flaw = "the usages are wrong" },
         { "a request without a node", NB_REASON_MALFORMED, NB_VERDICT_REFUSE, .request_node = "" },
@@ -98,6 +104,7 @@ static void fill_case(const struct row *row, struct nb_bootstrap_token *token,
                       struct nb_inventory_node *entry, struct nb_client_case *ret) {
         *token = (struct nb_bootstrap_token){
                 .expires = row->expires,
+                .created = row->created,
                 .is_expiration_malformed = row->is_expiration_malformed,
                 .may_authenticate = !row->is_disabled,
         };
@@ -116,6 +123,7 @@ static void fill_case(const struct row *row, struct nb_bootstrap_token *token,
                 .attestation = row->attestation,
                 .is_node_ready = row->is_node_ready,
                 .is_claimed_by_other = row->is_claimed_by_other,
+                .requested = row->requested,
                 .now = NOW,
         };
 }
