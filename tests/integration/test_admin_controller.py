@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-admin controller against a scripted API: what it approves, what it leaves, and what it does when the API fails."""
 
-import base64
-import contextlib
-import itertools
 import json
 import os
 import signal
@@ -16,101 +13,9 @@ import admin
 import faults
 import objects
 import pki
+from admin_cluster import APPROVAL, CSRS, Cluster, EVENTS, INTERNAL, LEASES, NODES, SECRETS, await_true, cut_watches
 from csrs import timestamp
 from endpoint import Reply
-
-SECRETS = "/api/v1/namespaces/kube-system/secrets"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-EVENTS = "/api/v1/namespaces/default/events"
-NODES = "/api/v1/nodes"
-APPROVAL = "patch certificatesigningrequests/approval"
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
-KEY = pki.new_key()
-INTERNAL = faults.error(500, "InternalError", "an error on the server")
-
-
-def encode(text):
-    return base64.b64encode(text.encode()).decode()
-
-
-class Cluster:
-    """What a test does in the cluster, and sees there."""
-
-    def __init__(self, api):
-        self.api, self.numbers = api, itertools.count()
-
-    def token(self, token_id, node, expires=3600, created=0, **annotations):
-        metadata = {"annotations": {**({"node-bootstrap/node": node} if node else {}), **annotations}, "creationTimestamp": timestamp(created)}
-        data = {"token-id": token_id, "token-secret": "0123456789abcdef", "expiration": timestamp(expires),
-                "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:node-bootstrap"}
-        return self.api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", metadata=metadata, type="bootstrap.kubernetes.io/token",
-                                    data={key: encode(value) for key, value in data.items()})
-
-    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0):
-        """A CSR, as an API server stores it."""
-        user = user or f"system:bootstrap:{token_id}"
-        status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
-        return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
-            "request": encode(pki.sign_csr(KEY, pki.node_user(node), orgs).decode()), "signerName": signer, "usages": list(usages),
-            "username": user, "groups": ["system:bootstrappers", "system:authenticated"]})
-
-    def issue(self, name):
-        csr = self.api.objects.look(f"{CSRS}/{name}")
-        csr["status"]["certificate"] = encode("certificate")
-        self.api.objects.put(f"{CSRS}/{name}", csr)
-
-    def node(self, name, ready="True", created=0):
-        self.api.objects.put(f"{NODES}/{name}", metadata={"creationTimestamp": timestamp(created)},
-                             status={"conditions": [{"type": "Ready", "status": ready}]})
-
-    def conditions(self, name):
-        return [entry["type"] for entry in (self.api.objects.look(f"{CSRS}/{name}") or {}).get("status", {}).get("conditions", [])]
-
-    def await_approval(self, name, timeout=10):
-        self.api.objects.wait(lambda: self.conditions(name) == ["Approved"], timeout)
-
-    def await_event(self, name, reason, timeout=10):
-        def find():
-            return [event for event in self.api.objects.all(EVENTS) if
-                    event["involvedObject"]["name"] == name and event["reason"] == reason]
-        return self.api.objects.wait(find, timeout)
-
-    def await_revocation(self, token_id, timeout=10):
-        self.api.objects.wait(lambda: not self.exists(token_id), timeout)
-
-    def exists(self, token_id):
-        return self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}") is not None
-
-    def holder(self, token_id):
-        lease = self.api.objects.look(f"{LEASES}/node-bootstrap-token-{token_id}")
-        return lease and lease["spec"]["holderIdentity"]
-
-    def await_leader(self):
-        """Until a controller has listed everything and acts."""
-        self.api.objects.wait(lambda: (self.api.objects.look(f"{LEASES}/node-bootstrap-controller") or {}).get("spec", {})
-                              .get("holderIdentity"))
-
-    def settle(self, name="fence"):
-        """Returns when the controller has handled everything before: it works in order."""
-        token_id = f"f{next(self.numbers):05}"
-        self.token(token_id, name)
-        self.request(name, name, token_id)
-        self.await_approval(name)
-
-
-def await_true(condition, timeout=10):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def cut_watches(api):
-    for connection in list(api.connections):
-        if connection.requests and connection.requests[-1].verb == "watch":
-            with contextlib.suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
