@@ -27,7 +27,7 @@
 #define WAIT_FIRST_MS 2000
 #define WAIT_CAP_MS (5 * 60 * 1000)
 #define TOKEN_LAG_MS 2000
-#define HEAD_START_MS 10000 /* limited, so that a flood of requests does not keep tokens in use */
+#define TURN_MS 20 /* about twice what a decision takes */
 
 /* Everything that a decision is made of. */
 struct look {
@@ -388,14 +388,31 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
         return r < 0 ? r : 0;
 }
 
-static void queue_now(struct nb_controller *controller, struct nb_request_record *record) {
+/* The requests by one token are judged one per turn, so that a flood with a stolen token does not
+ * delay the requests by other tokens. */
+static void queue_pending(struct nb_controller *controller, struct nb_request_record *record) {
+        struct nb_token_record *token = nb_controller_find_token(controller, record->token_id);
         uint64_t now_ms = nb_now_ms();
+        uint64_t turn_ms = token && token->turn_ms > now_ms ? token->turn_ms : now_ms;
 
+        record->work.is_urgent = true;
+        /* It keeps its turn, however often its token or Node is written. */
+        if (record->work.queue == &controller->urgent && record->work.due_ms <= turn_ms)
+                return;
+        if (token)
+                token->turn_ms = turn_ms + TURN_MS;
+        nb_controller_queue(controller, &record->work, turn_ms);
+}
+
+/* A machine waits for a decision. What follows an approval is not urgent. */
+static void queue_now(struct nb_controller *controller, struct nb_request_record *record) {
         record->work.attempt = 0;
-        /* A machine waits for this decision; what follows an approval is not urgent. */
-        if (record->state == NB_CSR_STATE_PENDING)
-                now_ms = now_ms > HEAD_START_MS ? now_ms - HEAD_START_MS : 0;
-        nb_controller_queue(controller, &record->work, now_ms);
+        if (record->state == NB_CSR_STATE_PENDING) {
+                queue_pending(controller, record);
+                return;
+        }
+        record->work.is_urgent = false;
+        nb_controller_queue(controller, &record->work, nb_now_ms());
 }
 
 /* Requests of nodes (renewals), of other users and, without an inventory, of tokens for any node

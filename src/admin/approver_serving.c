@@ -257,6 +257,7 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
         record->work.userdata = record;
         if (is_changed) {
                 record->work.attempt = 0;
+                record->work.is_urgent = true;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return true;

@@ -33,7 +33,7 @@ static void drop_token(void *userdata, struct nb_record *record) {
         struct cleaner *cleaner = controller->cleaner;
         struct expiring_token *token = (struct expiring_token *)record;
 
-        nb_queue_remove(&controller->queue, &token->work);
+        nb_queue_remove(&token->work);
         nb_records_remove(&cleaner->tokens, record);
         free(token);
 }

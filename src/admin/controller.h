@@ -68,6 +68,7 @@ struct nb_token_record {
         bool is_expiration_malformed, may_sign, may_authenticate;
         char *node;             /* NULL for any */
         struct nb_rate reports; /* of requests by this token */
+        uint64_t turn_ms;       /* the next request by this token is not judged before */
 };
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
@@ -142,8 +143,9 @@ struct nb_controller {
         struct nb_inventory inventory;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
-        size_t n_unsigned; /* tokens for which cluster-info has no room */
-        struct nb_queue queue;
+        size_t n_unsigned;             /* tokens for which cluster-info has no room */
+        struct nb_queue urgent, queue; /* work by is_urgent */
+        unsigned n_urgent_in_a_row;
         bool is_leading; /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
         enum nb_code lease_failure; /* of the last attempt */
@@ -165,8 +167,8 @@ struct nb_controller {
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
-/* Queues work. Without memory the work is lost until the next change of its object,
- * and that is logged. */
+/* Queues work, by its is_urgent. Without memory the work is lost until the next change of its
+ * object, and that is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,

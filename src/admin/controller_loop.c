@@ -21,6 +21,8 @@
 #define LEAD_RETRY_MS 2000
 #define RENEW_INTERVAL_MS 5000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
+#define READING_MS 20   /* of events, before the next work */
+#define URGENT_MAX 4    /* in a row, while other work is due */
 
 /* Each part of the controller. They run in this order. */
 static const struct nb_part *const all_parts[] = {
@@ -33,7 +35,8 @@ static const struct nb_part *const all_parts[] = {
 /* --- For the parts --- */
 
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
-        if (nb_queue_put(&controller->queue, work, due_ms) < 0)
+        if (nb_queue_put(work->is_urgent ? &controller->urgent : &controller->queue, work, due_ms) <
+            0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
         controller->is_changed = true;
 }
@@ -89,9 +92,25 @@ static int handle_failed_work(struct nb_controller *controller, struct nb_work *
         }
         if (is_outage(f))
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
-        if (nb_queue_put_again(&controller->queue, work, now) < 0)
+        if (nb_queue_put_again(work->is_urgent ? &controller->urgent : &controller->queue, work,
+                               now) < 0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
         return f->code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+}
+
+/* Urgent work comes first, but a flood of it must not stop the rest: a token that is not revoked
+ * can be stolen. */
+static struct nb_work *take_work(struct nb_controller *controller, uint64_t now_ms) {
+        bool is_others_turn = controller->n_urgent_in_a_row >= URGENT_MAX;
+        struct nb_work *work = is_others_turn ? NULL : nb_queue_take(&controller->urgent, now_ms);
+
+        if (work) {
+                controller->n_urgent_in_a_row++;
+                return work;
+        }
+        controller->n_urgent_in_a_row = 0;
+        work = nb_queue_take(&controller->queue, now_ms);
+        return work || !is_others_turn ? work : nb_queue_take(&controller->urgent, now_ms);
 }
 
 /* Runs one work item, so that events and the Lease never wait for more than one. */
@@ -103,7 +122,7 @@ static int run_work(struct nb_controller *controller) {
 
         if (!controller->is_leading || now < controller->resume_ms)
                 return 0;
-        work = nb_queue_take(&controller->queue, now);
+        work = take_work(controller, now);
         if (!work)
                 return 0;
         controller->is_changed = true;
@@ -194,9 +213,11 @@ static int end_transfer(struct nb_controller *controller, const struct nb_http_t
 static uint64_t find_next_time(const struct nb_controller *controller) {
         uint64_t next = controller->lease.due_ms;
         uint64_t work = nb_queue_due(&controller->queue);
+        uint64_t urgent = nb_queue_due(&controller->urgent);
         uint64_t renewal = controller->admin.expires_ms;
 
         if (controller->is_leading) {
+                work = urgent < work ? urgent : work;
                 if (work < controller->resume_ms)
                         work = controller->resume_ms;
                 next = work < next ? work : next;
@@ -236,9 +257,29 @@ static void notify_systemd(struct nb_controller *controller) {
                                                                   : now + interval_ms / 3;
 }
 
+/* Waits for events, and handles all that have arrived: a new request must not wait behind the work
+ * that earlier events caused. The time is limited, since a flood of events must not stop the work.
+ * -ECANCELED as below. */
+static int read_events(struct nb_controller *controller, struct nb_failure *f) {
+        uint64_t until_ms = find_next_time(controller), end_ms = NB_TIME_INFINITE;
+        int r;
+
+        do {
+                struct nb_http_transfer *done = NULL;
+
+                r = nb_http_wait(&controller->admin.api.http, 1, until_ms, &done, f);
+                if (r <= 0)
+                        return r;
+                r = done ? end_transfer(controller, done) : run_watches(controller);
+                if (end_ms == NB_TIME_INFINITE)
+                        end_ms = nb_now_ms() + READING_MS;
+                until_ms = 0;
+        } while (r >= 0 && nb_now_ms() < end_ms);
+        return r;
+}
+
 /* One round. -ECANCELED without a failure if a stop was requested. */
 static int run_once(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_http_transfer *done = NULL;
         int r;
 
         r = run_watches(controller);
@@ -250,10 +291,7 @@ static int run_once(struct nb_controller *controller, struct nb_failure *f) {
                 return r;
         notify_systemd(controller);
         nb_metrics_report(controller, nb_now_ms());
-        r = nb_http_wait(&controller->admin.api.http, 1, find_next_time(controller), &done, f);
-        if (r < 0)
-                return r;
-        return r > 0 && done ? end_transfer(controller, done) : 0;
+        return read_events(controller, f);
 }
 
 static int run_controller(struct nb_controller *controller, struct nb_failure *f) {
@@ -358,6 +396,7 @@ static void end_controller(struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
         nb_controller_drop_records(controller);
+        nb_queue_done(&controller->urgent);
         nb_queue_done(&controller->queue);
         nb_inventory_done(&controller->inventory);
         nb_admin_done(&controller->admin);

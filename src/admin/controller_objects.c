@@ -44,7 +44,7 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 
 void nb_controller_drop_request(struct nb_controller *controller,
                                 struct nb_request_record *record) {
-        nb_queue_remove(&controller->queue, &record->work);
+        nb_queue_remove(&record->work);
         nb_records_remove(&controller->requests, &record->record);
         controller->is_changed = true;
         free(record->name);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "admin/queue.h"
@@ -44,7 +43,7 @@ static void sift_down(struct nb_queue *queue, struct nb_work *work) {
 }
 
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) {
-        nb_queue_remove(queue, work);
+        nb_queue_remove(work);
         if (queue->n == queue->allocated) {
                 size_t n = queue->allocated > 0 ? 2 * queue->allocated : 64;
                 struct nb_work **grown = reallocarray(queue->works, n, sizeof(void *));
@@ -54,6 +53,7 @@ int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms) 
                 queue->works = grown;
                 queue->allocated = n;
         }
+        work->queue = queue;
         work->due_ms = due_ms;
         work->order = queue->order++;
         place_work(queue, ++queue->n, work);
@@ -67,12 +67,14 @@ int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t no
                                                    NB_WORK_RETRY_CAP_MS, nb_random()));
 }
 
-void nb_queue_remove(struct nb_queue *queue, struct nb_work *work) {
-        struct nb_work *last;
+void nb_queue_remove(struct nb_work *work) {
+        struct nb_queue *queue = work->queue;
         size_t place = work->place;
+        struct nb_work *last;
 
-        if (place == 0)
+        if (!queue)
                 return;
+        work->queue = NULL;
         work->place = 0;
         last = queue->works[--queue->n];
         if (last == work)
@@ -87,7 +89,7 @@ struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms) {
 
         if (!first || first->due_ms > now_ms)
                 return NULL;
-        nb_queue_remove(queue, first);
+        nb_queue_remove(first);
         return first;
 }
 

@@ -7,6 +7,7 @@
  * order in which it was queued.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +24,10 @@ struct nb_work {
         void *userdata;
         uint64_t due_ms; /* as nb_now_ms() */
         uint64_t order;
-        size_t place;     /* in the queue, from 1; 0: not queued */
-        unsigned attempt; /* failed runs in a row */
+        struct nb_queue *queue; /* that it is in; NULL: not queued */
+        size_t place;           /* in that queue, from 1 */
+        unsigned attempt;       /* failed runs in a row */
+        bool is_urgent;         /* a machine waits for it */
 };
 
 struct nb_queue {
@@ -33,14 +36,14 @@ struct nb_queue {
         uint64_t order;
 };
 
-/* Queues work, or moves it to another time. 0, -ENOMEM. */
+/* Queues work, or moves it to another time or from another queue. 0, -ENOMEM: it is in no queue. */
 int nb_queue_put(struct nb_queue *queue, struct nb_work *work, uint64_t due_ms);
 
 /* Queues work for the next attempt, later after each one (nb_backoff_ms()). 0, -ENOMEM. */
 int nb_queue_put_again(struct nb_queue *queue, struct nb_work *work, uint64_t now_ms);
 
 /* Does nothing if the work is not queued. */
-void nb_queue_remove(struct nb_queue *queue, struct nb_work *work);
+void nb_queue_remove(struct nb_work *work);
 
 /* Removes and returns the first work that is due; NULL if there is none. */
 struct nb_work *nb_queue_take(struct nb_queue *queue, uint64_t now_ms);

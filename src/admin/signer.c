@@ -293,7 +293,7 @@ static void end_signer(struct nb_controller *controller) {
 
         if (!signer)
                 return;
-        nb_queue_remove(&controller->queue, &signer->work);
+        nb_queue_remove(&signer->work);
         for (size_t i = 0; i < signer->signatures.n; i++)
                 free(signer->signatures.records[i]);
         nb_records_done(&signer->signatures);

@@ -85,11 +85,19 @@ class Cluster:
                               .get("holderIdentity"))
 
     def settle(self, name="fence"):
-        """Returns when the controller has handled everything before: it works in order."""
+        """Returns when the controller has decided everything before: it decides in order."""
         token_id = f"f{next(self.numbers):05}"
         self.token(token_id, name)
         self.request(name, name, token_id)
         self.await_approval(name)
+        return token_id
+
+    def settle_tokens(self, name="fence"):
+        """The same for what follows approvals, which is a queue of its own."""
+        token_id = self.settle(name)
+        self.issue(name)
+        self.node(name, created=1)
+        self.await_revocation(token_id)
 
 
 def await_true(condition, timeout=10):

@@ -55,8 +55,8 @@ static void moves_and_removes_work(_unused_ void **state) {
         for (size_t i = 0; i < N_WORKS; i++)
                 assert_int_equal(nb_queue_put(&queue, &works[i], i), 0);
         for (size_t i = 0; i < N_WORKS; i += 2)
-                nb_queue_remove(&queue, &works[i]);
-        nb_queue_remove(&queue, &works[0]);
+                nb_queue_remove(&works[i]);
+        nb_queue_remove(&works[0]);
         for (size_t i = 1; i < N_WORKS; i += 2)
                 assert_int_equal(nb_queue_put(&queue, &works[i], N_WORKS - i), 0);
         for (size_t i = N_WORKS - 1; nb_queue_due(&queue) != NB_TIME_INFINITE; i -= 2, n++)
