@@ -173,6 +173,8 @@ int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb
                 r = visit_page(&json, visit, userdata, next, sizeof(next), version);
                 if (r < 0)
                         return r;
+                if (admin->on_page)
+                        admin->on_page(admin->on_page_userdata);
                 if (!next[0])
                         break;
                 /* A page that is above the limits costs the API server most. */

@@ -33,6 +33,10 @@ struct nb_admin {
         bool is_renewable;     /* the credential is from `exec` or a token file */
         uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
                                   never */
+        /* Called by nb_admin_list() after each page, for what cannot wait until the end of a long
+         * list; NULL for nothing. It must not list. */
+        void (*on_page)(void *userdata);
+        void *on_page_userdata;
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;

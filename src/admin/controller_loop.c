@@ -257,6 +257,16 @@ static void notify_systemd(struct nb_controller *controller) {
                                                                   : now + interval_ms / 3;
 }
 
+/* A long list must neither cost the Lease nor look like a hang to systemd. What fails here fails
+ * again in the next round, which reports it. */
+static void keep_alive(void *userdata) {
+        struct nb_controller *controller = userdata;
+        struct nb_failure ignored = { 0 };
+
+        (void)nb_lease_run(controller, nb_now_ms(), &ignored);
+        notify_systemd(controller);
+}
+
 /* Waits for events, and handles all that have arrived: a new request must not wait behind the work
  * that earlier events caused. The time is limited, since a flood of events must not stop the work.
  * -ECANCELED as below. */
@@ -469,6 +479,8 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         r = nb_admin_connect(&place, &controller.admin, f);
         if (r < 0)
                 return r;
+        controller.admin.on_page = keep_alive;
+        controller.admin.on_page_userdata = &controller;
         nb_controller_add_watches(&controller);
         return run_controller(&controller, f);
 }

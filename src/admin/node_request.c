@@ -12,6 +12,7 @@
 #include "base/text.h"
 
 #define ORGANIZATION "system:nodes"
+#define BOOTSTRAP_GROUP "system:bootstrappers" /* the API server adds it to each token's user */
 #define USER_PREFIX "system:node:"
 #define GROUPS_MAX 64
 #define USAGES_MAX 8
@@ -89,6 +90,7 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
         const size_t prefix_len = strlen(NB_BOOTSTRAP_USER_PREFIX);
         const char *user = nb_json_string(json, "spec.username");
         ssize_t n_groups = nb_json_array(json, "spec.groups");
+        bool is_bootstrapper = false;
 
         user = user ? user : "";
         nb_text_copy_line(user, strlen(user), request->username, sizeof(request->username));
@@ -104,7 +106,11 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
                 snprintf(path, sizeof(path), "spec.groups[%zd]", i);
                 group = nb_json_string(json, path);
                 request->is_group_exact |= group && strcmp(group, ORGANIZATION) == 0;
+                is_bootstrapper |= group && strcmp(group, BOOTSTRAP_GROUP) == 0;
         }
+        /* Another authenticator may give out names of this form. */
+        if (!is_bootstrapper)
+                request->token_id[0] = '\0';
 }
 
 /* --- What the request asks for --- */

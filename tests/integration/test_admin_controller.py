@@ -329,6 +329,18 @@ def test_two_controllers_approve_one_of_two_concurrent_requests(api, cluster, st
         assert sorted(cluster.conditions(f"{i}-a") + cluster.conditions(f"{i}-b")) == ["Approved"]
 
 
+def test_the_lease_is_renewed_between_the_pages_of_a_list(api, start):
+    def page(request):
+        number = int(request.query.get("continue", "page0").removeprefix("page")) + 1
+        return Reply(200, pki.compact({"kind": "CertificateSigningRequestList", "items": [], "metadata":
+                                       {"resourceVersion": "1", **({"continue": f"page{number}"} if number < 3 else {})}}))
+    api.on("list certificatesigningrequests", page)
+    start().wait_line("is the leader")
+    kinds = [request.kind for request in api.requests]
+    assert kinds.count("list certificatesigningrequests") == 3
+    assert kinds.index("create leases") < kinds.index("list certificatesigningrequests") + 2
+
+
 def test_claims_alone_keep_two_leaders_from_approving_twice(api, cluster, start):
     api.on("get leases", lambda request: objects.Place("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x").missing().reply
            if request.place.name == "node-bootstrap-controller" else None)

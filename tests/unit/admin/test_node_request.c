@@ -306,6 +306,7 @@ static struct user {
         const char *username;
         const char *token_id;
         const char *flaw;
+        const char *groups; /* NULL: those of a token */
 } users[] = {
         { "a token", "system:bootstrap:012xyz", "012xyz", "" },
         { "an ID that is too long", "system:bootstrap:012xyz0", "", "" },
@@ -313,13 +314,16 @@ static struct user {
         { "another prefix", "x-system:bootstrap:012xyz", "", "" },
         { "a line break", "system:bootstrap:012xyz\\n", "", "the requestor's name is" },
         { "another user", "kubernetes-admin", "", "" },
+        { "without the group", "system:bootstrap:012xyz", "", "", "\"system:authenticated\"" },
+        { "no group", "system:bootstrap:012xyz", "", "", "" },
 };
 
 static void token_is_recognized(void **state) {
         const struct user *user = *state;
         const struct row row = { .signer = CLIENT,
                                  .usages = CLIENT_USAGES,
-                                 .username = user->username };
+                                 .username = user->username,
+                                 .groups = user->groups };
         const struct made_request made = { NODE_A };
         struct nb_buffer text = NB_BUFFER_INIT(65536);
         struct nb_node_request request;
