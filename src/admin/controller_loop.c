@@ -150,6 +150,7 @@ static int begin_leading(struct nb_controller *controller, struct nb_failure *f)
         if (r < 0)
                 return r;
         controller->is_leading = controller->is_changed = true;
+        controller->report_ms = 0;
         nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
                controller->identity);
         return 0;
@@ -246,8 +247,13 @@ static void notify_systemd(struct nb_controller *controller) {
                 for (size_t i = 0; i < controller->n_watches; i++)
                         is_failed |= controller->watches[i].failure.code != NB_NONE;
                 controller->is_ready = is_failed || is_listed(controller);
-                if (controller->is_ready)
+                if (controller->is_ready) {
+                        /* STATUS= first: who starts the unit may read it at once. */
+                        controller->is_changed = true;
+                        controller->report_ms = 0;
+                        nb_metrics_report(controller, now);
                         nb_unit_notify("READY=1");
+                }
         }
         if (now < controller->watchdog_ms)
                 return;

@@ -183,6 +183,7 @@ def compare(plane, tree, nodes, present):
         if not present:
             return
         print(row("node-bootstrap-admin", measure(plane, "present", present, NODE_GROUP, lambda: children(controller.process.pid))), flush=True)
+        controller.stop()       # releases the Lease; after a kill the next leader would wait for it
         before = time.monotonic()
         controller.restart()
         print(f"started again in {time.monotonic() - before:.1f} s, {memory(*children(controller.process.pid)):.1f} MiB", flush=True)

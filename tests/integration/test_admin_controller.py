@@ -501,6 +501,7 @@ def test_systemd_is_told_of_the_start_the_state_and_that_it_lives(cluster, start
             while not any(line.startswith(text) for line in seen):
                 seen.extend(manager.recv(65536).decode().splitlines())
         hear("READY=1")
+        assert any(line.startswith("STATUS=") for line in seen), "who starts the unit may read the state at once"
         hear("STATUS=Leader; 0 pending, 0 tokens, 0 approved")
         cluster.settle("n1")
         hear("STATUS=Leader; 0 pending, 1 tokens, 1 approved; last: approved n1")
@@ -518,8 +519,9 @@ def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_
         manager.settimeout(10)
         with admin.Running("controller", "--kubeconfig", path, env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}-away"}) as controller:
             lines = []
-            while not ("READY=1" in lines and any(line.startswith("STATUS=Trying again: ") for line in lines)):
+            while "READY=1" not in lines:
                 lines.extend(manager.recv(65536).decode().splitlines())
+            assert any(line.startswith("STATUS=Trying again: ") for line in lines)
             controller.wait_line("endpoint-refused")
             assert controller.stop(3) == 0
 
