@@ -14,10 +14,11 @@
 
 #define PARTIAL_OBJECT "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-/* etcd's limit for an object is 1.5 MiB, which base64 makes 2 MiB. Whoever has a token can create
- * CSRs of this size, and they must not end the watch. */
-#define REQUEST_LINE_MAX ((size_t)3 * 1024 * 1024)
-#define LINE_MAX_DEFAULT ((size_t)2 * 1024 * 1024)
+/* A larger event costs a list of all objects, so the holder of a token, or a node, must not be able
+ * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at most
+ * 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which there
+ * can be 256 KiB, becomes 6 bytes. */
+#define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
 
 #define CONDITION_MAX ((size_t)4 * 1024)
 
@@ -361,13 +362,13 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
         [WATCHED_TOKENS] = { .what = "tokens",
                              .path = NB_SECRETS_PATH,
                              .query = NB_SECRETS_OF_TOKENS_QUERY,
-                             .line_max = LINE_MAX_DEFAULT,
+                             .line_max = EVENT_LINE_MAX,
                              .on_object = on_token,
                              .on_list = on_tokens_listed },
         [WATCHED_CLUSTER_INFO] = { .what = "cluster-info",
                                    .path = "/api/v1/namespaces/kube-public/configmaps",
                                    .query = "fieldSelector=metadata.name%3Dcluster-info",
-                                   .line_max = LINE_MAX_DEFAULT,
+                                   .line_max = EVENT_LINE_MAX,
                                    .on_object = on_cluster_info,
                                    .on_list = on_cluster_info_listed },
         /* Their number and size are large, and only their names are of interest. */
@@ -375,12 +376,12 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                             .path = NB_NODES_PATH,
                             .accept = PARTIAL_OBJECT,
                             .is_unlisted = true,
-                            .line_max = LINE_MAX_DEFAULT,
+                            .line_max = EVENT_LINE_MAX,
                             .on_object = on_node,
                             .on_list = on_nodes_listed },
         [WATCHED_REQUESTS] = { .what = "CSRs",
                                .path = NB_CSRS_PATH,
-                               .line_max = REQUEST_LINE_MAX,
+                               .line_max = EVENT_LINE_MAX,
                                .on_object = on_request,
                                .on_list = on_requests_listed },
 };

@@ -219,6 +219,13 @@ static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct
 
 /* --- The watch --- */
 
+/* The API server ends connections when it restarts, and some versions send no bookmarks to an idle
+ * watch. The first time this is not worth a line in the journal: if the API server is away, the
+ * next attempt fails as well. */
+static bool may_be_harmless(const struct nb_watch *watch, const struct nb_failure *f) {
+        return watch->attempt == 0 && nb_http_is_unanswered(f->code);
+}
+
 bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                         const struct nb_http_transfer *done, int *ret_result) {
         struct nb_failure f = { 0 };
@@ -232,7 +239,11 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                 return true;
         }
         finish_stream(watch, admin, &f);
-        if (f.code != NB_NONE)
+        if (may_be_harmless(watch, &f)) {
+                watch->attempt++;
+                watch->n_restarts++;
+                watch->due_ms = 0;
+        } else if (f.code != NB_NONE)
                 *ret_result = fail_watch(watch, &f);
         return true;
 }
@@ -257,8 +268,10 @@ int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms
         if (!watch->transfer)
                 return begin_watch(watch, admin, now_ms);
         /* No event has arrived, but a connection that could not be made would have ended. */
-        if (now_ms >= watch->started_ms + SETTLED_MS)
+        if (now_ms >= watch->started_ms + SETTLED_MS) {
                 watch->failure = (struct nb_failure){ 0 };
+                watch->attempt = 0;
+        }
         if (take_events(watch) == -ESTALE) {
                 nb_watch_stop(watch);
                 expire_watch(watch);

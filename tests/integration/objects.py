@@ -249,25 +249,27 @@ class Objects:
             return Reply(200, pki.compact({"kind": place.kind + "List", "apiVersion": place.version, "metadata": metadata, "items": items}))
 
     def watch(self, place, query):
-        """The lines of a watch, as an API server writes them."""
+        """The lines of a watch, as an API server writes them. No lock is held while one is sent: the connection may have ended."""
         selector, version = query.get("fieldSelector"), int(query.get("resourceVersion") or 0)
-        position = 0
+        position, present = 0, []
         with self._changed:
             if version == 0:
                 position, version = len(self._log), self.version
-                for _, obj in self._matching(place, selector):
-                    yield pki.compact({"type": "ADDED", "object": obj})
+                present = [obj for _, obj in self._matching(place, selector)]
+        for obj in present:
+            yield pki.compact({"type": "ADDED", "object": obj})
         while not self._stopping.is_set():
             with self._changed:
-                if version < self.oldest:
-                    yield pki.compact(expired_event(version, self.oldest))
-                    return
+                oldest = self.oldest
                 events = [entry for entry in self._log[position:] if entry[0] > version]
                 position = len(self._log)
-                if not events and not self._changed.wait(self.bookmark_after) and query.get("allowWatchBookmarks") == "true":
+                if not events and version >= oldest and not self._changed.wait(self.bookmark_after) and query.get("allowWatchBookmarks") == "true":
                     version = max(version, self.version)
                     events = [(version, "BOOKMARK", None, {"kind": place.kind, "apiVersion": place.version,
                                                            "metadata": {"resourceVersion": str(version), "creationTimestamp": None}})]
+            if version < oldest:
+                yield pki.compact(expired_event(version, oldest))
+                return
             for version, kind, key, obj in events:
                 if key is None or (key[:2] == (place.group, place.resource) and place.namespace in (None, key[2]) and selects(selector, obj)):
                     yield pki.compact({"type": kind, "object": obj})

@@ -458,6 +458,28 @@ def test_large_requests_do_not_end_the_watch(api, cluster, start):
     assert len(api.seen("list certificatesigningrequests")) == 1
 
 
+def test_an_event_above_the_limit_costs_one_list(api, cluster, start):
+    """The API server has such an event only if etcd's limit was raised."""
+    controller = start()
+    controller.wait_line("is the leader")
+    csr = cluster.request("large", "n1", "zzzzzz")
+    api.objects.put(f"{CSRS}/large", csr, metadata={"annotations": {"filler": "x" * (5 << 20)}})
+    controller.wait_line("larger than")
+    cluster.settle()
+    assert len(api.seen("list certificatesigningrequests")) == 2
+
+
+def test_a_lost_watch_continues_without_a_warning(api, cluster, start):
+    controller = start()
+    cluster.settle("first")
+    connected = len(api.seen("watch certificatesigningrequests"))
+    cut_watches(api)
+    cluster.settle("second")
+    assert len(api.seen("watch certificatesigningrequests")) > connected
+    assert controller.stop(3) == 0
+    assert not [line for line in controller.lines if "watching" in line], "the connection was lost, but the API server answered again"
+
+
 def test_large_requests_do_not_prevent_the_list(api, cluster, start):
     csr = cluster.request("large", "n1", "zzzzzz")
     for i in range(8):
