@@ -34,6 +34,7 @@ struct look {
         struct nb_client_case facts;
         struct nb_bootstrap_token token;
         struct nb_inventory_node entry;
+        struct nb_failure inventory_failure;
         struct nb_node_request request; /* read only if more than the record is needed */
 };
 
@@ -92,21 +93,21 @@ static int read_node(struct nb_controller *controller, const char *name, bool *r
 static int look_at_request(struct nb_controller *controller, const struct nb_request_record *record,
                            struct look *look, struct nb_failure *f) {
         struct nb_client_case *facts = &look->facts;
-        int r = 1;
+        int r;
 
         facts->token_id = record->token_id;
         facts->node = record->node;
-        facts->flaw = "";
+        facts->flaw = facts->inventory_flaw = "";
         facts->attestation = NB_ATTESTATION_MISSING;
         facts->is_attestation_required = controller->settings.is_attestation_required;
         facts->has_inventory = controller->inventory.path;
         facts->requested = record->created;
         facts->now = time(NULL);
         if (facts->has_inventory && record->node[0]) {
-                r = nb_inventory_find(&controller->inventory, record->node, &look->entry, f);
-                if (r < 0)
-                        return r;
+                r = nb_inventory_find(&controller->inventory, record->node, &look->entry,
+                                      &look->inventory_failure);
                 facts->entry = r > 0 ? &look->entry : NULL;
+                facts->inventory_flaw = look->inventory_failure.detail;
         }
         if (record->has_flaw || (facts->entry && facts->entry->public_key[0])) {
                 r = nb_controller_read_request(controller, record, &look->request, f);
@@ -330,9 +331,11 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
 static int finish_request(struct nb_controller *controller, struct nb_request_record *record,
                           struct nb_failure *f) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_client_case facts = {
-                .token_id = record->token_id, .node = record->node, .flaw = "", .token = &token
-        };
+        struct nb_client_case facts = { .token_id = record->token_id,
+                                        .node = record->node,
+                                        .flaw = "",
+                                        .inventory_flaw = "",
+                                        .token = &token };
         int r;
 
         r = read_token(controller, record->token_id, &token, f);

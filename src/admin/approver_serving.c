@@ -159,9 +159,14 @@ static int decide(struct nb_controller *controller, const struct nb_node_request
         int r, verdict;
 
         if (c.has_inventory) {
-                r = nb_inventory_find(&controller->inventory, request->node, &listed, f);
-                if (r < 0)
-                        return r;
+                struct nb_failure unusable = { 0 };
+
+                r = nb_inventory_find(&controller->inventory, request->node, &listed, &unusable);
+                if (r < 0) {
+                        snprintf(ret_reason, NB_SERVING_REASON_SIZE,
+                                 "the inventory cannot be used: %s", unusable.detail);
+                        return NB_SERVING_NOT_LISTED;
+                }
                 c.listed = r > 0 ? &listed : NULL;
         }
         verdict = (int)nb_serving_decide(&c, ret_reason);

@@ -154,10 +154,10 @@ struct nb_controller {
         size_t n_parts;
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
-        uint64_t resume_ms;     /* no work until then, since the API server does not answer */
-        uint64_t watchdog_ms;   /* when to notify systemd again */
-        uint64_t renew_ms;      /* the credential is not read again before */
-        struct nb_rate reports; /* Events of all requests */
+        uint64_t resume_ms;   /* no work until then, since the API server does not answer */
+        uint64_t watchdog_ms; /* when to notify systemd again */
+        uint64_t renew_ms;    /* the credential is not read again before */
+        struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
         uint64_t counts[_NB_COUNT_N];
         time_t count_times[_NB_COUNT_N]; /* of the last one */
         bool is_changed;                 /* since the last report */

@@ -15,9 +15,9 @@
 #define PARTIAL_OBJECT "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 /* A larger event costs a list of all objects, so the holder of a token, or a node, must not be able
- * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at most
- * 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which there
- * can be 256 KiB, becomes 6 bytes. */
+ * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at
+ * most 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which
+ * there can be 256 KiB, becomes 6 bytes. */
 #define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
 
 #define CONDITION_MAX ((size_t)4 * 1024)

@@ -82,7 +82,8 @@ bool nb_event_tell(struct nb_controller *controller, struct nb_request_record *r
         if (token && !nb_rate_allows(&token->reports, NB_EVENTS_OF_TOKEN_BURST,
                                      NB_EVENTS_OF_TOKEN_INTERVAL_MS, now))
                 return false;
-        if (!nb_rate_allows(&controller->reports, NB_EVENTS_BURST, NB_EVENTS_INTERVAL_MS, now))
+        if (!nb_rate_allows(&controller->reports[record->kind], NB_EVENTS_BURST,
+                            NB_EVENTS_INTERVAL_MS, now))
                 return false;
         record->told |= event->bit;
         nb_log(LOG_WARNING, event->code, "CSR %s: %s", record->name, event->message);

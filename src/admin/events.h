@@ -8,7 +8,8 @@
 #include "base/failure.h"
 
 /* Reports of one token: a burst, then one per interval, so that its holder cannot flood the cluster
- * with Events. Those of all requests together have a limit of their own. */
+ * with Events. All requests for client certificates together have a limit of their own, and so have
+ * those for serving certificates. */
 #define NB_EVENTS_OF_TOKEN_BURST 10
 #define NB_EVENTS_OF_TOKEN_INTERVAL_MS 60000
 #define NB_EVENTS_BURST 200

@@ -28,6 +28,7 @@ enum nb_node_request_kind {
                                 */
         NB_NODE_REQUEST_CLIENT,
         NB_NODE_REQUEST_SERVING,
+        _NB_NODE_REQUEST_KIND_N,
 };
 
 struct nb_node_request {

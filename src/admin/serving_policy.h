@@ -29,7 +29,7 @@
 #define NB_SERVING_SUFFIXES_MAX 32
 #define NB_SERVING_ADDRESSES_MAX 64 /* of a Node */
 #define NB_SERVING_ENDPOINTS_MAX 64
-#define NB_SERVING_REASON_SIZE 448
+#define NB_SERVING_REASON_SIZE 640
 
 struct nb_serving_policy {
         struct nb_prefixes addresses; /* --serving-prefixes */

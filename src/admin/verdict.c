@@ -50,6 +50,11 @@ static bool is_token_for_another_node(const struct nb_client_case *facts) {
         return is_bound(facts) && strcmp(facts->token->node, facts->node) != 0;
 }
 
+/* Nothing is approved: it may require a key. */
+static bool is_inventory_unusable(const struct nb_client_case *facts) {
+        return facts->inventory_flaw[0];
+}
+
 static bool is_not_in_inventory(const struct nb_client_case *facts) {
         return !is_bound(facts) &&
                (!facts->entry || (facts->entry->until != 0 && facts->entry->until <= facts->now));
@@ -85,7 +90,7 @@ static const struct row {
         enum nb_verdict verdict;
         const char *name;
         const char *text; /* %1: the token's ID, %2: the node of the request, %3: the flaw,
-                             %4: the token's node */
+                             %4: the token's node, %5: the flaw of the inventory */
 } rows[_NB_REASON_N] = {
         [NB_REASON_NONE] = { NULL, NB_VERDICT_APPROVE, "NodeBootstrapApproved",
                              "The bootstrap token %1 may join as node %2" },
@@ -109,6 +114,9 @@ static const struct row {
                                                "TokenForAnotherNode",
                                                "The bootstrap token %1 is for node %4, but the "
                                                "request is for node %2" },
+        [NB_REASON_INVENTORY_UNUSABLE] = { is_inventory_unusable, NB_VERDICT_WAIT,
+                                           "InventoryUnusable",
+                                           "The inventory cannot be used: %5" },
         [NB_REASON_NOT_IN_INVENTORY] = { is_not_in_inventory, NB_VERDICT_WAIT, "NotInInventory",
                                          "The inventory does not allow node %2 to join now, and "
                                          "the bootstrap token %1 is not for one node" },
@@ -152,7 +160,7 @@ const char *nb_reason_name(enum nb_reason reason) {
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]) {
         const char *values[] = { facts->token_id, facts->node, facts->flaw,
-                                 facts->token ? facts->token->node : "" };
+                                 facts->token ? facts->token->node : "", facts->inventory_flaw };
         size_t n = 0;
 
         ret[0] = '\0';

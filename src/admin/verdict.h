@@ -30,6 +30,7 @@ enum nb_reason {
         NB_REASON_TOKEN_EXPIRED,
         NB_REASON_TOKEN_DISABLED,
         NB_REASON_TOKEN_FOR_ANOTHER_NODE,
+        NB_REASON_INVENTORY_UNUSABLE,
         NB_REASON_NOT_IN_INVENTORY,
         NB_REASON_NOT_ENROLLED,
         NB_REASON_PROOF_MISSING,
@@ -47,6 +48,7 @@ struct nb_client_case {
         const struct nb_bootstrap_token *token;  /* NULL: there is no such Secret */
         const struct nb_inventory_node *entry;   /* NULL: the inventory does not list the node */
         bool has_inventory;                      /* the controller has one */
+        const char *inventory_flaw;              /* why it cannot be read, or "" */
         bool is_attestation_required;            /* of every node */
         enum nb_attestation_verdict attestation; /* with the key of the entry; MISSING without */
         bool is_node_ready;                      /* a Node of this name is Ready */
@@ -64,6 +66,6 @@ enum nb_verdict nb_reason_verdict(enum nb_reason reason);
 const char *nb_reason_name(enum nb_reason reason);
 
 /* A sentence for a person. Returns `ret`. */
-#define NB_REASON_TEXT_SIZE 512
+#define NB_REASON_TEXT_SIZE 640
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]);

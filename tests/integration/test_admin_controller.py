@@ -171,10 +171,27 @@ def test_the_inventory_admits_nodes_with_a_token_for_any_node(cluster, start, tm
 
 
 def test_an_inventory_that_cannot_be_read_admits_nobody(cluster, start, tmp_path):
+    inventory = tmp_path / "inventory"
+    inventory.write_text("n1: {}\n")
+    start(f"--inventory={inventory}").wait_line("is the leader")
+    inventory.write_text("n1: {until: tomorrow}\n")
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
-    start(f"--inventory={tmp_path}/missing").wait_line("admin-input-malformed")
+    [event] = cluster.await_event("one", "InventoryUnusable")
+    assert f"{inventory}:1: until: expected a time" in event["message"]
     assert cluster.conditions("one") == []
+    inventory.write_text("n1: {}\n")
+    cluster.await_approval("one")
+
+
+def test_a_flood_of_requests_for_serving_certificates_hides_no_other(api, cluster, start):
+    start("--parts=approve-client,approve-serving", "--serving-names=.example.org")
+    for i in range(205):
+        cluster.request(f"serving{i}", "n1", user="system:node:n1", signer="kubernetes.io/kubelet-serving")
+    await_true(lambda: len(api.objects.all(EVENTS)) >= 200)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("stolen", "n2")
+    cluster.await_event("stolen", "TokenForAnotherNode")
 
 
 def test_a_flood_of_requests_by_one_token_makes_few_events(api, cluster, start):

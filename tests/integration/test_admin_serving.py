@@ -67,6 +67,19 @@ def test_a_request_is_approved_as_it_was_read(api, run):
     assert metadata["uid"] == api.objects.look(f"{CSRS}/good")["metadata"]["uid"] and metadata["resourceVersion"]
 
 
+def test_an_inventory_that_cannot_be_read_allows_nothing(api, run, tmp_path):
+    inventory = tmp_path / "inventory"
+    inventory.write_text(f"{NODE}: {{}}\n")
+    run(PREFIXES, f"--inventory={inventory}").wait_line("is the leader")
+    inventory.write_text(f"{NODE}: {{until: tomorrow}}\n")
+    put_node(api, "10.0.0.5")
+    submit(api, "one", "10.0.0.5")
+    api.objects.wait(lambda: "inventory:1: until: expected a time" in event(api, "one"))
+    assert not approval(api, "one")
+    inventory.write_text(f"{NODE}: {{}}\n")
+    api.objects.wait(lambda: approval(api, "one") == "Approved")
+
+
 # What an address of the API server is known from.
 API_SERVER = {
     "the server of cluster-info": lambda api: api.objects.put(CLUSTER_INFO, data={

@@ -22,7 +22,7 @@ static const struct row {
         const char *text; /* part of the description; NULL: not checked */
         bool is_token_missing, is_disabled, is_expiration_malformed;
         time_t expires, created, requested;
-        const char *token_id, *request_node, *token_node, *flaw;
+        const char *token_id, *request_node, *token_node, *flaw, *inventory_flaw;
         bool has_inventory, is_listed, has_key, is_attestation_required;
         time_t until;
         enum nb_attestation_verdict attestation;
@@ -69,6 +69,9 @@ static const struct row {
         { "a token for any node, and the time in the inventory has not passed", NB_REASON_NONE,
           NB_VERDICT_APPROVE, .token_node = "", .has_inventory = true, .is_listed = true,
           .until = NOW + 1 },
+        { "an inventory that cannot be read", NB_REASON_INVENTORY_UNUSABLE, NB_VERDICT_WAIT,
+          "The inventory cannot be used: line 1", .has_inventory = true,
+          .inventory_flaw = "line 1" },
         { "a token for this node, which the inventory does not list", NB_REASON_NONE,
           NB_VERDICT_APPROVE, .has_inventory = true },
         { "attestation is required, and there is no key", NB_REASON_NOT_ENROLLED, NB_VERDICT_WAIT,
@@ -116,6 +119,7 @@ static void fill_case(const struct row *row, struct nb_bootstrap_token *token,
                 .token_id = or_default(row->token_id, "abcdef"),
                 .node = or_default(row->request_node, "n1"),
                 .flaw = or_default(row->flaw, ""),
+                .inventory_flaw = or_default(row->inventory_flaw, ""),
                 .token = row->is_token_missing ? NULL : token,
                 .entry = row->is_listed ? entry : NULL,
                 .has_inventory = row->has_inventory,
