@@ -134,6 +134,7 @@ struct nb_lease {
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
         char observed[512];
+        char leader[256]; /* another controller, as it was logged; "" for none */
         char resource_version[64];
 };
 
@@ -148,8 +149,8 @@ struct nb_controller {
         unsigned n_urgent_in_a_row;
         bool is_leading; /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
-        enum nb_code lease_failure; /* of the last attempt */
-        char identity[320];         /* in Leases and Events */
+        struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
+        char identity[320];              /* in Leases and Events */
         const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
         size_t n_parts;
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];

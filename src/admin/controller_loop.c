@@ -153,7 +153,7 @@ static int begin_leading(struct nb_controller *controller, struct nb_failure *f)
         controller->report_ms = 0;
         nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
                controller->identity);
-        return 0;
+        return 1;
 }
 
 /* Failures are logged when they are other ones than before. */
@@ -175,9 +175,12 @@ static int run_lease(struct nb_controller *controller) {
         }
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
-        if (r < 0 && f.code != controller->lease_failure)
+        if (r < 0 && f.code != controller->lease_failure.code)
                 nb_log_failure(LOG_WARNING, &f);
-        controller->lease_failure = r < 0 ? f.code : NB_NONE;
+        if (r < 0)
+                controller->lease_failure = f;
+        else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
+                controller->lease_failure = (struct nb_failure){ 0 };
         return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
 }
 

@@ -7,7 +7,9 @@
 #include "admin/claim.h"
 #include "admin/lease.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/macro.h"
+#include "base/text.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
 #define WHAT "electing a leader with the Lease " NB_LEASE_NAME
@@ -89,6 +91,7 @@ static int take_lease(struct nb_controller *controller, bool is_taken, uint64_t 
         if (r < 0)
                 return r;
         lease->is_held = r > 0;
+        lease->leader[0] = '\0';
         lease->renewed_ms = now_ms;
         lease->due_ms = now_ms + (r > 0 ? NB_LEASE_RENEW_MS : NB_LEASE_STANDBY_MS);
         return 0;
@@ -110,6 +113,18 @@ static bool may_take(struct nb_controller *controller, const char *holder, const
         return now_ms >= lease->observed_ms + NB_LEASE_DURATION_SEC * 1000;
 }
 
+/* Without this line a standby looks like a controller that hangs. */
+static void log_leader(struct nb_lease *lease, const char *holder) {
+        char leader[sizeof(lease->leader)];
+
+        nb_text_copy_line(holder, strlen(holder), leader, sizeof(leader));
+        if (strcmp(leader, lease->leader) == 0)
+                return;
+        strcpy(lease->leader, leader);
+        nb_log(LOG_INFO, NB_NONE, "the controller %s is the leader; this one is on standby",
+               leader);
+}
+
 static int observe_lease(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
         struct nb_lease *lease = &controller->lease;
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
@@ -123,16 +138,20 @@ static int observe_lease(struct nb_controller *controller, uint64_t now_ms, stru
         if (r == 0)
                 return take_lease(controller, true, now_ms, f);
         holder = nb_json_string(&json, "spec.holderIdentity");
+        if (!holder)
+                holder = "";
         renewed = nb_json_string(&json, "spec.renewTime");
-        if (json.r >= 0 &&
-            may_take(controller, holder ? holder : "", renewed ? renewed : "", now_ms)) {
+        if (json.r >= 0 && may_take(controller, holder, renewed ? renewed : "", now_ms)) {
                 nb_json_copy(&json, "metadata.resourceVersion", lease->resource_version,
                              sizeof(lease->resource_version));
                 return json.r < 0 ? json.r : take_lease(controller, true, now_ms, f);
         }
         lease->is_held = false;
         lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
-        return json.r;
+        if (json.r < 0)
+                return json.r;
+        log_leader(lease, holder);
+        return 1;
 }
 
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f) {
@@ -146,12 +165,12 @@ int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_fa
         if (lease->is_held && lease->resource_version[0]) {
                 r = take_lease(controller, false, now_ms, f);
                 if (r >= 0 && lease->is_held)
-                        return 0;
+                        return 1;
         } else
                 r = observe_lease(controller, now_ms, f);
         if (r < 0)
                 lease->due_ms = now_ms + NB_LEASE_STANDBY_MS;
-        return r;
+        return r < 0 ? r : 1;
 }
 
 int nb_lease_release(struct nb_controller *controller, struct nb_failure *f) {

@@ -14,8 +14,8 @@
 /* A leader that cannot renew the Lease stops before another one can take it. */
 #define NB_LEASE_HELD_MS 10000
 
-/* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. Failures are returned,
- * and tried again. */
+/* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. 1; 0 if it was not due.
+ * Failures are returned, and tried again. */
 int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f);
 
 /* Lets another controller take it at once. */

@@ -98,7 +98,7 @@ static const struct nb_failure *find_failure(const struct nb_controller *control
         for (size_t i = 0; i < controller->n_watches; i++)
                 if (controller->watches[i].failure.code != NB_NONE)
                         return &controller->watches[i].failure;
-        return NULL;
+        return controller->lease_failure.code != NB_NONE ? &controller->lease_failure : NULL;
 }
 
 static void report_status(const struct nb_controller *controller) {

@@ -7,6 +7,7 @@ import itertools
 import socket
 import time
 
+import admin
 import faults
 import objects
 import pki
@@ -112,3 +113,19 @@ def cut_watches(api):
         if connection.requests and connection.requests[-1].verb == "watch":
             with contextlib.suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def controllers(api):
+    """Yields what starts a controller; ends them all."""
+    running = []
+
+    def begin(*options, env=None):
+        parts = ["--parts=approve-client"] * (not any(option.startswith("--parts") for option in options))
+        running.append(admin.Running("controller", *parts, *options, "--kubeconfig", api.kubeconfig(), env=env))
+        return running[-1]
+    try:
+        yield begin
+    finally:
+        for controller in running:
+            controller.stop()

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap-admin controller against a scripted API: what it approves, what it leaves, and what it does when the API fails."""
+"""node-bootstrap-admin controller against a scripted API: what it approves, and what it leaves."""
 
-import json
-import os
 import signal
-import socket
 import time
 
 import pytest
 
-import admin
 import faults
 import objects
 import pki
-from admin_cluster import APPROVAL, CSRS, Cluster, EVENTS, INTERNAL, LEASES, NODES, SECRETS, await_true, cut_watches
+from admin_cluster import APPROVAL, CSRS, Cluster, EVENTS, LEASES, NODES, SECRETS, await_true, controllers
 from csrs import timestamp
 from endpoint import Reply
 
@@ -25,15 +21,8 @@ def cluster(api):
 
 @pytest.fixture
 def start(api):
-    running = []
-
-    def begin(*options, env=None):
-        parts = ["--parts=approve-client"] * (not any(option.startswith("--parts") for option in options))
-        running.append(admin.Running("controller", *parts, *options, "--kubeconfig", api.kubeconfig(), env=env))
-        return running[-1]
-    yield begin
-    for controller in running:
-        controller.stop()
+    with controllers(api) as begin:
+        yield begin
 
 
 def count_reads(api, token_id):
@@ -385,218 +374,3 @@ def test_a_standby_takes_over_from_a_leader_that_stops(cluster, start):
     assert first.stop() == 0
     second.wait_line("is the leader", timeout=5)
     cluster.settle()
-
-
-# When the API fails.
-
-
-def test_a_watch_that_is_cut_continues_without_a_new_list(api, cluster, start):
-    start().wait_line("is the leader")
-    for i in range(3):
-        cut_watches(api)
-        cluster.settle(f"n{i}")
-    assert len(api.seen("list certificatesigningrequests")) == 1
-
-
-def test_a_request_that_was_deleted_before_a_new_list_is_noticed(api, cluster, start):
-    """The record of an approved request leads to its token, which nobody can use any more."""
-    start("--grace=1h").wait_line("is the leader")
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    cluster.await_approval("one")
-    cluster.settle()
-
-    def meanwhile(request):
-        if api.objects.look(f"{CSRS}/one"):
-            api.objects.remove(f"{CSRS}/one")
-            api.objects.compact()
-    api.on("watch certificatesigningrequests", meanwhile)
-    cut_watches(api)
-    cluster.await_revocation("aaaaaa")
-    assert len(api.seen("list certificatesigningrequests")) == 2
-
-
-def test_expired_watches_are_listed_again(api, cluster, start):
-    start().wait_line("is the leader")
-    for resource in ("certificatesigningrequests", "secrets", "nodes"):
-        api.on(f"watch {resource}", faults.error(410, "Expired", "too old resource version"), times=1)
-    cut_watches(api)
-    await_true(lambda: all(len(api.seen(f"list {resource}")) == 2 for resource in ("certificatesigningrequests", "secrets", "nodes")))
-    cluster.settle()
-
-
-def test_a_watch_that_is_refused_is_tried_again_without_haste(api, cluster, start):
-    api.on("watch certificatesigningrequests", INTERNAL, times=3)
-    controller = start()
-    controller.wait_line("server-error")
-    cluster.settle()
-    assert len([line for line in controller.lines if "server-error" in line]) == 1
-    assert len(api.seen("watch certificatesigningrequests")) == 4
-
-
-@pytest.mark.parametrize("kind", [APPROVAL, "get secrets", "create leases", "get nodes", "list secrets", "list leases"])
-def test_a_request_that_fails_is_tried_again(api, cluster, start, kind):
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    api.on(kind, INTERNAL, times=2)
-    start()
-    cluster.await_approval("one", 20)
-
-
-def test_one_request_that_always_fails_does_not_delay_others(api, cluster, start):
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    api.on("get secrets", lambda request: faults.error(403, "Forbidden", "no")(request) if
-           request.place.name.endswith("aaaaaa") else None)
-    start()
-    for i in range(3):
-        cluster.settle(f"other{i}")
-    assert cluster.conditions("one") == []
-
-
-def test_a_request_that_changes_during_the_decision_is_decided_again(api, cluster, start):
-    start().wait_line("is the leader")
-
-    def touch(request):
-        csr = api.objects.look(f"{CSRS}/one")
-        api.objects.put(f"{CSRS}/one", csr, metadata={"labels": {"changed": "yes"}})
-    api.on(APPROVAL, touch, times=1)
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    cluster.await_approval("one")
-
-
-def test_large_requests_do_not_end_the_watch(api, cluster, start):
-    start().wait_line("is the leader")
-    csr = cluster.request("large", "n1", "zzzzzz")
-    for i in range(4):
-        api.objects.put(f"{CSRS}/large", csr, metadata={"annotations": {"filler": f"{i}" * (1 << 20)}})
-    cluster.settle()
-    assert len(api.seen("list certificatesigningrequests")) == 1
-
-
-def test_an_event_above_the_limit_costs_one_list(api, cluster, start):
-    """The API server has such an event only if etcd's limit was raised."""
-    controller = start()
-    controller.wait_line("is the leader")
-    csr = cluster.request("large", "n1", "zzzzzz")
-    api.objects.put(f"{CSRS}/large", csr, metadata={"annotations": {"filler": "x" * (5 << 20)}})
-    controller.wait_line("larger than")
-    cluster.settle()
-    assert len(api.seen("list certificatesigningrequests")) == 2
-
-
-def test_a_lost_watch_continues_without_a_warning(api, cluster, start):
-    controller = start()
-    cluster.settle("first")
-    connected = len(api.seen("watch certificatesigningrequests"))
-    cut_watches(api)
-    cluster.settle("second")
-    assert len(api.seen("watch certificatesigningrequests")) > connected
-    assert controller.stop(3) == 0
-    assert not [line for line in controller.lines if "watching" in line], "the connection was lost, but the API server answered again"
-
-
-def test_large_requests_do_not_prevent_the_list(api, cluster, start):
-    csr = cluster.request("large", "n1", "zzzzzz")
-    for i in range(8):
-        api.objects.put(f"{CSRS}/large{i}", csr, metadata={"annotations": {"filler": "x" * (1 << 20)}})
-    start()
-    cluster.settle()
-
-
-# The program.
-
-
-def test_it_ends_at_once_and_gives_the_lease_away(api, cluster, start):
-    controller = start()
-    controller.wait_line("is the leader")
-    assert controller.stop(3) == 0
-    assert api.objects.look(f"{LEASES}/node-bootstrap-controller")["spec"]["holderIdentity"] == ""
-
-
-def test_a_token_file_that_was_replaced_is_read_again(api, cluster, tmp_path):
-    bearer = tmp_path / "token"
-    bearer.write_text("first-token-of-the-account")
-    api.cluster.bearers["first-token-of-the-account"] = admin.ADMIN
-    path = api.kubeconfig("account.conf", user={"tokenFile": str(bearer)})
-    with admin.Running("controller", "--parts=approve-client", "--kubeconfig", path) as controller:
-        controller.wait_line("is the leader")
-        bearer.write_text("second-token-of-the-account")
-        api.cluster.bearers["second-token-of-the-account"] = admin.ADMIN
-        del api.cluster.bearers["first-token-of-the-account"]
-        cut_watches(api)
-        cluster.settle()
-
-
-def test_systemd_is_told_of_the_start_the_state_and_that_it_lives(cluster, start):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(f"\0node-bootstrap-test-{os.getpid()}")
-        manager.settimeout(10)
-        controller = start(env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}", "WATCHDOG_USEC": "600000"})
-        seen = []
-
-        def hear(text):
-            while not any(line.startswith(text) for line in seen):
-                seen.extend(manager.recv(65536).decode().splitlines())
-        hear("READY=1")
-        assert any(line.startswith("STATUS=") for line in seen), "who starts the unit may read the state at once"
-        hear("STATUS=Leader; 0 pending, 0 tokens, 0 approved")
-        cluster.settle("n1")
-        hear("STATUS=Leader; 0 pending, 1 tokens, 1 approved; last: approved n1")
-        seen.clear()
-        hear("WATCHDOG=1")
-        controller.stop()
-        hear("STOPPING=1")
-
-
-def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_path):
-    path = api.kubeconfig()
-    api.stop()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(f"\0node-bootstrap-test-{os.getpid()}-away")
-        manager.settimeout(10)
-        with admin.Running("controller", "--kubeconfig", path, env={"NOTIFY_SOCKET": f"@node-bootstrap-test-{os.getpid()}-away"}) as controller:
-            lines = []
-            while "READY=1" not in lines:
-                lines.extend(manager.recv(65536).decode().splitlines())
-            assert any(line.startswith("STATUS=Trying again: ") for line in lines)
-            controller.wait_line("endpoint-refused")
-            assert controller.stop(3) == 0
-
-
-def test_metrics_are_written(cluster, start, tmp_path):
-    metrics = tmp_path / "controller.prom"
-    controller = start(f"--metrics={metrics}", "--grace=1s")
-    controller.wait_line("is the leader")
-    cluster.token("aaaaaa", "n1")
-    cluster.request("one", "n1")
-    cluster.await_approval("one")
-    cluster.issue("one")
-    controller.wait_line("revoked token aaaaaa")
-    controller.stop()
-    lines = metrics.read_text().splitlines()
-    assert 'node_bootstrap_controller_actions_total{action="approved"} 1' in lines
-    assert 'node_bootstrap_controller_actions_total{action="token_revoked"} 1' in lines
-    assert "node_bootstrap_controller_leader 0" in lines and "node_bootstrap_controller_pending_requests 0" in lines
-    assert all(line.startswith(("#", "node_bootstrap_controller_")) for line in lines)
-
-
-@pytest.mark.parametrize("options, message", [
-    (["--parts=approve-client,fly"], "unknown part"),
-    (["--parts="], "unknown part"),
-    (["--grace=soon"], "duration"),
-    (["--metrics=file"], "absolute path"),
-    (["--require-attestation"], "--inventory"),
-])
-def test_wrong_options_are_refused(api, options, message):
-    done = api.run("controller", *options)
-    assert done.returncode == 64 and message in done.stderr
-
-
-def test_no_secret_of_a_token_is_logged(api, cluster, start):
-    controller = start()
-    cluster.settle()
-    controller.stop()
-    assert "0123456789abcdef" not in json.dumps(controller.lines)
-    assert all("0123456789abcdef" not in (request.body or b"").decode(errors="replace") for request in api.requests)
