@@ -97,7 +97,7 @@ static int look_at_request(struct nb_controller *controller, const struct nb_req
 
         facts->token_id = record->token_id;
         facts->node = record->node;
-        facts->flaw = facts->inventory_flaw = "";
+        facts->flaw = "";
         facts->attestation = NB_ATTESTATION_MISSING;
         facts->is_attestation_required = controller->settings.is_attestation_required;
         facts->has_inventory = controller->inventory.path;
@@ -107,7 +107,8 @@ static int look_at_request(struct nb_controller *controller, const struct nb_req
                 r = nb_inventory_find(&controller->inventory, record->node, &look->entry,
                                       &look->inventory_failure);
                 facts->entry = r > 0 ? &look->entry : NULL;
-                facts->inventory_flaw = look->inventory_failure.detail;
+                if (r < 0)
+                        facts->inventory_flaw = look->inventory_failure.detail;
         }
         if (record->has_flaw || (facts->entry && facts->entry->public_key[0])) {
                 r = nb_controller_read_request(controller, record, &look->request, f);
@@ -331,11 +332,9 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
 static int finish_request(struct nb_controller *controller, struct nb_request_record *record,
                           struct nb_failure *f) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_client_case facts = { .token_id = record->token_id,
-                                        .node = record->node,
-                                        .flaw = "",
-                                        .inventory_flaw = "",
-                                        .token = &token };
+        struct nb_client_case facts = {
+                .token_id = record->token_id, .node = record->node, .flaw = "", .token = &token
+        };
         int r;
 
         r = read_token(controller, record->token_id, &token, f);

@@ -15,6 +15,16 @@ static const struct nb_answer_codes codes = {
         .anonymous = NB_ADMIN_UNAUTHORIZED,
 };
 
+void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
+        if (nb_http_is_unanswered(f->code)) {
+                f->code = NB_ADMIN_UNREACHABLE;
+                nb_failure_add(f, "; the server is from %s", admin->origin);
+        } else if (nb_http_is_untrusted(f->code)) {
+                f->code = NB_ADMIN_UNTRUSTED;
+                nb_failure_add(f, "; server and CA are from %s", admin->origin);
+        }
+}
+
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
         char what[256];
@@ -35,8 +45,7 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
         snprintf(what, sizeof(what), "%s at", call->what);
         r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
         if (r < 0) {
-                if (nb_http_is_untrusted(f->code))
-                        nb_failure_add(f, "; server and CA are from %s", admin->origin);
+                nb_admin_explain(admin, f);
                 return r;
         }
         /* The token may have been replaced, or revoked before its time. */

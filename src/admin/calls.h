@@ -35,11 +35,15 @@ struct nb_admin_call {
  * Sends one request. Returns the status if it is 200, 201, 202, 404 (of the API server itself, not
  * of a proxy) or 409; the caller must handle these. Failures: NB_ADMIN_UNAUTHORIZED,
  * NB_ADMIN_FORBIDDEN (names user, verb and resource, from the API server's Status),
- * NB_ADMIN_REFUSED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*, and those of
- * nb_http_perform().
+ * NB_ADMIN_REFUSED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*,
+ * NB_ADMIN_UNREACHABLE, NB_ADMIN_UNTRUSTED.
  */
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f);
+
+/* Gives failures of the connection a code whose remedy speaks of the kubeconfig, not of a machine
+ * that joins. Does nothing to other failures. */
+void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
 
 /* nb_admin_perform() with GET, and parses a 200. 1: read, and the caller frees *ret_json with
  * nb_json_done(); 0: there is no such object. `f` must outlive *ret_json. */

@@ -57,7 +57,7 @@ void nb_controller_count(struct nb_controller *controller, enum nb_count count, 
 
 /* While the API server does not answer, other work would fail as well. */
 static bool is_outage(const struct nb_failure *f) {
-        return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
+        return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
 

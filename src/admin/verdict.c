@@ -52,7 +52,7 @@ static bool is_token_for_another_node(const struct nb_client_case *facts) {
 
 /* Nothing is approved: it may require a key. */
 static bool is_inventory_unusable(const struct nb_client_case *facts) {
-        return facts->inventory_flaw[0];
+        return facts->inventory_flaw;
 }
 
 static bool is_not_in_inventory(const struct nb_client_case *facts) {

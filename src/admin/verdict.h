@@ -48,7 +48,7 @@ struct nb_client_case {
         const struct nb_bootstrap_token *token;  /* NULL: there is no such Secret */
         const struct nb_inventory_node *entry;   /* NULL: the inventory does not list the node */
         bool has_inventory;                      /* the controller has one */
-        const char *inventory_flaw;              /* why it cannot be read, or "" */
+        const char *inventory_flaw;              /* why it cannot be read; NULL if it can */
         bool is_attestation_required;            /* of every node */
         enum nb_attestation_verdict attestation; /* with the key of the entry; MISSING without */
         bool is_node_ready;                      /* a Node of this name is Ready */

@@ -32,9 +32,10 @@ static uint64_t next_attempt_ms(const struct nb_watch *watch) {
 }
 
 /* A failure is logged when it is another one than before, so that a long outage is one line. */
-static int fail_watch(struct nb_watch *watch, struct nb_failure *f) {
+static int fail_watch(struct nb_watch *watch, const struct nb_admin *admin, struct nb_failure *f) {
         uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
 
+        nb_admin_explain(admin, f);
         watch->due_ms = next_attempt_ms(watch);
         if (watch->due_ms < allowed_ms)
                 watch->due_ms = allowed_ms;
@@ -244,7 +245,7 @@ bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
                 watch->n_restarts++;
                 watch->due_ms = 0;
         } else if (f.code != NB_NONE)
-                *ret_result = fail_watch(watch, &f);
+                *ret_result = fail_watch(watch, admin, &f);
         return true;
 }
 
@@ -261,7 +262,7 @@ static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t 
         watch->started_ms = now_ms;
         if (r == -ECANCELED && f.code == NB_NONE)
                 return r;
-        return r < 0 ? fail_watch(watch, &f) : 0;
+        return r < 0 ? fail_watch(watch, admin, &f) : 0;
 }
 
 int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {

@@ -71,7 +71,7 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
         if (!nb_certificate_is_trusted(chain, ca)) {
                 nb_certificate_issuer(chain, 0, issuer);
                 snprintf(ret_reason, size,
-                         "the server's certificate was issued by '%.120s', not by the proven CA",
+                         "the server's certificate was issued by '%.120s', not by the cluster's CA",
                          issuer);
                 return NB_TLS_UNTRUSTED;
         }

@@ -318,14 +318,15 @@ def test_a_token_file_is_read_again_after_a_401(api, tmp_path):
 def test_another_cluster_of_the_same_address(api):
     """The file has the CA of another cluster, as after `kubeadm reset`."""
     path = api.kubeconfig(cluster=api.user_cluster(**{"certificate-authority-data": admin.encode(pki.CA().pem)}))
-    said = refusal("--kubeconfig", path, status=76, code="tls-untrusted")
+    said = refusal("--kubeconfig", path, status=76, code="admin-untrusted")
     assert f"server and CA are from {path}" in said and not api.requests
 
 
 def test_an_api_server_that_is_away(api):
     path = api.kubeconfig()
     api.close()
-    assert "127.0.0.1" in refusal("--kubeconfig", path, status=69, code="endpoint-refused")
+    said = refusal("--kubeconfig", path, status=69, code="admin-unreachable")
+    assert "127.0.0.1" in said and f"the server is from {path}" in said
 
 
 def test_a_rejected_credential(api):

@@ -197,7 +197,7 @@ def test_it_is_ready_and_says_why_it_waits_when_the_api_server_is_away(api, tmp_
             while "READY=1" not in lines:
                 lines.extend(manager.recv(65536).decode().splitlines())
             assert any(line.startswith("STATUS=Trying again: ") for line in lines)
-            controller.wait_line("endpoint-refused")
+            controller.wait_line("admin-unreachable")
             assert controller.stop(3) == 0
 
 

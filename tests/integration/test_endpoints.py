@@ -127,8 +127,8 @@ EXPIRED = ("tls-expired", 76)
 OTHER_NAME = ("tls-name-mismatch", 76)
 TLS = [
     Case("the proven CA has expired", expired_ca, *EXPIRED, "the CA that issued the server's certificate, 'CN=kubernetes', expired on "),
-    Case("another CA of the name of the proven one, which has expired", another_beside_expired_ca, *UNTRUSTED, "not by the proven CA"),
-    Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "issued by 'CN=", "not by the proven CA"),
+    Case("another CA of the name of the proven one, which has expired", another_beside_expired_ca, *UNTRUSTED, "not by the cluster's CA"),
+    Case("certificate of another CA", identity(lambda ca: pki.CA().serving()), *UNTRUSTED, "issued by 'CN=", "not by the cluster's CA"),
     Case("certificate that has expired", identity(lambda ca: ca.serving(start=-2 * pki.DAY, end=-pki.HOUR)), *EXPIRED, "expired on"),
     Case("certificate that is not valid yet", identity(lambda ca: ca.serving(start=pki.HOUR)), *EXPIRED, "is not valid before"),
     Case("certificate for another name", identity(lambda ca: ca.serving(["10.96.0.1", "kubernetes"])), *OTHER_NAME, "for 10.96.0.1, kubernetes, not for"),
