@@ -70,7 +70,8 @@ enum state { UNCHANGED, CREATED, CHANGED, LEFT_OUT };
 /* One object: how it is, and how it should be. */
 struct plan {
         const struct row *row;
-        char title[128]; /* "Role kube-public/kubeadm:bootstrap-signer-clusterinfo" */
+        char title[128];   /* "Role kube-public/kubeadm:bootstrap-signer-clusterinfo" */
+        char reading[160]; /* for messages; `found` refers to it */
         enum state state;
         struct nb_json found;        /* without a root if the object does not exist */
         struct nb_buffer difference; /* lines for people */
@@ -344,8 +345,9 @@ static int verify_cluster(struct plan *plan, const struct nb_cluster *wanted, bo
 static int read_object(struct nb_admin *admin, struct plan *plan, struct nb_failure *f) {
         char path[NB_ADMIN_PATH_MAX];
 
+        snprintf(plan->reading, sizeof(plan->reading), "reading the %s", plan->title);
         snprintf(path, sizeof(path), "%s/%s", plan->row->collection, plan->row->name);
-        return nb_admin_get(admin, plan->title, path, &plan->found, f);
+        return nb_admin_get(admin, plan->reading, path, &plan->found, f);
 }
 
 /* 1: it stays as it is; 0: it may be changed. */
@@ -535,7 +537,7 @@ static int plan_and_apply(struct nb_admin *admin, const struct nb_publication *p
                           const struct nb_cluster *cluster, struct plan *plans,
                           struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer kubeconfig = NB_BUFFER_INIT(OBJECT_MAX);
-        unsigned n = 0;
+        unsigned n = 0, n_done = 0;
         int r;
 
         format_kubeconfig(cluster, &kubeconfig);
@@ -558,8 +560,11 @@ static int plan_and_apply(struct nb_admin *admin, const struct nb_publication *p
                 if (plans[i].state != CREATED && plans[i].state != CHANGED)
                         continue;
                 r = apply_plan(admin, &plans[i], kubeconfig.data, f);
+                if (r < 0 && n_done > 0)
+                        nb_failure_add(f, "; %u of %u changes were made before", n_done, n);
                 if (r < 0)
                         return r;
+                n_done++;
         }
         return 0;
 }

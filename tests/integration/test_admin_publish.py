@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin cluster-info publish` against an API that refuses a request, or goes away, in the middle."""
+
+import pytest
+
+import faults
+from apiserver import status
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PUBLIC = f"{RBAC}/namespaces/kube-public"
+CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+ANONYMOUS = "kubeadm:bootstrap-signer-clusterinfo"
+# In the order in which they are created.
+OBJECTS = [
+    ("configmaps", CLUSTER_INFO), ("roles", f"{PUBLIC}/roles/{ANONYMOUS}"), ("rolebindings", f"{PUBLIC}/rolebindings/{ANONYMOUS}"),
+    ("clusterroles", f"{RBAC}/clusterroles/kubeadm:get-nodes"), ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:get-nodes"),
+    ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:kubelet-bootstrap"),
+    ("clusterrolebindings", f"{RBAC}/clusterrolebindings/kubeadm:node-autoapprove-certificate-rotation"),
+    ("clusterrolebindings", f"{RBAC}/clusterrolebindings/node-bootstrap:kubelet-bootstrap"),
+]
+RESOURCES = list(dict.fromkeys(resource for resource, _ in OBJECTS))
+KINDS = {"configmaps": "ConfigMap", "roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
+         "clusterrolebindings": "ClusterRoleBinding"}
+WORDS = {"get": "reading", "create": "creating", "patch": "changing"}
+DAMAGE = {"configmaps": {"data": {"kubeconfig": "damaged"}}, "roles": {"rules": []}, "clusterroles": {"rules": []},
+          "rolebindings": {"subjects": []}, "clusterrolebindings": {"subjects": []}}
+
+
+def publish(api):
+    return api.run("cluster-info", "publish", "--server=https://api.example:6443")
+
+
+def existing(api):
+    return [path for _, path in OBJECTS if api.objects.look(path)]
+
+
+def damage(api):
+    """All objects exist, and each needs a change."""
+    assert publish(api).returncode == 0
+    for resource, path in OBJECTS:
+        api.objects.put(path, {**api.objects.look(path), **DAMAGE[resource]})
+
+
+def before(resource):
+    """How many objects come before the first one of a resource."""
+    return [name for name, _ in OBJECTS].index(resource)
+
+
+def complete(api):
+    """A second run does the rest, and a third one finds nothing to do."""
+    assert publish(api).returncode == 0
+    assert existing(api) == [path for _, path in OBJECTS]
+    api.requests.clear()
+    assert "will" not in publish(api).stdout
+    assert {request.method for request in api.requests} == {"GET"}
+
+
+def verify_report(done, verb, resource, n_done):
+    assert f"{WORDS[verb]} the {KINDS[resource]} " in done.stderr, done.stderr
+    assert sum("will be" not in line and line.endswith((" created", " changed")) for line in done.stdout.splitlines()) == n_done
+    assert (f"{n_done} of {len(OBJECTS)} changes were made before" in done.stderr) == (n_done > 0)
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+@pytest.mark.parametrize("verb", WORDS)
+def test_forbidden(api, verb, resource):
+    if verb == "patch":
+        damage(api)
+    api.denied.add(f"{verb} {resource}")
+    done = publish(api)
+    assert done.returncode == 77 and f'cannot {verb} resource "{resource}"' in done.stderr
+    verify_report(done, verb, resource, 0 if verb == "get" else before(resource))
+    if verb == "get":
+        assert not existing(api)
+    api.denied.clear()
+    complete(api)
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+@pytest.mark.parametrize("verb, reason, word", [("create", "AlreadyExists", "created"), ("patch", "Conflict", "changed")])
+def test_conflict(api, verb, reason, word, resource):
+    if verb == "patch":
+        damage(api)
+    api.on(f"{verb} {resource}", lambda _: status(409, reason, "somebody else was faster"), times=1)
+    done = publish(api)
+    assert done.returncode == 75 and f"it was {word} meanwhile" in done.stderr
+    verify_report(done, verb, resource, before(resource))
+    complete(api)
+
+
+def carried_out(api):
+    """The request is carried out, but its answer is lost."""
+    def action(request):
+        api.healthy(request)
+        return faults.hang_up_instead(request)
+    return action
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+@pytest.mark.parametrize("verb", WORDS)
+@pytest.mark.parametrize("is_carried_out", [False, True], ids=["refused", "carried-out"])
+def test_api_server_goes_away(api, verb, resource, is_carried_out):
+    if verb == "patch":
+        damage(api)
+    is_back = False
+    action = carried_out(api) if is_carried_out else faults.hang_up_instead
+    api.on(f"{verb} {resource}", lambda request: None if is_back else action(request))
+    done = publish(api)
+    assert done.returncode not in (0, 70) and f"127.0.0.1:{api.port}" in done.stderr
+    verify_report(done, verb, resource, 0 if verb == "get" else before(resource))
+    is_back = True
+    complete(api)
