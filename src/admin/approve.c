@@ -153,7 +153,9 @@ static int read_request(struct approve *approve, const char *name, struct nb_rev
                 return r;
         if (r == 0)
                 return nb_failure_set(f, NB_ADMIN_MISSING, 0,
-                                      "there is no certificate signing request '%s'", name);
+                                      "there is no certificate signing request '%s'; without "
+                                      "names, `approve` lists the pending ones",
+                                      name);
         nb_node_request_read(&json, &review->request);
         if (json.r < 0)
                 return json.r;

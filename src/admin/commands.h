@@ -6,6 +6,9 @@
 
 #include "base/options.h"
 
+/* nb_options_next() for the name of a command. An option instead of it is explained. */
+int nb_admin_next_command(struct nb_options *options, struct nb_failure *f);
+
 int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f);
 int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure *f);
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);

@@ -365,6 +365,7 @@ static int verify_parts(const char *list, struct nb_failure *f) {
 }
 
 static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
+        const struct nb_serving_options *serving = &controller->settings.serving;
         const char *list = controller->settings.parts;
         int r = verify_parts(list, f);
 
@@ -373,6 +374,12 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
         for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
                 if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
                         controller->parts[controller->n_parts++] = all_parts[i];
+        if ((serving->prefixes || serving->names || serving->service_cidrs ||
+             serving->cluster_domain) &&
+            !is_chosen(list, nb_part_approve_serving.name, nb_part_approve_serving.is_default))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "options for serving certificates have no effect without the "
+                                      "part approve-serving in --parts");
         for (size_t i = 0; i < controller->n_parts; i++) {
                 r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
                 if (r < 0)
@@ -437,8 +444,8 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 { .name = "parts",
                   .value = "LIST",
                   .ret_value = &settings->parts,
-                  .help = "what to do, separated by commas; default: "
-                          "approve-client,signer,cleaner" },
+                  .help = "what to do: approve-client, approve-serving, signer, cleaner; "
+                          "default: all but approve-serving" },
                 { .name = "inventory",
                   .value = "PATH",
                   .ret_value = &settings->inventory,
@@ -446,19 +453,21 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 { .name = "serving-prefixes",
                   .value = "LIST",
                   .ret_value = &settings->serving.prefixes,
-                  .help = "addresses that serving certificates may have: 10.0.0.0/8,fd00::/8" },
+                  .help = "for approve-serving: addresses that certificates may have: "
+                          "10.0.0.0/8,fd00::/8" },
                 { .name = "serving-names",
                   .value = "LIST",
                   .ret_value = &settings->serving.names,
-                  .help = "suffixes of names that they may have: .nodes.example.org" },
+                  .help = "for approve-serving: suffixes of names that they may have: "
+                          ".nodes.example.org" },
                 { .name = "service-cidrs",
                   .value = "LIST",
                   .ret_value = &settings->serving.service_cidrs,
-                  .help = "addresses of Services, which they must not have" },
+                  .help = "for approve-serving: addresses of Services, which they must not have" },
                 { .name = "cluster-domain",
                   .value = "NAME",
                   .ret_value = &settings->serving.cluster_domain,
-                  .help = "of Services; default: cluster.local" },
+                  .help = "for approve-serving: domain of Services; default: cluster.local" },
                 { .name = "require-attestation",
                   .ret_switch = &settings->is_attestation_required,
                   .help = "approve only nodes whose key is in the inventory" },

@@ -32,8 +32,14 @@ struct enroll {
 static int parse_until(struct enroll *enroll, struct nb_failure *f) {
         uint64_t ms;
 
-        if (!enroll->until || nb_rfc3339_parse(enroll->until, &enroll->end) >= 0)
+        if (!enroll->until)
                 return 0;
+        if (nb_rfc3339_parse(enroll->until, &enroll->end) >= 0)
+                return enroll->end > time(NULL)
+                               ? 0
+                               : nb_failure_set(f, NB_USAGE, 0,
+                                                "'--until' must be in the future, found %s",
+                                                enroll->until);
         if (nb_setting_duration_parse(enroll->until, false, &ms) < 0 || ms < 1000)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--until' must be a time such as 2026-12-01T00:00:00Z, or a "

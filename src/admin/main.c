@@ -47,7 +47,7 @@ static const struct command {
 
 static int run_command(struct nb_options *options, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_options_next(options, f);
+        int r = nb_admin_next_command(options, f);
 
         if (r < 0)
                 return r;

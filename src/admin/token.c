@@ -215,7 +215,7 @@ int nb_admin_command_token(struct nb_options *options, struct nb_failure *f) {
                 { "delete", revoke_usage, revoke_tokens }, /* kubeadm's name */
         };
         char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_options_next(options, f);
+        int r = nb_admin_next_command(options, f);
 
         if (r < 0)
                 return r;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "admin/calls.h"
+#include "admin/cluster_info.h"
 #include "admin/handout.h"
 #include "admin/token_command.h"
 #include "api/cluster_calls.h"
@@ -259,6 +260,16 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
         }
         if (creation->has_cluster)
                 cluster = &creation->cluster;
+        else if (!creation->is_join_command_wanted && !creation->node && !creation->nodes)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cluster-info is not published, so machines are told the server of the "
+                       "kubeconfig, and cannot join yet; run `node-bootstrap-admin cluster-info "
+                       "publish`");
+        if (nb_host_is_loopback(cluster->server.host))
+                nb_log(LOG_WARNING, NB_NONE,
+                       "the server '%s' is an address of this machine only; use a kubeconfig that "
+                       "names the address of the API server for other machines",
+                       cluster->server.host);
         if (cluster->server.path[0])
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, 0,
                                       "the server of the cluster has the path '%.64s', which a "
@@ -365,7 +376,7 @@ static int create_from_config(struct creation *creation, struct nb_failure *f) {
 
 struct fleet {
         char *names[NODES_MAX];
-        size_t n;
+        size_t n, n_existing;
         struct nb_secret text;
         int folder_fd;
         char file[NB_NODE_NAME_MAX + 32];  /* name of the current one */
@@ -439,6 +450,7 @@ static int create_for_node(struct creation *creation, struct fleet *fleet, const
         snprintf(where, sizeof(where), "'%.200s/%s'", creation->output_dir, fleet->file);
         if (faccessat(fleet->folder_fd, fleet->file, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
                 printf("%s: %s exists; nothing created\n", name, where);
+                fleet->n_existing++;
                 return 0;
         }
         if (creation->is_dry_run) {
@@ -482,6 +494,11 @@ static int create_fleet(struct creation *creation, struct nb_failure *f) {
         if (r < 0 && n_created > 0)
                 nb_failure_add(f, "; %zu of %zu were created; running the command again continues",
                                n_created, fleet->n);
+        if (fleet->n_existing > 0)
+                nb_log(LOG_INFO, NB_NONE,
+                       "the token of a file that exists may have expired or been used: see "
+                       "`node-bootstrap-admin token list`; to replace one, remove its file and run "
+                       "this command again");
         /* The signer signs with all tokens that it has seen, so the last one is enough. */
         if (r >= 0 && fleet->last_id[0])
                 nb_token_await_signature(&creation->admin, fleet->last_id);
@@ -527,7 +544,10 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_value = &creation.nodes },
                 { "output-dir", "DIR", "with --nodes: write a file for each node into DIR",
                   .ret_value = &creation.output_dir },
-                { "print", "FORM", "what to print for the machine; see the man page",
+                { "print", "FORM",
+                  "what to print for the machine: kubeadm, setup, config, join-configuration, "
+                  "cloud-config, user-data, ignition, butane, credential, systemd-creds, qemu or "
+                  "nspawn",
                   .ret_value = &creation.print },
                 { "print-join-command", NULL, "print the `kubeadm join` line",
                   .ret_switch = &creation.is_join_command_wanted },

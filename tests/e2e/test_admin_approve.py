@@ -308,7 +308,7 @@ def test_key_that_cannot_be_enrolled(admin, tmp_path, text, said):
 
 @pytest.mark.parametrize("arguments, exit_status", [
     ([], 64), (["Worker_1"], 64), (["worker-1"], 64), (["worker-1", "--public-key=/nonexistent"], 65),
-    (["worker-1", "--public-key=/dev/null", "--until=tomorrow"], 64),
+    (["worker-1", "--public-key=/dev/null", "--until=tomorrow"], 64), (["worker-1", "--public-key=/dev/null", "--until=2020-01-01T00:00:00Z"], 64),
 ])
 def test_usage_of_enroll(admin, tmp_path, arguments, exit_status):
     done = admin.command("enroll", *arguments, f"--inventory={tmp_path}")
