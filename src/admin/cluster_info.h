@@ -31,9 +31,9 @@ struct nb_publication {
 int nb_publication_apply(struct nb_admin *admin, const struct nb_publication *publication,
                          struct nb_failure *f);
 
-/* Prints what keeps machines from joining, a line for each check. 0: nothing; 1: something; 2:
- * nothing was found, but the user lacks the permission for a check; the failures of
- * nb_admin_perform(), but a lack of permissions is a line, too. */
+/* Prints what keeps machines from joining, a line for each check: ok, a warning, a problem, or why
+ * it is not known. 0: nothing; 1: something; 2: nothing was found, but the user lacks a permission;
+ * the failures of nb_admin_perform(), but a lack of permissions is a line, too. */
 int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f);
 
 /* Reads data.kubeconfig of cluster-info. NB_CLUSTER_INFO_UNACCEPTABLE, also if it has no CA. */

@@ -289,6 +289,7 @@ static int compare_clusters(const struct nb_cluster *found, const struct nb_clus
                             char *ret_text, size_t size) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *a = NULL, *b = NULL;
         char found_text[256], wanted_text[256];
+        bool is_same;
         int r = nb_certificates_parse(found->ca, found->ca_len, false, &a);
 
         if (r >= 0)
@@ -297,8 +298,11 @@ static int compare_clusters(const struct nb_cluster *found, const struct nb_clus
                 return r;
         describe_cluster(found, a, found_text, sizeof(found_text));
         describe_cluster(wanted, b, wanted_text, sizeof(wanted_text));
-        snprintf(ret_text, size, "expected %s, found %s", wanted_text, found_text);
-        return nb_url_is_equal(&found->server, &wanted->server) && nb_certificates_are_equal(a, b);
+        is_same = nb_certificates_are_equal(a, b);
+        snprintf(ret_text, size, "it names %s: expected %s, found %s",
+                 is_same ? "another server of this cluster" : "another CA", wanted_text,
+                 found_text);
+        return is_same && nb_url_is_equal(&found->server, &wanted->server);
 }
 
 /* kubeadm and node-bootstrap need a cluster without a name, or a current context. */

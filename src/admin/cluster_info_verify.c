@@ -10,6 +10,7 @@
 #include "admin/calls.h"
 #include "admin/claim.h"
 #include "admin/cluster_info.h"
+#include "admin/cluster_info_requests.h"
 #include "admin/lease.h"
 #include "admin/node_request.h"
 #include "admin/signatures.h"
@@ -38,7 +39,9 @@
         "          conditions:\n" \
         "          - path: " NB_CLUSTER_INFO_PATH "\n"
 
-enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_PROBLEM, LEVEL_UNKNOWN };
+/* UNTRIED is not known, either, but another line, or the absence of anything to try, is the cause.
+ */
+enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_PROBLEM, LEVEL_UNKNOWN, LEVEL_UNTRIED };
 
 struct verification {
         struct nb_admin *admin;
@@ -49,20 +52,18 @@ struct verification {
         unsigned n_problems, n_unknown;
 
         /* Of the tokens. */
+        bool are_tokens_known;
         unsigned n_tokens, n_expired, n_unsigned, n_wrongly_signed, n_for_node;
         char unsigned_id[NB_TOKEN_ID_LEN + 1]; /* one of them */
         char groups[GROUPS_MAX][NB_TOKEN_GROUPS_MAX + 1];
         unsigned n_groups;
         struct nb_bootstrap_token token; /* one that may authenticate; "" for none */
-
-        /* Of the requests. */
-        unsigned n_unissued;
 };
 
 __attribute__((format(printf, 4, 5))) static void report(struct verification *verification,
                                                          enum level level, const char *remedy,
                                                          const char *format, ...) {
-        static const char *const words[] = { "ok", "warning", "PROBLEM", "cannot tell" };
+        static const char *const words[] = { "ok", "warning", "PROBLEM", "not known", "not known" };
         char line[1024]; /* a name from the cluster may be any text */
         va_list arguments;
 
@@ -84,6 +85,11 @@ static int report_failure(struct verification *verification, int r, struct nb_fa
                 return r;
         report(verification, LEVEL_UNKNOWN, NULL, "%s", f->detail);
         nb_failure_clear(f);
+        return 0;
+}
+
+static int report_untried(struct verification *verification, const char *what, const char *why) {
+        report(verification, LEVEL_UNTRIED, NULL, "%s: %s", what, why);
         return 0;
 }
 
@@ -122,7 +128,9 @@ static int check_ca(struct verification *verification, struct nb_failure *f) {
         int r;
 
         if (!verification->kubeconfig || !own->ca)
-                return 0;
+                return report_untried(
+                        verification, "whether the CA certificates are the right ones",
+                        own->ca ? "no cluster-info was read" : "the kubeconfig has none");
         r = nb_certificates_parse(own->ca, own->ca_len, false, &ca);
         if (r < 0)
                 return nb_failure_set(f, NB_ADMIN_KUBECONFIG_UNUSABLE, r,
@@ -160,7 +168,8 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
         int r;
 
         if (!verification->kubeconfig)
-                return 0;
+                return report_untried(verification, "whether anybody can read cluster-info",
+                                      "it names no usable server and CA");
         nb_endpoint_format(&verification->cluster.server, server);
         if (nb_host_is_loopback(verification->cluster.server.host))
                 report(verification, LEVEL_PROBLEM,
@@ -186,7 +195,11 @@ static int check_anonymous(struct verification *verification, _unused_ struct nb
                        failure.http_status);
                 printf(STANZA);
         } else
-                report(verification, LEVEL_PROBLEM, NULL, "%s", failure.detail);
+                report(verification, LEVEL_PROBLEM,
+                       "make the address reachable, with a certificate of that CA, or name another "
+                       "server with `node-bootstrap-admin cluster-info publish --server=URL "
+                       "--force`",
+                       "%s", failure.detail);
         return 0;
 }
 
@@ -285,6 +298,7 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
 
         if (r < 0)
                 return report_failure(verification, r, f);
+        verification->are_tokens_known = true;
         if (verification->n_expired > 0)
                 report(verification, LEVEL_WARNING,
                        "run kube-controller-manager with --controllers=*,bootstrapsigner,"
@@ -302,6 +316,9 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
         else if (verification->kubeconfig)
                 report(verification, LEVEL_OK, NULL, "cluster-info is signed with all tokens (%u)",
                        verification->n_tokens - verification->n_expired);
+        else
+                return report_untried(verification, "whether cluster-info is signed",
+                                      "it has no usable kubeconfig");
         return 0;
 }
 
@@ -346,7 +363,10 @@ static int check_authentication(struct verification *verification, struct nb_fai
         int r;
 
         if (!token->id[0])
-                return 0;
+                return report_untried(
+                        verification, "whether the API server accepts bootstrap tokens",
+                        verification->are_tokens_known ? "there is none that may authenticate"
+                                                       : "the tokens could not be listed");
         nb_buffer_printf(&body,
                          "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenReview\","
                          "\"spec\":{\"token\":\"%s.%s\"}}",
@@ -415,6 +435,9 @@ static int check_group(struct verification *verification, const char *group, str
 }
 
 static int check_groups(struct verification *verification, struct nb_failure *f) {
+        if (!verification->are_tokens_known)
+                return report_untried(verification, "what tokens may do",
+                                      "they could not be listed");
         for (unsigned i = 0; i < verification->n_groups; i++) {
                 int r = check_group(verification, verification->groups[i], f);
 
@@ -448,41 +471,72 @@ static int check_controller(struct verification *verification, struct nb_failure
                        "there are %u tokens for one node, but no controller is running that "
                        "approves their requests",
                        verification->n_for_node);
-        else
+        else if (verification->are_tokens_known)
                 report(verification, LEVEL_OK, NULL,
                        "no node-bootstrap controller is running, and no token needs it");
+        else
+                return report_untried(verification, "whether a token needs a controller",
+                                      "none is running, and the tokens could not be listed");
         return 0;
 }
 
-static int visit_request(void *userdata, struct nb_json *item) {
-        struct verification *verification = userdata;
-        _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
-
-        nb_node_request_read(item, &request);
-        if (item->r < 0)
-                return item->r;
-        verification->n_unissued += request.kind != NB_NODE_REQUEST_OTHER &&
-                                    request.state == NB_CSR_STATE_APPROVED &&
-                                    !request.has_certificate &&
-                                    request.created + SLACK_SEC < verification->now;
-        return 0;
-}
-
-static int check_issue(struct verification *verification, struct nb_failure *f) {
-        int r = nb_admin_list(verification->admin, "listing the requests", NB_CSRS_PATH,
-                              visit_request, verification, NULL, f);
-
-        if (r < 0)
-                return report_failure(verification, r, f);
-        if (verification->n_unissued > 0)
+static void report_issue(struct verification *verification, const struct nb_requests_found *found) {
+        if (found->n_unissued > 0)
                 report(verification, LEVEL_PROBLEM,
                        "run kube-controller-manager with --cluster-signing-cert-file and "
                        "--cluster-signing-key-file",
                        "%u approved requests of nodes have no certificate: nobody signs them",
-                       verification->n_unissued);
+                       found->n_unissued);
         else
                 report(verification, LEVEL_OK, NULL,
                        "no approved request of a node waits for its certificate");
+}
+
+static void report_issuer(struct verification *verification,
+                          const struct nb_requests_found *found) {
+        if (found->n_untrusted > 0)
+                report(verification, LEVEL_PROBLEM,
+                       "run kube-controller-manager with a --cluster-signing-cert-file that the "
+                       "--client-ca-file of kube-apiserver has",
+                       "%u certificates of nodes are issued by '%s', which the API servers do not "
+                       "trust",
+                       found->n_untrusted, found->issuer);
+        else if (found->n_issued == 0 || !found->client_ca)
+                (void)report_untried(verification, "whether the API servers trust the signing CA",
+                                     found->client_ca ? "there is no certificate of a node to see"
+                                                      : "which CAs they trust is not known");
+        else
+                report(verification, LEVEL_OK, NULL,
+                       "the API servers trust the CA that issues certificates of nodes");
+}
+
+static void report_pending(struct verification *verification,
+                           const struct nb_requests_found *found) {
+        char oldest[NB_RFC3339_SIZE];
+
+        if (found->n_pending == 0) {
+                report(verification, LEVEL_OK, NULL, "no request of a node is pending");
+                return;
+        }
+        nb_time_format(found->oldest, oldest);
+        report(verification, LEVEL_WARNING, "`node-bootstrap-admin approve` shows them",
+               "%u requests of nodes are pending, the oldest since %s", found->n_pending, oldest);
+}
+
+static int check_requests(struct verification *verification, struct nb_failure *f) {
+        _cleanup_(nb_requests_found_done) struct nb_requests_found found = { 0 };
+        int r = nb_client_ca_read(verification->admin, &found.client_ca, f);
+
+        if (r < 0)
+                r = report_failure(verification, r, f);
+        if (r < 0)
+                return r;
+        r = nb_requests_examine(verification->admin, verification->now - SLACK_SEC, &found, f);
+        if (r < 0)
+                return report_failure(verification, r, f);
+        report_issue(verification, &found);
+        report_issuer(verification, &found);
+        report_pending(verification, &found);
         return 0;
 }
 
@@ -495,7 +549,7 @@ static void verification_done(struct verification *verification) {
 int nb_publication_verify(struct nb_admin *admin, struct nb_failure *f) {
         static int (*const checks[])(struct verification *, struct nb_failure *) = {
                 check_cluster_info,   check_ca,     check_anonymous,  check_tokens,
-                check_authentication, check_groups, check_controller, check_issue,
+                check_authentication, check_groups, check_controller, check_requests,
         };
         _cleanup_(verification_done) struct verification verification = { .admin = admin,
                                                                           .now = time(NULL) };

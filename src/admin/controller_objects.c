@@ -69,8 +69,7 @@ static void delete_request(struct nb_controller *controller, struct nb_request_r
 }
 
 /* Returns whether the request is new, or has another state, or a certificate. */
-static bool update_record(struct nb_request_record *record, const struct nb_node_request *request,
-                          time_t approved) {
+static bool update_record(struct nb_request_record *record, const struct nb_node_request *request) {
         bool is_changed = strcmp(record->uid, request->uid) != 0 ||
                           record->state != request->state ||
                           record->has_certificate != request->has_certificate;
@@ -80,7 +79,7 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         record->has_certificate = request->has_certificate;
         record->has_flaw = request->flaw[0];
         record->created = request->created;
-        record->approved = approved;
+        record->approved = request->approved;
         record->is_gone = false;
         if (record->has_certificate && record->issued_ms == 0)
                 record->issued_ms = nb_now_ms();
@@ -91,16 +90,8 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         return is_changed;
 }
 
-static time_t read_approved(struct nb_json *object) {
-        const char *text = nb_json_string(object,
-                                          "status.conditions[type=Approved].lastUpdateTime");
-        time_t approved = 0;
-
-        return text && nb_rfc3339_parse(text, &approved) >= 0 ? approved : 0;
-}
-
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
-                          const struct nb_node_request *request, time_t approved) {
+                          const struct nb_node_request *request) {
         const struct nb_part *part = find_part(controller, request->kind);
         bool is_changed;
 
@@ -121,7 +112,7 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
                 return;
         }
         nb_records_touch(&controller->requests, &record->record);
-        is_changed = update_record(record, request, approved);
+        is_changed = update_record(record, request);
         if (!part->on_request(controller, record, request, is_changed))
                 nb_controller_drop_request(controller, record);
 }
@@ -130,16 +121,14 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
         struct nb_controller *controller = userdata;
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
         struct nb_request_record *record;
-        time_t approved;
 
         nb_node_request_read(object, &request);
-        approved = read_approved(object);
         if (object->r < 0)
                 return;
         controller->is_changed = true;
         record = (struct nb_request_record *)nb_records_find(&controller->requests, request.name);
         if (change != NB_CHANGE_DELETED)
-                write_request(controller, record, &request, approved);
+                write_request(controller, record, &request);
         else if (record && !strcmp(record->uid, request.uid))
                 delete_request(controller, record);
 }

@@ -37,6 +37,7 @@ struct nb_node_request {
         char uid[64];
         char resource_version[64];
         time_t created;
+        time_t approved; /* 0: not approved, or at an unknown time */
         enum nb_csr_state state;
         bool has_certificate;
         char username[256];                 /* who submitted it */

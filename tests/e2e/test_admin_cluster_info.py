@@ -53,6 +53,11 @@ def verify(admin, status, *texts):
     return done.stdout
 
 
+def await_health(admin):
+    """Until the bootstrapsigner has signed, too."""
+    until(lambda: admin.command("cluster-info", "verify").returncode == 0, "verify finds no problem")
+
+
 def test_nothing_changes_that_kubeadm_published(cluster, admin):
     before = versions(cluster)
     assert "will" not in publish(cluster, admin)
@@ -87,6 +92,41 @@ def test_a_damaged_binding_is_repaired_and_keeps_its_labels(cluster, admin):
     assert repaired["metadata"]["labels"] == {"team": "a"}
     assert {"system:anonymous", "somebody"} == {subject["name"] for subject in repaired["subjects"]}
     cluster.request("PATCH", CLUSTER_INFO_BINDING, {"metadata": {"labels": None}, "subjects": before["subjects"]})
+
+
+def test_what_is_damaged_is_reported_and_repaired(cluster, admin):
+    """The Role, the RoleBinding's subjects, and the kubeconfig in the ConfigMap."""
+    damages = [(ROLE, {"rules": []}, "publish` repairs the Role"), (CLUSTER_INFO_BINDING, {"subjects": []}, "publish` repairs the Role"),
+               (CLUSTER_INFO, {"data": {"kubeconfig": "damaged"}}, "publish` repairs it")]
+    for path, damage, remedy in damages:
+        before = meaning(cluster, path)
+        cluster.request("PATCH", path, damage)
+        if path != CLUSTER_INFO:
+            cluster.await_anonymous(403)
+        assert "PROBLEM" in verify(admin, 1, remedy)
+        publish(cluster, admin)
+        if path == CLUSTER_INFO:
+            assert meaning(cluster, path)["data"]["kubeconfig"] == before["data"]["kubeconfig"]
+        else:
+            assert meaning(cluster, path) == before
+        cluster.await_anonymous(200)
+        await_health(admin)
+
+
+def test_a_binding_to_another_role(cluster, admin):
+    """Kubernetes lets nobody change it, so publish says how to delete it, and changes nothing else."""
+    before = meaning(cluster, CLUSTER_INFO_BINDING)
+    cluster.request("DELETE", CLUSTER_INFO_BINDING)
+    wrong = {**before, "metadata": {"name": CLUSTER_INFO_BINDING.rpartition("/")[2]}, "roleRef": {**before["roleRef"], "name": "another"}}
+    cluster.request("POST", CLUSTER_INFO_BINDING.rpartition("/")[0], wrong)
+    cluster.await_anonymous(403)
+    verify(admin, 1, "publish` repairs the Role")
+    done = admin.command("cluster-info", "publish", f"--server=https://{cluster.front.endpoint}")
+    assert done.returncode == 73 and "a roleRef cannot be changed" in done.stderr and "kubectl delete RoleBinding --namespace=kube-public" in done.stderr
+    cluster.request("DELETE", CLUSTER_INFO_BINDING)
+    publish(cluster, admin)
+    cluster.await_anonymous(200)
+    await_health(admin)
 
 
 def test_another_cluster_is_not_overwritten(cluster, admin):
@@ -194,5 +234,5 @@ def test_lack_of_a_permission_is_a_line(cluster, admin, tmp_path):
     weak.write_text(controlplane.kubeconfig(f"https://127.0.0.1:{cluster.port}", cluster.ca.pem, token=token))
     weak.chmod(0o600)
     done = admin.command("cluster-info", "verify", f"--kubeconfig={weak}")
-    assert done.returncode == 2 and "cannot tell" in done.stdout and "cannot list resource" in done.stdout and token.secret not in done.stdout + done.stderr
+    assert done.returncode == 2 and "not known" in done.stdout and "cannot list resource" in done.stdout and token.secret not in done.stdout + done.stderr
     cluster.delete_token(token)

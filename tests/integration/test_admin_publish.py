@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin cluster-info publish` against an API that refuses a request, or goes away, in the middle."""
 
+import json
+
 import pytest
 
+import admin
 import faults
+import pki
 from apiserver import status
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -110,3 +114,20 @@ def test_api_server_goes_away(api, verb, resource, is_carried_out):
     verify_report(done, verb, resource, 0 if verb == "get" else before(resource))
     is_back = True
     complete(api)
+
+
+def test_another_server_is_not_another_cluster(api):
+    assert publish(api).returncode == 0
+    done = api.run("cluster-info", "publish", "--server=https://balancer.example:6443")
+    assert done.returncode == 65 and "another server of this cluster" in done.stderr and "another CA" not in done.stderr
+    assert "https://api.example:6443" in done.stderr and "https://balancer.example:6443" in done.stderr and "--force" in done.stderr
+
+
+def test_another_ca(api):
+    assert publish(api).returncode == 0
+    cluster = api.user_cluster(**{"certificate-authority-data": admin.encode(pki.CA("elsewhere").pem)})
+    kubeconfig = json.dumps({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]})
+    api.objects.put(CLUSTER_INFO, data={"kubeconfig": kubeconfig})
+    done = publish(api)
+    assert done.returncode == 65 and "another CA" in done.stderr and "another server" not in done.stderr
+    assert api.objects.look(CLUSTER_INFO)["data"]["kubeconfig"] == kubeconfig

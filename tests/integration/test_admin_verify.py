@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin cluster-info verify`: what it says if it lacks a fact, and what the requests of nodes tell."""
+
+import json
+
+import pytest
+
+import admin_cluster
+import faults
+import pki
+from csrs import timestamp
+
+CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+CLIENT_CA = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+
+@pytest.fixture
+def cluster(api):
+    api.anonymous.add("get configmaps")
+    api.objects.put(CLIENT_CA, data={"client-ca-file": api.cluster.ca.pem.decode()})
+    publish(api, api.url)
+    return admin_cluster.Cluster(api)
+
+
+def publish(api, server):
+    kubeconfig = {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": api.user_cluster(server=server)}]}
+    api.objects.put(CLUSTER_INFO, data={"kubeconfig": json.dumps(kubeconfig)})
+
+
+def verify(api):
+    """The lines, each with its remedy, by what they begin with."""
+    done = api.run("cluster-info", "verify")
+    assert done.returncode in (1, 2), done.stderr
+    words = {"ok": [], "warning": [], "PROBLEM": [], "not known": []}
+    for line in done.stdout.splitlines():
+        word = line[:12].strip()
+        if word:
+            last = words[word]
+            last.append(line[13:])
+        else:
+            last[-1] += "\n" + line.strip()
+    return words
+
+
+def has(lines, *texts):
+    return any(all(text in line for text in texts) for line in lines)
+
+
+def test_tokens_that_cannot_be_listed(api, cluster):
+    api.denied.add("list secrets")
+    lines = verify(api)
+    assert has(lines["not known"], 'cannot list resource "secrets"')
+    for text in ("accepts bootstrap tokens", "what tokens may do", "needs a controller"):
+        assert has(lines["not known"], text, "could not be listed")
+    assert not has(lines["ok"], "token")
+
+
+def test_cluster_info_that_cannot_be_read(api, cluster):
+    api.denied.add("get configmaps")
+    lines = verify(api)
+    assert has(lines["not known"], 'cannot get resource "configmaps"')
+    for text in ("CA certificates", "whether anybody can read", "is signed", "trust the signing CA"):
+        assert has(lines["not known"], text)
+    assert not has(lines["ok"], "cluster-info")
+
+
+def test_no_token(api, cluster):
+    assert has(verify(api)["not known"], "accepts bootstrap tokens", "none that may authenticate")
+
+
+def test_a_server_that_does_not_answer(api, cluster):
+    dead = faults.dead_endpoint()
+    publish(api, f"https://{dead}")
+    assert has(verify(api)["PROBLEM"], dead, "make the address reachable", "publish --server=URL --force")
+
+
+@pytest.mark.parametrize("ago, word", [(0, "ok"), (120, "PROBLEM")])
+def test_a_certificate_is_due_since_the_approval(api, cluster, ago, word):
+    cluster.request("one", "a", approved=True, created=-3600)
+    path = f"{admin_cluster.CSRS}/one"
+    csr = api.objects.look(path)
+    csr["status"]["conditions"][0]["lastUpdateTime"] = timestamp(-ago)
+    api.objects.put(path, csr)
+    lines = verify(api)
+    assert has(lines[word], "no approved request" if word == "ok" else "1 approved requests of nodes have no certificate")
+
+
+def issue(api, cluster, ca):
+    """Issues a certificate of a node, by this CA."""
+    cluster.request("one", "a", approved=True)
+    path = f"{admin_cluster.CSRS}/one"
+    csr = api.objects.look(path)
+    certificate = pki.cert_pem(ca.client(admin_cluster.KEY.public_key(), pki.node_user("a")))
+    csr["status"]["certificate"] = admin_cluster.encode(certificate.decode())
+    api.objects.put(path, csr)
+
+
+def test_a_signing_ca_that_the_api_servers_trust(api, cluster):
+    assert has(verify(api)["not known"], "trust the signing CA", "no certificate")
+    issue(api, cluster, api.cluster.ca)
+    assert has(verify(api)["ok"], "trust the CA that issues")
+
+
+def test_another_signing_ca(api, cluster):
+    issue(api, cluster, pki.CA("elsewhere"))
+    assert has(verify(api)["PROBLEM"], "1 certificates of nodes are issued by 'CN=elsewhere'", "--cluster-signing-cert-file")
+    api.objects.remove(CLIENT_CA)
+    assert has(verify(api)["not known"], "trust the signing CA")
+
+
+def test_pending_requests(api, cluster):
+    assert has(verify(api)["ok"], "no request of a node is pending")
+    oldest = timestamp(-600)
+    cluster.request("one", "a", created=-300)
+    cluster.request("two", "b", created=-600)
+    cluster.request("three", "c", created=-10)
+    assert has(verify(api)["warning"], "3 requests of nodes are pending, the oldest since", oldest[:15], "`node-bootstrap-admin approve`")
