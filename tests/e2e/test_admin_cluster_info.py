@@ -184,6 +184,22 @@ def test_cluster_info_that_nobody_may_read(cluster, admin):
     cluster.await_anonymous(200)
 
 
+def test_an_api_server_without_anonymous_access(cluster, admin):
+    """No Role helps then, so verify prints what to configure."""
+    options = cluster.extra["kube-apiserver"]
+    restart_apiserver(cluster, [*options, "--anonymous-auth=false"])
+    verify(admin, 1, "machines without a credential cannot read cluster-info", "(401)", "accepts no anonymous requests", STANZA)
+    restart_apiserver(cluster, options)
+    cluster.await_anonymous(200)
+    await_health(admin)
+
+
+def restart_apiserver(cluster, options):
+    cluster.extra["kube-apiserver"] = options
+    cluster.end("kube-apiserver")
+    cluster.spawn_apiserver()
+
+
 def test_a_missing_cluster_info(cluster, admin):
     cluster.request("DELETE", CLUSTER_INFO)
     verify(admin, 1, "there is no ConfigMap kube-public/cluster-info")
