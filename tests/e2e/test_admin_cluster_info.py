@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`node-bootstrap-admin cluster-info` beside a real control plane and the real kubeadm."""
 
+import base64
+
 import pytest
-from harness import controlplane
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from harness import controlplane, pki
 from harness.controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, SECRETS
 from harness.wait import until
 
@@ -12,6 +17,7 @@ OBJECTS = [
     CLUSTER_INFO, ROLE, CLUSTER_INFO_BINDING, BINDINGS.replace("bindings", "s") + "/kubeadm:get-nodes", f"{BINDINGS}/kubeadm:get-nodes",
     f"{BINDINGS}/kubeadm:kubelet-bootstrap", f"{BINDINGS}/kubeadm:node-autoapprove-certificate-rotation", OWN_BINDING,
 ]
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 STANZA = "- path: /api/v1/namespaces/kube-public/configmaps/cluster-info"
 
 
@@ -242,6 +248,20 @@ def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, 
     for line in admin.run("token", "list").splitlines():
         if "verified" in line:
             admin.run("token", "revoke", line[:6])
+
+
+def test_the_requests_of_nodes(cluster, admin):
+    """kube-controller-manager's certificate is compared with the client CA that the API server itself publishes."""
+    verify(admin, 0, "no request of a node is pending", "trust the signing CA: there is no certificate of a node to see")
+    request = x509.CertificateSigningRequestBuilder().subject_name(pki.name("system:node:seen", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
+    with cluster.paused("kube-controller-manager"):     # it approves an administrator's request
+        cluster.request("POST", CSRS, {"metadata": {"name": "seen"}, "spec": {
+            "request": base64.b64encode(request.public_bytes(Encoding.PEM)).decode(), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+            "usages": ["digital signature", "key encipherment", "client auth"]}})
+        verify(admin, 0, "1 requests of nodes are pending", "`node-bootstrap-admin approve`")
+    until(lambda: cluster.request("GET", f"{CSRS}/seen")["status"].get("certificate"), "the certificate is issued")
+    verify(admin, 0, "no request of a node is pending", "the API servers trust the CA that issues certificates of nodes")
+    cluster.request("DELETE", f"{CSRS}/seen")
 
 
 def test_lack_of_a_permission_is_a_line(cluster, admin, tmp_path):
