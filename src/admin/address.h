@@ -27,12 +27,12 @@ int nb_address_parse(const char *text, struct nb_address *ret_address);
 
 bool nb_address_is_equal(const struct nb_address *a, const struct nb_address *b);
 
-/* Unspecified, loopback, link-local, multicast or broadcast: no address of one machine that others
- * can reach. */
+/* Unspecified, loopback, link-local, multicast or broadcast: not an address at which
+ * others can reach one machine. */
 bool nb_address_is_special(const struct nb_address *address);
 
-/* Parses a list separated by commas. Each prefix has its length and no bit behind it. 0; -EINVAL;
- * -E2BIG for more than NB_PREFIXES_MAX. */
+/* Parses a list separated by commas. Each prefix has a length, and no bit is set beyond it. 0;
+ * -EINVAL; -E2BIG for more than NB_PREFIXES_MAX. */
 int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes);
 
 /* Whether a prefix contains the address. An IPv6 prefix such as ::/0 contains no IPv4 address. */

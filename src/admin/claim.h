@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The claim that makes a token for one node a token for one use: a Lease node-bootstrap-token-ID in
- * kube-system, whose holder is the UID of the one CSR that may be approved with it. Creating a
- * Lease is atomic, so of two requests, or two controllers, one wins. A claim is never released; it
- * is removed with the token's Secret, which owns it.
+ * The claim ensures that a token for one node is used only once. It is a Lease
+ * node-bootstrap-token-ID in kube-system, whose holder is the UID of the only CSR that may be
+ * approved with this token. Creating a Lease is atomic, so one of two requests, or of two
+ * controllers, wins. A claim is never released; Kubernetes removes it with the token's Secret,
+ * which owns it.
  */
 
 #include "admin/bootstrap_token.h"
@@ -22,8 +23,8 @@ struct nb_claim {
         char csr_name[NB_CSR_NAME_MAX + 1];
 };
 
-/* Claims the token (id and uid are used) for a CSR. 1: it is claimed for this CSR, now or before;
- * 0: for another one. */
+/* Claims the token for a CSR; reads only id and uid of `token`. 1: this CSR has the claim, now or
+ * already before; 0: another CSR has it; negative: failures of the request. */
 int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token,
                   const char *csr_name, const char *csr_uid, struct nb_failure *f);
 
@@ -32,6 +33,7 @@ int nb_claim_list(struct nb_admin *admin,
                   void (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f);
 
-/* Deletes a token's Secret if it still has this UID. 1: deleted; 0: it is gone, or another one. */
+/* Deletes a token's Secret if it still has this UID. 1: deleted; 0: it does not exist, or
+ * has another UID. */
 int nb_token_secret_delete(struct nb_admin *admin, const char *id, const char *uid,
                            struct nb_failure *f);

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * A CertificateSigningRequest of a node, as `approve` shows it and the controller decides it: what
- * the API server says of the requestor, and what the request asks for. No memory is allocated but
- * for `pem`.
+ * A CertificateSigningRequest of a node, for `approve` and the controller: the requestor as the API
+ * server recorded it, and the content of the request. Only `pem` is allocated.
  */
 
 #include <stdbool.h>
@@ -56,7 +55,7 @@ struct nb_node_request {
 
 /*
  * Reads a CSR object. A request that cannot be parsed is not a failure of the document, but has a
- * flaw. Of a correct one, subject, usages and alternative names are exactly those that
+ * flaw. In a correct request, subject, usages and alternative names are exactly those that
  * kube-controller-manager requires (pkg/apis/certificates/helpers.go, ValidateKubeletClientCSR and
  * ValidateKubeletServingCSR): organization system:nodes, common name system:node:NAME; client: no
  * alternative names, usages client auth and digital signature, with or without key encipherment;

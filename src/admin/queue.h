@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the controller has to do, each with the time at which it is due, so that work that has to
- * wait or to be tried again never delays other work. Work that is due at the same time runs in the
+ * The controller's work. Each item has a time at which it is due, so that work that waits or is
+ * retried never delays other work. Work that is due at the same time runs in the
  * order in which it was queued.
  */
 
@@ -24,7 +24,7 @@ struct nb_work {
         void *userdata;
         uint64_t due_ms; /* as nb_now_ms() */
         uint64_t order;
-        struct nb_queue *queue; /* that it is in; NULL: not queued */
+        struct nb_queue *queue; /* the queue that contains it; NULL: not queued */
         size_t place;           /* in that queue, from 1 */
         unsigned attempt;       /* failed runs in a row */
         bool is_urgent;         /* a machine waits for it */

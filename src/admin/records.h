@@ -5,8 +5,8 @@
  * Records of objects of the cluster by name: a sorted list of pointers. Each record is a struct
  * whose first member is a struct nb_record.
  *
- * After a new list of all objects, those that were deleted in between are found by their
- * generation: nb_records_begin(), nb_records_touch() for each object, nb_records_sweep().
+ * After all objects were listed again, the generation shows which records belong to objects that
+ * were deleted: nb_records_begin(), nb_records_touch() for each object, nb_records_sweep().
  */
 
 #include <stddef.h>
@@ -26,7 +26,7 @@ struct nb_records {
 /* NULL if there is none. */
 struct nb_record *nb_records_find(const struct nb_records *records, const char *key);
 
-/* The key must be new. The record is of the current generation. 0, -ENOMEM. */
+/* The key must be new. The record gets the current generation. 0, -ENOMEM. */
 int nb_records_add(struct nb_records *records, struct nb_record *record);
 
 /* Does not free the record. */

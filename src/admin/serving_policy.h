@@ -4,14 +4,14 @@
 /*
  * Whether a node gets the serving certificate that it requests. A certificate for a name of another
  * machine would let the node impersonate it, and a Node's addresses come from the node itself, so
- * every alternative name must be all of
+ * every alternative name must meet all of these conditions:
  *
- *  - an address of the Node,
- *  - within what the administrator configured. A DNS name is the node's name, or the first label of
- *    the node's name with a configured suffix; with an inventory that lists names for the node, any
- *    name with such a suffix,
- *  - listed in the inventory, if it lists names for the node,
- *  - no name or address of the API server, of a Service or of the local host.
+ *  - it is an address in the Node's status,
+ *  - it is within the configured prefixes or suffixes. A DNS name is the node's name, or the
+ *    first label of the node's name with a configured suffix; with an inventory that lists names
+ *    for the node, any name with such a suffix,
+ *  - it is listed in the inventory, if it lists names for the node,
+ *  - it is not a name or address of the API server, of a Service or of the local host.
  *
  * The decision is a pure function. A request that is refused stays pending: an administrator may
  * still approve it.
@@ -47,7 +47,7 @@ struct nb_serving_options {
         const char *cluster_domain; /* "cluster.local" */
 };
 
-/* NB_USAGE, with the name of the option. */
+/* Parses the options. 0; NB_USAGE if a value is invalid: the failure names the option. */
 int nb_serving_policy_init(const struct nb_serving_options *options,
                            struct nb_serving_policy *ret_policy, struct nb_failure *f);
 
@@ -57,10 +57,10 @@ struct nb_serving_endpoints {
         char hosts[NB_SERVING_ENDPOINTS_MAX][NB_REQUEST_TEXT_SIZE];
 };
 
-/* 0; -E2BIG if it is too long, or one too many. */
+/* 0; -E2BIG if the host is too long or the list is full. */
 int nb_serving_endpoints_add(struct nb_serving_endpoints *endpoints, const char *host);
 
-/* The addresses of a Node, of all types, as it has them in its status. */
+/* The addresses in the status of a Node, of all types. */
 struct nb_serving_node {
         bool is_being_deleted;
         unsigned n_addresses;
@@ -81,7 +81,7 @@ struct nb_serving_case {
 
 enum nb_serving_verdict {
         NB_SERVING_APPROVED,
-        NB_SERVING_REFUSED, /* whatever Node and inventory say */
+        NB_SERVING_REFUSED, /* a change of the Node or inventory cannot help */
         /* Not now; a change of the Node or the inventory may help. */
         NB_SERVING_NOT_LISTED,
         NB_SERVING_NO_NODE,
@@ -89,6 +89,6 @@ enum nb_serving_verdict {
         _NB_SERVING_VERDICT_N,
 };
 
-/* If it is not approved, `ret_reason` is the end of a sentence, printable. */
+/* If the request is not approved, `ret_reason` is the end of a sentence; it is printable. */
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]);

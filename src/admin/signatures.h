@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The signatures of cluster-info (kube/jws.h) by all tokens: which ones it should have, and the
- * change that brings it there. The token's secrets are not kept: each signature is computed when
- * its Secret is seen.
+ * The signatures of cluster-info (kube/jws.h) with all tokens: chooses the signatures that
+ * it should have, and writes the patch that adds and removes them. Tokens' secrets are not kept:
+ * each signature is computed when its Secret is seen.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@
  * and its entries in metadata.managedFields 29 for each of two writers. */
 #define NB_SIGNATURES_MAX 5000
 
-/* Of one change, below the limit of a request. */
+/* Bytes of one patch, below the limit of a request body. */
 #define NB_SIGNATURES_BODY_MAX ((size_t)60 * 1024)
 
 struct nb_signature {
@@ -44,9 +44,9 @@ ssize_t nb_signatures_choose(const struct nb_records *signatures, time_t now, si
 
 /*
  * Appends the JSON merge patch that adds the wanted signatures to `cluster_info` (a ConfigMap), and
- * removes all others. Only what differs is in it, as much as fits into `body_max` bytes. It applies
- * to this version of the ConfigMap only. Returns the number of changes, 0 if there is nothing to
- * do; negative: json->r, -ENOMEM, -EINVAL. *ret_is_complete: nothing was left out.
+ * removes all others. It contains only differences, as many as fit into `body_max` bytes. It
+ * applies only to this version of the ConfigMap. Returns the number of changes, 0 if there is
+ * nothing to do; negative: json->r, -ENOMEM, -EINVAL. *ret_is_complete: nothing was left out.
  */
 ssize_t nb_signatures_plan(const struct nb_records *signatures, struct nb_json *cluster_info,
                            size_t body_max, struct nb_buffer *ret_body, bool *ret_is_complete);

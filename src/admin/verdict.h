@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The decision on a request for a client certificate, from facts that were all read before. */
+/* Decides on a request for a client certificate. A pure function: the caller reads all facts. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,17 +15,17 @@
 enum nb_verdict {
         NB_VERDICT_APPROVE,
         NB_VERDICT_IGNORE, /* somebody else decides it */
-        NB_VERDICT_WAIT,   /* left pending; the reason may pass */
-        NB_VERDICT_REFUSE, /* left pending, or denied with --deny; the reason cannot pass */
+        NB_VERDICT_WAIT,   /* left pending; the reason may go away */
+        NB_VERDICT_REFUSE, /* left pending, or denied with --deny; the reason is final */
 };
 
-/* Why a request is not approved. Their order is the order in which they are looked for. */
+/* Why a request is not approved. They are checked in this order. */
 enum nb_reason {
         NB_REASON_NONE,
         NB_REASON_NOT_A_TOKEN, /* the requestor is not a bootstrap token */
         NB_REASON_TOKEN_MISSING,
         NB_REASON_TOKEN_FOR_ANY_NODE, /* and there is no inventory */
-        NB_REASON_TOKEN_RECREATED,    /* the request is of an earlier token with the same ID */
+        NB_REASON_TOKEN_RECREATED,    /* an earlier token with the same ID made the request */
         NB_REASON_MALFORMED,
         NB_REASON_TOKEN_EXPIRED,
         NB_REASON_TOKEN_DISABLED,
@@ -42,15 +42,15 @@ enum nb_reason {
 };
 
 struct nb_client_case {
-        const char *token_id; /* of the requestor; "" for another user */
-        const char *node;     /* that the request names; "" if that is not valid */
-        const char *flaw;     /* of the request, or "" */
+        const char *token_id;                    /* of the requestor; "": not a token */
+        const char *node;                        /* in the request; "" if invalid */
+        const char *flaw;                        /* why the request is malformed, or "" */
         const struct nb_bootstrap_token *token;  /* NULL: there is no such Secret */
         const struct nb_inventory_node *entry;   /* NULL: the inventory does not list the node */
-        bool has_inventory;                      /* the controller has one */
+        bool has_inventory;                      /* --inventory is configured */
         const char *inventory_flaw;              /* why it cannot be read; NULL if it can */
-        bool is_attestation_required;            /* of every node */
-        enum nb_attestation_verdict attestation; /* with the key of the entry; MISSING without */
+        bool is_attestation_required;            /* --require-attestation */
+        enum nb_attestation_verdict attestation; /* MISSING if the entry has no key */
         bool is_node_ready;                      /* a Node of this name is Ready */
         bool is_claimed_by_other;                /* another request has claimed the token */
         time_t requested;                        /* when the request was created; 0: not known */
@@ -62,7 +62,7 @@ enum nb_reason nb_client_judge(const struct nb_client_case *facts);
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);
 
-/* Of the Event and the condition: "TokenForAnotherNode". */
+/* The reason in the Event and the condition of the CSR, such as "TokenForAnotherNode". */
 const char *nb_reason_name(enum nb_reason reason);
 
 /* A sentence for a person. Returns `ret`. */

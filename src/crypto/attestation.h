@@ -10,8 +10,9 @@
  *                                     for the node, over "node-bootstrap attestation v1\n" and the
  *                                     SHA-256 of the request in DER
  *
- * So a proof is valid for one request only, and the request for one key only. Whoever sees a proof
- * can only submit the same request again, whose key only the machine has.
+ * A proof is therefore valid only for one request, and the request only for one key pair. An
+ * attacker who copies a proof can only submit the same request again; the certificate is useless
+ * without the private key, which only the machine has.
  */
 
 #include <stdbool.h>
