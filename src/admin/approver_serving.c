@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Approves requests for serving certificates of kubelets by the rules of serving_policy.h. Other
- * requests are left pending, with an Event that says why. */
+ * requests stay pending, with an Event that states the reason. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ static int read_node(struct nb_admin *admin, const char *name, struct nb_serving
         return json.r < 0 ? json.r : 1;
 }
 
-/* Returns the verdict, or a failure. What would cost requests is read only if the rest is right. */
+/* Returns the verdict, or a failure. Calls the API server only if the other checks pass. */
 static int decide(struct nb_controller *controller, const struct nb_node_request *request,
                   char *ret_reason, struct nb_failure *f) {
         struct nb_serving_endpoints endpoints = { 0 };

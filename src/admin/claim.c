@@ -44,8 +44,8 @@ static int format_claim(const struct nb_bootstrap_token *token, const char *csr_
         return nb_json_finish(&writer);
 }
 
-/* Whose claim it is. The claim of an earlier token with the same ID, which Kubernetes has not
- * removed yet, is nobody's: the failure is temporary. */
+/* Finds the CSR that has the claim. If the claim belongs to an earlier token with the same ID,
+ * Kubernetes has not removed it yet: the failure is temporary. */
 static int read_holder(struct nb_admin *admin, const struct nb_bootstrap_token *token,
                        const char *csr_uid, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
@@ -98,7 +98,7 @@ struct visit {
         void *userdata;
 };
 
-/* Only claims have the label, but anyone who may create Leases can give it to others. */
+/* Only claims have the label, but any user who may create Leases can set it on another Lease. */
 static int visit_lease(void *userdata, struct nb_json *item) {
         const struct visit *visit = userdata;
         const char *name = nb_json_string(item, "metadata.name");

@@ -52,7 +52,7 @@ static void await_expiration(struct expiring_token *token) {
         nb_controller_queue(token->controller, &token->work, nb_now_ms() + wait_ms);
 }
 
-/* 1: deleted; 0: it is gone, or another party has changed it, which the watch tells. */
+/* 1: deleted; 0: it does not exist, or was changed; the watch reports a change. */
 static int delete_secret(struct nb_admin *admin, const struct nb_token_secret *secret,
                          struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
@@ -104,8 +104,8 @@ static int read_expired(struct expiring_token *token, struct nb_token_secret *re
         return 0;
 }
 
-/* A clock that is before the build of this program is wrong. A token whose expiration it has passed
- * nevertheless may still be in use. */
+/* A clock that is before the build time of this program is wrong: a token that seems expired may
+ * still be in use. */
 static bool is_clock_usable(struct cleaner *cleaner) {
         if (time(NULL) >= nb_build_time()) {
                 cleaner->is_clock_reported = false;

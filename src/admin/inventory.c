@@ -89,7 +89,7 @@ static bool copy_dns_name(const char *text, char *ret) {
         return true;
 }
 
-/* An empty list would mean "not limited", which is not what it says. */
+/* An empty list would be treated as "not limited", the opposite of what its author expects. */
 static int read_names(const char *path, const struct nb_yaml_node *list,
                       bool (*copy)(const char *text, char *ret), const char *expected,
                       struct nb_inventory_node *node, struct nb_failure *f) {

@@ -45,8 +45,8 @@ static void set_flaw_quoted(struct nb_node_request *request, const char *what, c
 
 /* --- What the API server says --- */
 
-/* Any holder of a token may choose the name. One that is not of this form cannot be used in the
- * path of an API call, and kubelet chooses none. */
+/* Any holder of a token may choose the name. A name of another form cannot be used in
+ * the path of an API call, and kubelet never chooses one. */
 static bool is_usable_name(const char *name) {
         size_t len = strlen(name);
 

@@ -28,7 +28,7 @@ set_verdict(struct nb_review *review, bool is_suspicious, const char *format, ..
 
 /* --- Facts --- */
 
-/* A Secret that is not a correct token lets nobody in, so it is the same as none. */
+/* A Secret that is not a correct token cannot authenticate, so it is treated as missing. */
 static int read_token(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure malformed = { 0 };
@@ -122,7 +122,7 @@ static int read_entry(struct nb_inventory *inventory, struct nb_review *review,
 
 /* --- Verdicts --- */
 
-/* kube-controller-manager usually approves these by itself. */
+/* kube-controller-manager usually approves these automatically. */
 static bool is_renewal(const struct nb_node_request *request) {
         return request->node[0] && !request->flaw[0] && request->is_group_exact &&
                strcmp(request->username, request->facts.common_name) == 0;
@@ -142,8 +142,8 @@ static int judge_client(struct nb_review *review, struct nb_client_case *facts) 
                                    "FORGED? another user, '%s', asks for node '%s'%s%s",
                                    request->username, request->facts.common_name,
                                    request->flaw[0] ? ", and " : "", request->flaw);
-        /* Without an inventory, judge a token for any node as if it were for this one, so that all
-         * else is judged. */
+        /* Without an inventory, judge a token for any node as if it were for this one, so that
+         * all other checks run. */
         if (is_unbound && !facts->has_inventory)
                 strcpy(review->token.node, request->node[0] ? request->node : "-");
         reason = nb_client_judge(facts);

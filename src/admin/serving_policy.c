@@ -164,7 +164,7 @@ static bool is_listed(const struct nb_serving_case *c, const char *host) {
         return false;
 }
 
-/* A Service is found as NAME.NAMESPACE.svc.DOMAIN. The domain may be another one than configured,
+/* A Service is found as NAME.NAMESPACE.svc.DOMAIN. The domain may differ from the configured one,
  * so any name with the label "svc" is refused, unless it is the first one. */
 static bool is_cluster_name(const struct nb_serving_policy *policy, const char *name) {
         static const char *const names[] = { "kubernetes", "kubernetes.default", "localhost",
@@ -199,7 +199,7 @@ static bool is_configured_name(const struct nb_serving_case *c, const char *name
         return false;
 }
 
-/* Returns what speaks against an alternative name, or NULL. */
+/* Returns why an alternative name is refused, or NULL. */
 static const char *find_address_flaw(const struct nb_serving_case *c, const char *text) {
         struct nb_address address;
 
@@ -234,7 +234,7 @@ static const char *find_name_flaw(const struct nb_serving_case *c, const char *t
         return NULL;
 }
 
-/* Returns what speaks against an alternative name, whatever Node and inventory say, or NULL. */
+/* Returns why an alternative name is refused regardless of Node and inventory, or NULL. */
 static const char *find_flaw(const struct nb_serving_case *c, const struct nb_request_name *name) {
         if (name->type == NB_REQUEST_NAME_ADDRESS)
                 return find_address_flaw(c, name->text);
@@ -243,7 +243,7 @@ static const char *find_flaw(const struct nb_serving_case *c, const struct nb_re
         return "is neither a DNS name nor an address";
 }
 
-/* Returns what speaks against the request as a whole, or NULL. */
+/* Returns why the request as a whole is refused, or NULL. */
 static const char *find_request_flaw(const struct nb_serving_case *c) {
         const struct nb_node_request *request = c->request;
 

@@ -84,7 +84,7 @@ static void put_change(struct plan *plan, const char *key, const char *value) {
         plan->n_changes++;
 }
 
-/* Adds a signature that is missing, or another one than expected. */
+/* Adds a signature that is missing or wrong. */
 static int plan_addition(struct plan *plan, struct nb_json *cluster_info,
                          const struct nb_signature *signature) {
         _cleanup_(nb_buffer_done) struct nb_buffer wanted = NB_BUFFER_INIT(SIGNATURE_MAX);

@@ -11,10 +11,10 @@
 #include "base/macro.h"
 
 /*
- * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. If that
- * one runs too, it is given the time to write first, and then there is nothing left to write. If
- * another party undoes a change again and again, for example because its clock is wrong, the next
- * attempts are later and later.
+ * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. If
+ * bootstrapsigner runs too, the signer waits until it has written, and then nothing is left to do.
+ * If another party undoes a change again and again, for example because its clock is wrong, the
+ * signer waits longer before each attempt.
  */
 
 #define DELAY_MS 1000 /* nb_backoff_ms() reduces it to 500 to 1000 ms */
@@ -25,7 +25,7 @@ struct signer {
         struct nb_controller *controller;
         struct nb_records signatures;
         struct nb_work work;
-        char *content;     /* data.kubeconfig, which the MACs are for; NULL: not read yet */
+        char *content; /* data.kubeconfig, over which the MACs are computed; NULL: not read yet */
         bool has_changed;  /* a token or the content, since the last change of cluster-info */
         unsigned n_undone; /* changes in a row that another party has undone */
         bool is_missing_reported;

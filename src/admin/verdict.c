@@ -28,8 +28,8 @@ static bool is_token_for_any_node(const struct nb_client_case *facts) {
         return !is_bound(facts) && !facts->has_inventory;
 }
 
-/* The user name in a request has only the ID. Whoever had an earlier token of this ID, which was
- * deleted, must not profit from the new one. */
+/* The user name in a request has only the ID. A request that was made with a
+ * deleted token must not be approved because a new token has the same ID. */
 static bool is_token_recreated(const struct nb_client_case *facts) {
         return facts->requested != 0 && facts->token->created > facts->requested;
 }
@@ -64,7 +64,7 @@ static bool is_not_enrolled(const struct nb_client_case *facts) {
         return facts->is_attestation_required && !has_key(facts);
 }
 
-/* An enrolled key is always required: otherwise an attacker would leave out the proof. */
+/* An enrolled key is always required: otherwise an attacker could omit the proof. */
 static bool is_proof_missing(const struct nb_client_case *facts) {
         return has_key(facts) && facts->attestation == NB_ATTESTATION_MISSING;
 }
