@@ -11,10 +11,10 @@
 #include "base/macro.h"
 
 /*
- * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. If
- * bootstrapsigner runs too, the signer waits until it has written, and then nothing is left to do.
- * If another party undoes a change again and again, for example because its clock is wrong, the
- * signer waits longer before each attempt.
+ * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. The
+ * signer waits 0.5 to 1 s before it writes. If bootstrapsigner runs too, it writes in that time,
+ * and nothing is left to do. If another party undoes a change again and again, for example because
+ * its clock is wrong, the signer waits longer before each attempt.
  */
 
 #define DELAY_MS 1000 /* nb_backoff_ms() reduces it to 500 to 1000 ms */

@@ -186,7 +186,7 @@ def test_nothing_is_approved_without_configuration(cluster, administer, account,
 
 
 def test_it_is_off_by_default(cluster, administer, account, submit):
-    with administer(cluster).controller(*OPTIONS[1:], account=account):
+    with administer(cluster).controller(account=account):
         name = submit("serving-default", make_request("10.9.0.5"))
         cluster.token()     # returns when the controller has signed cluster-info
         assert conditions(cluster, name) == [] and reason(cluster, name) is None

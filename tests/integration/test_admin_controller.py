@@ -177,7 +177,7 @@ def test_a_flood_of_requests_for_serving_certificates_hides_no_other(api, cluste
     start("--parts=approve-client,approve-serving", "--serving-names=.example.org")
     for i in range(205):
         cluster.request(f"serving{i}", "n1", user="system:node:n1", signer="kubernetes.io/kubelet-serving")
-    await_true(lambda: len(api.objects.all(EVENTS)) >= 200)
+    await_true(lambda: len(api.objects.all(EVENTS)) >= 200, timeout=60)
     cluster.token("aaaaaa", "n1")
     cluster.request("stolen", "n2")
     cluster.await_event("stolen", "TokenForAnotherNode")

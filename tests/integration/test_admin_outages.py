@@ -208,6 +208,19 @@ def test_a_lease_that_is_forbidden_is_one_line(api, start):
     assert sum("electing a leader" in line for line in controller.lines) == 1
 
 
+def test_a_leader_that_cannot_renew_its_lease_stops(api, cluster, start):
+    """Before another controller can take it."""
+    controller = start()
+    controller.wait_line("is the leader")
+    api.on("patch leases", INTERNAL)
+    controller.wait_line("no longer the leader", timeout=30)
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    renewals = len(api.seen("patch leases")) + len(api.seen("get leases"))
+    await_true(lambda: len(api.seen("patch leases")) + len(api.seen("get leases")) > renewals)
+    assert cluster.conditions("one") == []
+
+
 def test_a_standby_names_the_leader(api, start):
     start().wait_line("is the leader")
     holder = api.objects.look(f"{LEASES}/node-bootstrap-controller")["spec"]["holderIdentity"]
