@@ -308,6 +308,19 @@ def test_a_claim_of_an_earlier_token_with_the_same_id_revokes_nothing(api, clust
     assert cluster.exists("aaaaaa")
 
 
+def test_a_claim_of_an_earlier_token_with_the_same_id_delays_a_join_until_it_is_removed(api, cluster, start):
+    """Kubernetes' garbage collector removes it after its Secret."""
+    api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": "gone"}, metadata={
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": "of-an-earlier-token"}]})
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    controller = start()
+    controller.wait_line("the claim of an earlier token with this ID is being removed")
+    assert cluster.conditions("one") == []
+    api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
+    cluster.await_approval("one")
+
+
 def test_a_token_that_was_created_again_is_not_revoked_for_the_use_of_the_first(api, cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
