@@ -204,6 +204,20 @@ def test_a_flood_of_requests_by_one_token_does_not_delay_another_token(api, clus
     assert count_reads(api, "aaaaaa") < 100
 
 
+def test_many_pending_requests_do_not_delay_a_revocation(api, cluster, start):
+    """A token that is not revoked can be stolen."""
+    for i in range(100):
+        cluster.token(f"t{i:05}", f"p{i}")
+        cluster.request(f"pending{i}", f"p{i}", f"t{i:05}")
+    cluster.token("bbbbbb", "n9")
+    cluster.request("issued", "n9", "bbbbbb", approved=True)
+    cluster.issue("issued")
+    cluster.node("n9")
+    start()
+    cluster.await_revocation("bbbbbb")
+    assert len(api.seen(APPROVAL)) < 50
+
+
 # What somebody else approved.
 
 
