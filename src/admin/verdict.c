@@ -109,7 +109,7 @@ static const struct row {
         [NB_REASON_TOKEN_EXPIRED] = { is_token_expired, NB_VERDICT_REFUSE, "TokenExpired",
                                       "The bootstrap token %1 has expired" },
         [NB_REASON_TOKEN_DISABLED] = { is_token_disabled, NB_VERDICT_WAIT, "TokenDisabled",
-                                       "The bootstrap token %1 may not authenticate any more" },
+                                       "The bootstrap token %1 may no longer authenticate" },
         [NB_REASON_TOKEN_FOR_ANOTHER_NODE] = { is_token_for_another_node, NB_VERDICT_REFUSE,
                                                "TokenForAnotherNode",
                                                "The bootstrap token %1 is for node %4, but the "
@@ -119,7 +119,7 @@ static const struct row {
                                            "The inventory cannot be used: %5" },
         [NB_REASON_NOT_IN_INVENTORY] = { is_not_in_inventory, NB_VERDICT_WAIT, "NotInInventory",
                                          "The inventory does not allow node %2 to join now, and "
-                                         "the bootstrap token %1 is not for one node" },
+                                         "the bootstrap token %1 is for any node" },
         [NB_REASON_NOT_ENROLLED] = { is_not_enrolled, NB_VERDICT_WAIT, "NotEnrolled",
                                      "The inventory has no public key for node %2, and "
                                      "attestation is required" },
