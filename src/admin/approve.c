@@ -348,8 +348,7 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
         struct nb_inventory_node entry;
         const char *output = "text";
         const struct nb_option rows[] = {
-                { "kubeconfig", "FILE", "use this kubeconfig",
-                  .ret_value = &place.kubeconfig },
+                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
                 { "context", "NAME", "use this context of the kubeconfig",
                   .ret_value = &place.context },
                 { "inventory", "PATH", "verify proofs with the public keys in this inventory",
