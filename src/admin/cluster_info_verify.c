@@ -303,7 +303,7 @@ static int check_tokens(struct verification *verification, struct nb_failure *f)
                 report(verification, LEVEL_WARNING,
                        "run kube-controller-manager with --controllers=*,bootstrapsigner,"
                        "tokencleaner, or node-bootstrap-controller.service",
-                       "%u expired tokens were not removed: no tokencleaner is running",
+                       "expired tokens that were not removed: %u; no tokencleaner is running",
                        verification->n_expired);
         if (verification->n_unsigned + verification->n_wrongly_signed > 0)
                 report(verification, LEVEL_PROBLEM,
@@ -468,7 +468,7 @@ static int check_controller(struct verification *verification, struct nb_failure
                 report(verification, LEVEL_PROBLEM,
                        "start node-bootstrap-controller.service, or approve the requests with "
                        "`node-bootstrap-admin approve`",
-                       "there are %u tokens for one node, but no controller is running that "
+                       "tokens for one node: %u, but no controller is running that "
                        "approves their requests",
                        verification->n_for_node);
         else if (verification->are_tokens_known)
@@ -485,7 +485,7 @@ static void report_issue(struct verification *verification, const struct nb_requ
                 report(verification, LEVEL_PROBLEM,
                        "run kube-controller-manager with --cluster-signing-cert-file and "
                        "--cluster-signing-key-file",
-                       "%u approved requests of nodes have no certificate: nobody signs them",
+                       "approved requests of nodes without a certificate: %u; nobody signs them",
                        found->n_unissued);
         else
                 report(verification, LEVEL_OK, NULL,
@@ -520,7 +520,7 @@ static void report_pending(struct verification *verification,
         }
         nb_time_format(found->oldest, oldest);
         report(verification, LEVEL_WARNING, "`node-bootstrap-admin approve` shows them",
-               "%u requests of nodes are pending, the oldest since %s", found->n_pending, oldest);
+               "pending requests of nodes: %u, the oldest since %s", found->n_pending, oldest);
 }
 
 static int check_requests(struct verification *verification, struct nb_failure *f) {

@@ -219,7 +219,7 @@ def test_missing_and_wrong_signatures_and_expired_tokens(cluster, admin):
         late = cluster.token(ttl=-600, signing=False)
         cluster.request("POST", SECRETS, secret_like(cluster, signed, unsigned))
         cluster.request("PATCH", CLUSTER_INFO, {"data": {f"jws-kubeconfig-{signed.id}": "x..y"}})
-        verify(admin, 1, "not signed with 1 of", "wrongly signed with 1", "1 expired tokens were not removed")
+        verify(admin, 1, "not signed with 1 of", "wrongly signed with 1", "expired tokens that were not removed: 1")
     until(lambda: cluster.find(f"{SECRETS}/bootstrap-token-{late.id}") is None, "the expired token is removed")
     for token in (signed, unsigned):
         cluster.delete_token(token)
@@ -235,7 +235,7 @@ def secret_like(cluster, token, new):
 
 def test_tokens_for_a_node_need_a_controller_and_no_automatic_approval(cluster, admin):
     admin.run("token", "create", "--node=verified", "--print=credential")
-    verify(admin, 1, "1 tokens for one node, but no controller is running")
+    verify(admin, 1, "tokens for one node: 1, but no controller is running")
     with admin.controller():
         until(lambda: "controller is running" in admin.command("cluster-info", "verify").stdout, "the Lease is held")
         assert "PROBLEM" not in verify(admin, 0)
@@ -258,7 +258,7 @@ def test_the_requests_of_nodes(cluster, admin):
         cluster.request("POST", CSRS, {"metadata": {"name": "seen"}, "spec": {
             "request": base64.b64encode(request.public_bytes(Encoding.PEM)).decode(), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
             "usages": ["digital signature", "key encipherment", "client auth"]}})
-        verify(admin, 0, "1 requests of nodes are pending", "`node-bootstrap-admin approve`")
+        verify(admin, 0, "pending requests of nodes: 1", "`node-bootstrap-admin approve`")
     until(lambda: cluster.request("GET", f"{CSRS}/seen")["status"].get("certificate"), "the certificate is issued")
     verify(admin, 0, "no request of a node is pending", "the API servers trust the CA that issues certificates of nodes")
     cluster.request("DELETE", f"{CSRS}/seen")

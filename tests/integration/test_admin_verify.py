@@ -82,7 +82,7 @@ def test_a_certificate_is_due_since_the_approval(api, cluster, ago, word):
     csr["status"]["conditions"][0]["lastUpdateTime"] = timestamp(-ago)
     api.objects.put(path, csr)
     lines = verify(api)
-    assert has(lines[word], "no approved request" if word == "ok" else "1 approved requests of nodes have no certificate")
+    assert has(lines[word], "no approved request" if word == "ok" else "approved requests of nodes without a certificate: 1")
 
 
 def issue(api, cluster, ca):
@@ -114,4 +114,4 @@ def test_pending_requests(api, cluster):
     cluster.request("one", "a", created=-300)
     cluster.request("two", "b", created=-600)
     cluster.request("three", "c", created=-10)
-    assert has(verify(api)["warning"], "3 requests of nodes are pending, the oldest since", oldest[:15], "`node-bootstrap-admin approve`")
+    assert has(verify(api)["warning"], "pending requests of nodes: 3, the oldest since", oldest[:15], "`node-bootstrap-admin approve`")
