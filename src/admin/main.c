@@ -27,7 +27,11 @@ static const char enroll_usage[] =
         "  openssl pkey -in $key -pubout\n"
         "  systemd-creds encrypt --name=node-bootstrap.attestation-key $key \\\n"
         "          /etc/credstore.encrypted/node-bootstrap.attestation-key\n"
-        "  rm $key\n";
+        "  rm $key\n\n"
+        "With systemd before 254, node-bootstrap.service also needs a drop-in:\n\n"
+        "  [Service]\n"
+        "  LoadCredentialEncrypted=node-bootstrap.attestation-key:"
+        "/etc/credstore.encrypted/node-bootstrap.attestation-key\n";
 
 static const struct command {
         const char *name;

@@ -551,7 +551,7 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_value = &creation.print },
                 { "print-join-command", NULL, "print the `kubeadm join` line",
                   .ret_switch = &creation.is_join_command_wanted },
-                { "ttl", "DURATION", "expire after this time; 0: never; default: 24h",
+                { "ttl", "DURATION", "expire after this time, such as 90m; 0: never; default: 24h",
                   .ret_value = &creation.ttl },
                 { "usages", "LIST", "signing, authentication, or both (default)",
                   .ret_value = &creation.usages },

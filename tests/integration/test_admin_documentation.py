@@ -39,6 +39,19 @@ def test_options_are_listed(command):
     assert listed == told - COMMON and {"help", "version"} <= told
 
 
+def test_the_drop_in_loads_the_key_that_enroll_seals():
+    text = help_of("enroll")
+    name, path = re.search(r"^  LoadCredentialEncrypted=(.*):(.*)$", text, re.M).groups()
+    assert f"--name={name} $key \\\n          {path}\n" in text
+
+
+def test_help_names_the_form_of_a_ttl():
+    """It is not that of the other durations, and the example is accepted."""
+    example = re.search(r"--ttl=DURATION .* such as (\w+);", help_of("token create"))[1]
+    command = [find_program("node-bootstrap-admin"), "token", "create", f"--ttl={example}", "--dry-run"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 def test_the_failures_are_in_the_page():
     build = Path(find_program("node-bootstrap-admin")).parents[2]
     page = documentation.plain((build / "man/node-bootstrap-admin.8").read_text(encoding="ascii"))
