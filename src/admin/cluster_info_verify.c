@@ -498,8 +498,8 @@ static void report_issuer(struct verification *verification,
                 report(verification, LEVEL_PROBLEM,
                        "run kube-controller-manager with a --cluster-signing-cert-file that the "
                        "--client-ca-file of kube-apiserver has",
-                       "%u certificates of nodes are issued by '%s', which the API servers do not "
-                       "trust",
+                       "certificates of nodes that the API servers do not trust: %u, issued by "
+                       "'%s'",
                        found->n_untrusted, found->issuer);
         else if (found->n_issued == 0 || !found->client_ca)
                 (void)report_untried(verification, "whether the API servers trust the signing CA",

@@ -103,7 +103,7 @@ def test_a_signing_ca_that_the_api_servers_trust(api, cluster):
 
 def test_another_signing_ca(api, cluster):
     issue(api, cluster, pki.CA("elsewhere"))
-    assert has(verify(api)["PROBLEM"], "1 certificates of nodes are issued by 'CN=elsewhere'", "--cluster-signing-cert-file")
+    assert has(verify(api)["PROBLEM"], "certificates of nodes that the API servers do not trust: 1, issued by 'CN=elsewhere'", "--cluster-signing-cert-file")
     api.objects.remove(CLIENT_CA)
     assert has(verify(api)["not known"], "trust the signing CA")
 
