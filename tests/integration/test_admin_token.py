@@ -198,6 +198,13 @@ def test_signature_that_comes_late(api):
     assert "not signed" not in made.stderr
 
 
+def test_signature_that_never_comes(api):
+    put_cluster_info(api, signed=False)
+    made = api.run("token", "create", TOKEN, "--node=worker-1")
+    assert made.returncode == 0 and "cluster-info is not signed with the token abcdef after 15 s" in made.stderr
+    assert FORM.search(made.stdout)
+
+
 @pytest.mark.parametrize("words", [["approve", TOKEN], ["token", "create", "--dry-run", f"--node={TOKEN}"]], ids=lambda words: words[0])
 def test_token_where_a_name_belongs(api, words):
     """A token has the form of a DNS name. No message may have it."""
