@@ -90,13 +90,21 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
         return is_changed;
 }
 
+/* Neither node nor token of a request ever changes, but a record that a claim of an earlier run led
+ * to has those of the claimed token, and anyone who may create Leases can name any request in a
+ * claim. */
+static bool is_record_of(const struct nb_request_record *record,
+                         const struct nb_node_request *request) {
+        return strcmp(record->uid, request->uid) == 0 && strcmp(record->node, request->node) == 0 &&
+               strcmp(record->token_id, request->token_id) == 0;
+}
+
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
                           const struct nb_node_request *request) {
         const struct nb_part *part = find_part(controller, request->kind);
         bool is_changed;
 
-        /* A new request of the same name. */
-        if (record && strcmp(record->uid, request->uid) != 0) {
+        if (record && !is_record_of(record, request)) {
                 nb_controller_drop_request(controller, record);
                 record = NULL;
         }

@@ -41,13 +41,20 @@ class Cluster:
         return self.api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", metadata=metadata, type="bootstrap.kubernetes.io/token",
                                     data={key: encode(value) for key, value in data.items()})
 
-    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0):
+    def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0,
+                pem=None):
         """A CSR, as an API server stores it."""
         user = user or f"system:bootstrap:{token_id}"
         status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
         return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
-            "request": encode(pki.sign_csr(KEY, pki.node_user(node), orgs).decode()), "signerName": signer, "usages": list(usages),
+            "request": encode((pem or pki.sign_csr(KEY, pki.node_user(node), orgs)).decode()), "signerName": signer, "usages": list(usages),
             "username": user, "groups": ["system:bootstrappers", "system:authenticated"]})
+
+    def claim(self, token_id, csr_name, csr_uid, owner):
+        """The claim of a token, as the controller makes it, or somebody forges it. `owner` is the Secret, or None."""
+        self.api.objects.put(f"{LEASES}/node-bootstrap-token-{token_id}", spec={"holderIdentity": csr_uid}, metadata={
+            "annotations": {"node-bootstrap/csr": csr_name}, "labels": {"node-bootstrap/claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": owner["metadata"]["uid"]}] if owner else []})
 
     def issue(self, name):
         csr = self.api.objects.look(f"{CSRS}/{name}")

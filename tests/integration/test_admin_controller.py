@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-admin controller against a scripted API: what it approves, and what it leaves."""
 
+import base64
+import hashlib
+import json
 import signal
 import time
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import faults
 import objects
@@ -42,6 +48,7 @@ def test_a_token_for_this_node_is_claimed_before_the_approval_and_revoked_after_
     condition, = api.objects.look(f"{CSRS}/one")["status"]["conditions"]
     assert (condition["reason"], condition["status"]) == ("NodeBootstrapApproved", "True") and "aaaaaa" in condition["message"]
     assert cluster.holder("aaaaaa") == csr["metadata"]["uid"]
+    assert api.objects.look(f"{LEASES}/node-bootstrap-token-aaaaaa")["metadata"]["labels"] == {"node-bootstrap/claim": "true"}
     cluster.node("n1")                      # not yet issued: the machine still needs the token
     cluster.settle_tokens()
     assert cluster.exists("aaaaaa")
@@ -138,6 +145,17 @@ def test_a_node_that_is_ready_is_not_replaced(cluster, start):
     cluster.await_approval("one")
 
 
+def test_a_pending_request_that_is_deleted_does_not_use_up_its_token(api, cluster, start):
+    start().wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.node("n1", ready="True")
+    cluster.request("one", "n1")
+    cluster.await_event("one", "NodeReady")
+    api.objects.remove(f"{CSRS}/one")
+    cluster.settle_tokens()
+    assert cluster.exists("aaaaaa") and cluster.holder("aaaaaa") is None
+
+
 def test_a_token_that_is_bound_later_is_noticed(cluster, start):
     start().wait_line("is the leader")
     cluster.request("one", "n1", "cccccc")
@@ -171,6 +189,40 @@ def test_an_inventory_that_cannot_be_read_admits_nobody(cluster, start, tmp_path
     assert cluster.conditions("one") == []
     inventory.write_text("n1: {}\n")
     cluster.await_approval("one")
+
+
+ENROLLED = pki.new_key()
+ATTESTATIONS = {
+    "no proof": ("AttestationMissing", True, lambda pem: b""),
+    "the proof of another key": ("AttestationInvalid", True, lambda pem: prove(pki.new_key(), pem)),
+    "the proof of another request": ("AttestationInvalid", True, lambda pem: prove(ENROLLED, pki.sign_csr(pki.new_key(), pki.node_user("n1"), [pki.NODES]))),
+    "no key in the inventory": ("NotEnrolled", False, lambda pem: prove(ENROLLED, pem)),
+    "a proof": (None, True, lambda pem: prove(ENROLLED, pem)),
+}
+
+
+def prove(key, pem):
+    """The block that node-bootstrap appends to a request."""
+    message = b"node-bootstrap attestation v1\n" + hashlib.sha256(pki.der(x509.load_pem_x509_csr(pem))).digest()
+    signature = base64.b64encode(key.sign(message, ec.ECDSA(hashes.SHA256())))
+    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + signature + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
+
+
+@pytest.mark.parametrize("case", ATTESTATIONS)
+def test_a_required_proof_is_verified(cluster, start, tmp_path, case):
+    reason, is_enrolled, make_proof = ATTESTATIONS[case]
+    inventory = tmp_path / "inventory.yaml"
+    public = ENROLLED.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    inventory.write_text("n1: " + json.dumps({"publicKey": public} if is_enrolled else {}) + "\n")
+    cluster.token("aaaaaa", "n1")
+    pem = pki.sign_csr(pki.new_key(), pki.node_user("n1"), [pki.NODES])
+    cluster.request("one", "n1", pem=pem + make_proof(pem))
+    start(f"--inventory={inventory}", "--require-attestation")
+    if reason:
+        cluster.await_event("one", reason)
+        assert cluster.conditions("one") == [] and cluster.holder("aaaaaa") is None
+    else:
+        cluster.await_approval("one")
 
 
 def test_a_flood_of_requests_for_serving_certificates_hides_no_other(api, cluster, start):
@@ -231,6 +283,41 @@ def test_a_request_that_somebody_else_approved_uses_up_its_token(cluster, start)
     cluster.await_revocation("aaaaaa")
 
 
+def test_a_second_request_that_somebody_else_approved_does_not_use_up_the_token(cluster, start):
+    start("--grace=1h").wait_line("is the leader")
+    cluster.token("aaaaaa", "n1")
+    cluster.request("one", "n1")
+    cluster.await_approval("one")
+    cluster.node("n1", ready="False", created=1)
+    cluster.request("two", "n1", approved=True)
+    cluster.issue("two")
+    cluster.await_event("two", "TokenUsed")
+    cluster.settle_tokens()
+    assert cluster.exists("aaaaaa"), "the machine of the first request still needs it"
+
+
+def test_an_old_request_that_somebody_else_approved_does_not_use_up_a_new_token(cluster, start):
+    cluster.request("one", "n1", approved=True, created=-3600)
+    cluster.issue("one")
+    cluster.node("n1", created=1)
+    cluster.token("aaaaaa", "n1")
+    start().wait_line("is the leader")
+    cluster.settle_tokens()
+    assert cluster.exists("aaaaaa") and cluster.holder("aaaaaa") is None
+
+
+def test_an_approval_without_a_time_does_not_make_every_node_new(cluster, start):
+    csr = cluster.request("one", "n1", approved=True)
+    del csr["status"]["conditions"][0]["lastUpdateTime"]
+    cluster.api.objects.put(f"{CSRS}/one", csr)
+    cluster.issue("one")
+    cluster.node("n1", ready="False", created=-3600)
+    cluster.token("aaaaaa", "n1", created=-60)
+    start("--grace=1h").wait_line("is the leader")
+    cluster.settle_tokens()
+    assert cluster.exists("aaaaaa")
+
+
 def test_an_automatic_approval_of_a_stolen_token_is_reported(cluster, start):
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n2", approved=True)
@@ -264,32 +351,50 @@ def test_a_controller_that_dies_between_claim_and_approval_is_continued(api, clu
 
 
 def test_a_claimed_token_whose_request_is_gone_is_revoked(cluster, start):
-    secret = cluster.token("aaaaaa", "n1")
+    cluster.claim("aaaaaa", "gone", "gone", cluster.token("aaaaaa", "n1"))
     cluster.token("bbbbbb", "n2")
-    for token_id, owner in (("aaaaaa", secret), ("bbbbbb", None)):
-        cluster.api.objects.put(f"{LEASES}/node-bootstrap-token-{token_id}", spec={"holderIdentity": "gone"}, metadata={
-            "annotations": {"node-bootstrap/csr": "gone"}, "labels": {"node-bootstrap/claim": "true"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": owner["metadata"]["uid"]}] if owner else []})
+    cluster.claim("bbbbbb", "gone", "gone", None)
     start()
     cluster.await_revocation("aaaaaa")
     cluster.settle_tokens()
     assert cluster.exists("bbbbbb"), "the claim is of an earlier token with this ID"
 
 
-def test_a_forged_claim_lets_no_other_request_in(api, cluster, start):
+FORGED = {
+    "another user": {"user": "mallory"},
+    "another user, for the token's node": {"user": "mallory", "node": "n1"},
+    "another token": {"token_id": "bbbbbb"},
+    "another user and usages": {"user": "mallory", "usages": ["client auth"]},
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_forged_claim_lets_no_other_request_in(cluster, start, case):
     """Whoever may create Leases can name any request in a claim, also one that the controller ignores."""
     secret = cluster.token("aaaaaa", "n1")
     cluster.token("bbbbbb", None)
-    for number, options in enumerate(({"user": "mallory"}, {"token_id": "bbbbbb"}, {"user": "mallory", "usages": ["client auth"]})):
-        forged = cluster.request(f"forged-{number}", "victim", **options)
-        api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": forged["metadata"]["uid"]}, metadata={
-            "annotations": {"node-bootstrap/csr": f"forged-{number}"}, "labels": {"node-bootstrap/claim": "true"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": secret["metadata"]["uid"]}]})
-        controller = start()
-        controller.wait_line("is the leader")
-        cluster.settle_tokens(f"fence-{number}")
-        controller.stop()
-        assert cluster.conditions(f"forged-{number}") == [] and cluster.exists("aaaaaa")
+    forged = cluster.request("forged", **{"node": "victim", **FORGED[case]})
+    cluster.claim("aaaaaa", "forged", forged["metadata"]["uid"], secret)
+    start().wait_line("is the leader")
+    cluster.settle_tokens()
+    assert cluster.conditions("forged") == [] and cluster.exists("aaaaaa")
+
+
+@pytest.mark.parametrize("is_watched_first", [False, True])
+def test_a_forged_claim_lets_no_newer_request_in(api, cluster, start, is_watched_first):
+    """The request is made when the list of requests is already read."""
+    secret = cluster.token("aaaaaa", "n1")
+    if is_watched_first:
+        cluster.claim("a00000", "gone", "gone", cluster.token("a00000", "n0"))
+
+    def forge(_):
+        forged = cluster.request("forged", "victim")
+        cluster.claim("aaaaaa", "forged", forged["metadata"]["uid"], secret)
+    api.on("list leases", forge, times=1)
+    start().wait_line("is the leader")
+    cluster.await_event("forged", "TokenForAnotherNode")
+    cluster.settle_tokens()
+    assert cluster.conditions("forged") == [] and cluster.exists("aaaaaa")
 
 
 def test_a_request_of_an_earlier_token_with_the_same_id_is_not_approved(api, cluster, start):
@@ -308,18 +413,18 @@ def test_a_request_of_an_earlier_token_with_the_same_id_is_not_approved(api, clu
     assert cluster.conditions("thief") == []
 
 
-def test_a_claim_of_an_earlier_token_with_the_same_id_revokes_nothing(api, cluster, start):
+@pytest.mark.parametrize("has_owner", [False, True])
+def test_a_claim_of_an_earlier_token_with_the_same_id_counts_for_nothing(api, cluster, start, has_owner):
     old = cluster.token("aaaaaa", "n1")
     api.objects.remove(f"{SECRETS}/bootstrap-token-aaaaaa")
     cluster.token("aaaaaa", "n2")
-    api.objects.put(f"{LEASES}/node-bootstrap-token-aaaaaa", spec={"holderIdentity": "gone"}, metadata={
-        "annotations": {"node-bootstrap/csr": "gone"}, "labels": {"node-bootstrap/claim": "true"},
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "x", "uid": old["metadata"]["uid"]}]})
-    start().wait_line("is the leader")
+    cluster.claim("aaaaaa", "gone", "gone", old if has_owner else None)
+    cluster.request("one", "n2")
+    start().wait_line("is being removed")
     cluster.settle_tokens()
+    assert cluster.exists("aaaaaa") and cluster.conditions("one") == [] and api.objects.all(EVENTS) == []
     api.objects.remove(f"{LEASES}/node-bootstrap-token-aaaaaa")
-    time.sleep(3)
-    assert cluster.exists("aaaaaa")
+    cluster.await_approval("one")
 
 
 def test_a_claim_of_an_earlier_token_with_the_same_id_delays_a_join_until_it_is_removed(api, cluster, start):
