@@ -29,6 +29,8 @@ static struct row rows[] = {
         { "another name", .secret_name = "token-abcdef", .expected_id = "" },
         { "a name with a longer ID", .secret_name = "bootstrap-token-abcdefg", .id = "abcdefg",
           .expected_id = "" },
+        { "a name with more behind the ID", .secret_name = "bootstrap-token-abcdef.x",
+          .expected_id = "" },
         { "a name with a capital", .secret_name = "bootstrap-token-Abcdef", .id = "Abcdef",
           .expected_id = "" },
         { "an ID that is not in the name", .id = "abcdeg", .expected_id = "" },
