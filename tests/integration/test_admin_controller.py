@@ -152,6 +152,7 @@ def test_a_pending_request_that_is_deleted_does_not_use_up_its_token(api, cluste
     cluster.request("one", "n1")
     cluster.await_event("one", "NodeReady")
     api.objects.remove(f"{CSRS}/one")
+    cluster.settle()        # the watch of Nodes could be faster than that of CSRs
     cluster.node("n1", ready="False")
     csr = cluster.request("two", "n1")
     cluster.await_approval("two")
