@@ -156,7 +156,6 @@ int nb_cloud_read_values(struct nb_cloud_call *call, struct nb_failure *f) {
                 bool is_wanted;
                 int (*read)(struct nb_cloud_call *call, struct nb_failure *f);
         } steps[] = {
-                { !call->address && row->find_address, row->find_address },
                 { row->token_place, read_token },
                 { true, read_user_data },
                 { call->request->wants_node_name && row->node_name, read_node_name },

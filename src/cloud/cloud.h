@@ -7,8 +7,7 @@
  * settings/provider.def has all clouds; readers.c has code for values that it cannot describe.
  *
  * Requests use plain HTTP to the documented link-local address (net/http.h,
- * nb_http_new_metadata()), or HTTPS if the cloud has a name for it, without proxies or redirects;
- * nothing is written to disk. Volumes and guestinfo are files that
+ * nb_http_new_metadata()), without proxies or redirects; nothing is written to disk. Volumes and guestinfo are files that
  * node-bootstrap-platform.service has written (state/platform.h). Plain HTTP is not authenticated,
  * so metadata is trusted as much as the cloud and its network, and never overrides settings or
  * credentials on the machine.

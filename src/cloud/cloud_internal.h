@@ -37,11 +37,9 @@ struct nb_cloud_row {
         bool has_guestinfo;
 
         /* HTTP. */
-        const char *address; /* as in a URL: numeric, unless is_https. NULL: use find_address, or no
-                                HTTP */
+        const char *address;     /* numeric, as in a URL; NULL: no HTTP */
         const char *address6;    /* used if the first one does not accept connections */
         const char *lines[2];    /* headers of every request; none for a cloud with sessions */
-        bool is_https;           /* `address` is a DNS name, and requests use TLS */
         bool is_patient;         /* 404 and 410 may mean "not yet" */
         const char *session;     /* path of the PUT for a session token */
         const char *session_ttl; /* header of the PUT, with the lifetime in seconds: longer than an
@@ -59,7 +57,6 @@ struct nb_cloud_row {
         const char *id_parts[NB_CLOUD_ID_PARTS];
 
         /* Code in readers.c, for what the other members cannot describe. */
-        int (*find_address)(struct nb_cloud_call *call, struct nb_failure *f);
         nb_cloud_reader *read_node_name;
         /* changes the value in place; all of it is then used for '*' */
         void (*edit_id)(char *part);
@@ -74,16 +71,15 @@ struct nb_cloud_call {
         struct nb_metadata *metadata; /* the result */
         const struct nb_cloud_row *row;
         const char *title;
-        const char *address; /* from the row, or `found` */
+        const char *address;
         const char *address6;
-        char found[64];
         struct nb_http *http;
         struct nb_secret session; /* a whole header line; empty until it is requested */
         struct nb_json document;  /* empty until it is requested, or if there is none */
         char document_what[NB_CLOUD_URL_MAX];
         bool is_session_renewed;
         bool is_document_read;
-        bool is_unverified; /* the last answer was from a server that TLS did not verify */
+        bool is_unverified; /* the last answer or failure was from the network */
 };
 
 int nb_cloud_call_init(struct nb_cloud_call *ret_call, const struct nb_cloud_request *request,
@@ -103,7 +99,5 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
 int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_secret *ret,
                        struct nb_failure *f);
 
-/* Sets call->address to that of CloudStack's virtual router. */
-int nb_cloud_find_cloudstack(struct nb_cloud_call *call, struct nb_failure *f);
 nb_cloud_reader nb_cloud_read_nocloud_name, nb_cloud_read_openstack_name;
 void nb_cloud_edit_azure_id(char *id);

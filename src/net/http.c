@@ -104,9 +104,9 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         return 0;
 }
 
-int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_http **ret_http,
+int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f) {
-        int r = http_new(is_https, connect_timeout_ms, ret_http, f);
+        int r = http_new(false, connect_timeout_ms, ret_http, f);
 
         if (r >= 0)
                 (*ret_http)->is_metadata = true;
@@ -441,7 +441,7 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
 
         /* Never send a credential to an unverified server. A metadata service receives only the
          * session token that it issued. */
-        assert(!request->authorization || (http->is_verified && !http->is_metadata));
+        assert(!request->authorization || http->is_verified);
         assert(!request->headers[0] || http->is_verified || http->is_metadata);
         transfer = calloc(1, sizeof(*transfer));
         if (!transfer)

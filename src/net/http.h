@@ -124,10 +124,9 @@ void nb_unverified_done(struct nb_unverified *unverified);
 /* `trust` NULL: the server is not verified. NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
-/* For the metadata service of a cloud. `is_https`: the URL has a host name, and a CA of the system
- * must have issued the certificate. Otherwise plain HTTP, and the URL has an address. Proxies in
- * the environment are ignored. NB_INTERNAL. */
-int nb_http_new_metadata(bool is_https, uint32_t connect_timeout_ms, struct nb_http **ret_http,
+/* For the metadata service of a cloud: plain HTTP, and the URL has an address. Proxies in the
+ * environment are ignored. NB_INTERNAL. */
+int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f);
 
 /* Cancels all transfers and closes all connections. NULL is accepted. */

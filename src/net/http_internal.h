@@ -44,7 +44,7 @@ struct nb_http_worker {
 
 struct nb_http {
         bool is_verified; /* the server is verified */
-        bool is_metadata; /* a cloud's metadata service: no proxy; plain HTTP unless is_verified */
+        bool is_metadata; /* a cloud's metadata service: plain HTTP, no proxy */
         bool has_connected;
         struct nb_http_connection connection; /* for nb_http_take_connection() */
         uint32_t connect_timeout_ms;

@@ -273,7 +273,7 @@ static int set_url(struct nb_http_exchange *exchange) {
         const char *name = exchange->http->tls_server_name, *url = exchange->call.url;
         char renamed[NB_HTTP_URL_MAX + 256], connect_to[NB_HTTP_URL_MAX + 2];
         const char *host = url + strlen("https://"), *port;
-        bool is_plain = exchange->http->is_metadata && !exchange->http->is_verified;
+        bool is_plain = exchange->http->is_metadata;
         size_t len;
 
         read_host(url, exchange->host);

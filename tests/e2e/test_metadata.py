@@ -5,12 +5,11 @@ tests/integration/metadata.py plays, at their real addresses. These machines hav
 Volumes and VMware's guestinfo are read by node-bootstrap-platform.service: see test_platform.py and test_vm.py.
 """
 
-import ssl
 import sys
 
 import pytest
 import yaml
-from harness import network, pki
+from harness import network
 from harness.node import SOURCE, UNIT
 
 sys.path.append(str(SOURCE / "tests/integration"))
@@ -19,13 +18,12 @@ import metadata  # noqa: E402
 import namespace  # noqa: E402
 
 DMI = "/etc/e2e-dmi"
-SYSTEM_CA = "/usr/local/share/ca-certificates/test.crt"
 
 
 @pytest.fixture(scope="module")
 def booted(new_shared_node):
     node = new_shared_node("fresh").enable(UNIT)
-    for address in {cloud.address for cloud in (*metadata.PLAIN, metadata.Equinix)}:
+    for address in {cloud.address for cloud in metadata.ALL}:
         network.ip("-n", node.netns.name, "route", "replace", f"{address}/32", "via", network.GATEWAY, "dev", "eth0")
     node.boot("--unit=basic.target")
     return node
@@ -92,10 +90,7 @@ def joined(node, cluster, service, token):
     assert token.secret not in node.journal_text() and not node.state_files()
 
 
-CLOUDS = [cloud for cloud in metadata.PLAIN if cloud is not metadata.CloudStack]
-
-
-@pytest.mark.parametrize("service", CLOUDS, ids=lambda service: service.provider)
+@pytest.mark.parametrize("service", metadata.ALL, ids=lambda service: service.provider)
 def test_user_data(node, cluster, enter, service):
     """Token, endpoint and pin are in the user data alone."""
     token = cluster.token()
@@ -103,43 +98,12 @@ def test_user_data(node, cluster, enter, service):
 
 
 @pytest.mark.each_release
-@pytest.mark.parametrize("service", [cloud for cloud in CLOUDS if cloud.token_path], ids=lambda service: service.provider)
+@pytest.mark.parametrize("service", [cloud for cloud in metadata.ALL if cloud.token_path], ids=lambda service: service.provider)
 def test_narrower_place(node, cluster, enter, service):
     """The image has the endpoint and pin, the cloud has the token; the user data is for another tool."""
     token = cluster.token()
     node.configure()
     joined(node, cluster, enter(service, user_data="#!/bin/sh\n", token=str(token)), token)
-
-
-def test_cloudstack(node, cluster, enter):
-    """The service has the address of the DHCP server in networkd's lease."""
-    token = cluster.token()
-    service = enter(metadata.CloudStack, user_data=document(cluster, token))
-    node.run("mkdir", "-p", "/run/systemd/netif/leases")
-    node.run("tee", "/run/systemd/netif/leases/2", stdin=f"ADDRESS={node.address}\nSERVER_ADDRESS={service.address}\n")
-    joined(node, cluster, service, token)
-
-
-def test_equinix(node, cluster, enter):
-    """The service has a DNS name and a certificate of a system CA."""
-    token, ca = cluster.token(), pki.Authority("web")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificate, key = ca.server("web", *metadata.Equinix.names)
-    pem = node.directory / "equinix.pem"
-    pem.write_bytes(certificate + key)
-    context.load_cert_chain(pem)
-    hosts = node.read("/etc/hosts")
-    node.write("/etc/hosts", hosts + f"{metadata.Equinix.address} {metadata.Equinix.names[0]}\n".encode())
-    node.write(SYSTEM_CA, ca.pem)
-    node.run("update-ca-certificates")
-    try:
-        node.write("/etc/node-bootstrap/config.yaml", yaml.safe_dump({"apiVersion": "node-bootstrap/v1", "kind": "NodeBootstrap",
-                                                                      "metadata": {"provider": "equinix"}}))
-        joined(node, cluster, enter(metadata.Equinix, context=context, user_data=document(cluster, token)), token)
-    finally:
-        node.write("/etc/hosts", hosts)
-        node.path(SYSTEM_CA).unlink()
-        node.run("update-ca-certificates", "--fresh")
 
 
 def test_names(node, cluster, enter):

@@ -2,8 +2,6 @@
 """A machine in a cloud, with a network and DMI of its own, and the scripted metadata service there; see metadata.py."""
 
 import json
-import ssl
-import tempfile
 
 import yaml
 
@@ -59,15 +57,10 @@ class CloudWorld(World):
     def enter_cloud(self, service=None, *, address=None, **options):
         """From now on the machine is in this cloud."""
         service = service or self.provider
-        if service is metadata.Equinix:
-            options["context"] = self._equinix()
-        else:
-            self.namespace.set_dmi(**service.dmi)
+        self.namespace.set_dmi(**service.dmi)
         self.namespace.reach(address or service.address)
         options.setdefault("user_data", self.document())
         self.cloud = self.closing(self.namespace.within(lambda: service(address, **options)).start())
-        if service is metadata.CloudStack:
-            self.namespace.write("/run/systemd/netif/leases/2", f"ADDRESS=192.0.2.2\nSERVER_ADDRESS={service.address}\n")
         return self.cloud
 
     def recognised(self, service=None):
@@ -83,26 +76,6 @@ class CloudWorld(World):
 
     def packets(self):
         return self.closing(Packets(self.namespace))
-
-    def _equinix(self):
-        """Recognised by the kernel command line; the host name and the CA are set up on the machine."""
-        ca, folder = pki.CA("public"), self.machine.path
-        identity = ca.serving(metadata.Equinix.names)
-        for name, data, target in (("hosts", f"{metadata.Equinix.address} {metadata.Equinix.names[0]}\n".encode(), "/etc/hosts"),
-                                   ("public.pem", ca.pem, "/etc/ssl/certs/ca-certificates.crt")):
-            (folder / name).write_bytes(data)
-            self.namespace.bind(folder / name, target)
-        self.namespace.set_kernel_line("ignition.platform.id=packet")
-        return self.context_of(identity)
-
-    @staticmethod
-    def context_of(identity):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.NamedTemporaryFile() as pem:
-            pem.write(identity.combined)
-            pem.flush()
-            context.load_cert_chain(pem.name)
-        return context
 
     def close(self):
         super().close()

@@ -355,39 +355,4 @@ class UpCloud(Service):
         self.items = {"/metadata/v1/instance_id": "00322b68-0096-4042-9406-faad61922128"}
 
 
-class CloudStack(Service):
-    """At the address of the DHCP server, which is the virtual router."""
-    provider, title = "cloudstack", "CloudStack"
-    address = "192.0.2.254"
-    dmi = {"sys_vendor": "Apache Software Foundation", "product_name": "CloudStack KVM Hypervisor"}
-    user_data_path = "/latest/user-data"
-    node_name_path = "/latest/meta-data/local-hostname"
-    provider_id = "external-cloudstack://e9ae5dd3-5a1b-4d3c-8f0f-1b6a8a3d0e11"
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self.items = {"/latest/meta-data/instance-id": self.provider_id[len("external-cloudstack://"):]}
-
-
-class Equinix(Service):
-    """The one with a host name and TLS, verified by the system's CAs."""
-    provider, title = "equinix", "Equinix Metal"
-    address, port = "192.80.8.124", 443
-    names = ("metadata.packet.net",)
-    user_data_path = "/userdata"
-    provider_id = "equinixmetal://22222222-2222-4222-8222-222222222222"
-
-    def __init__(self, *arguments, context, **options):
-        super().__init__(*arguments, **options)
-        self.context = context
-
-    def secure(self, connection):
-        connection.handshake(self.context)
-
-    def find(self, request):
-        if request.path == "/metadata" and not request.query:
-            return Reply(200, json.dumps({"id": self.provider_id[len("equinixmetal://"):], "hostname": self.node_name}).encode())
-        return super().find(request)
-
-
-PLAIN = (Aws, Gce, Azure, OpenStack, DigitalOcean, Hetzner, Oracle, Exoscale, Vultr, Alibaba, Akamai, UpCloud, CloudStack)
+ALL = (Aws, Gce, Azure, OpenStack, DigitalOcean, Hetzner, Oracle, Exoscale, Vultr, Alibaba, Akamai, UpCloud)

@@ -13,8 +13,6 @@ import metadata
 from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 from machine import TOKEN
 
-ALL = (*metadata.PLAIN, metadata.Equinix)
-
 
 def user_data(cloud):
     """Everything is in the user data."""
@@ -57,7 +55,7 @@ def asked_once(world, run):
 
 
 def rows():
-    for cloud in ALL:
+    for cloud in metadata.ALL:
         yield CloudCase(f"{cloud.provider}: user data", user_data(cloud), None, 0, cloud.title, check=asked_once)
         yield CloudCase(f"{cloud.provider}: nothing there", nothing(cloud), *MISSING, f"the metadata of {cloud.title} has nothing for node-bootstrap")
         yield CloudCase(f"{cloud.provider}: node name and provider ID", named(cloud), None, 0, node=metadata.NODE, check=has_provider_id)

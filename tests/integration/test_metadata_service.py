@@ -37,7 +37,7 @@ def service(namespace, request):
 
 
 def every(condition=lambda cloud: True):
-    return pytest.mark.parametrize("service", [cloud for cloud in metadata.PLAIN if condition(cloud)], indirect=True, ids=lambda cloud: cloud.provider)
+    return pytest.mark.parametrize("service", [cloud for cloud in metadata.ALL if condition(cloud)], indirect=True, ids=lambda cloud: cloud.provider)
 
 
 def ask(namespace, service, path, headers=None, method="GET"):

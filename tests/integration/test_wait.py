@@ -11,7 +11,6 @@ import pytest
 
 import faults
 import metadata
-import pki
 import test_cluster_info
 import test_discovery_url
 import test_endpoints
@@ -177,8 +176,7 @@ METADATA = [
     *plays(CloudPlay, test_metadata.FAULTS, "no route"),
     *plays(CloudPlay, test_metadata_data.FORMS),
     *plays(CloudPlay, test_metadata_data.FORBIDDEN),
-    # Over verified TLS nothing there is evidence.
-    *plays(CloudPlay, [row for row in test_metadata.rows() if row.name.endswith("nothing there")], "equinix: nothing there"),
+    *plays(CloudPlay, [row for row in test_metadata.rows() if row.name.endswith("nothing there")]),
 ]
 
 
@@ -266,34 +264,20 @@ def test_behaviour(played, case):
     played(case)
 
 
-# Over TLS that has verified the server the same words are evidence.
+# What node-bootstrap-platform.service has read does not come from the network, so it is evidence.
 
-VERIFIED_ROWS = [
-    CloudCase("nothing in verified metadata", test_metadata.nothing(metadata.Equinix), "token-missing", 66, timeout="infinity"),
-    CloudCase("verified metadata that is malformed", lambda world: world.enter_cloud(metadata.Equinix, user_data="#cloud-config\nnode_bootstrap: [") and None,
-              "metadata-malformed", 65, timeout="infinity"),
+def volume(user_data):
+    return lambda world: world.find_platform(volume="cidata", user_data=user_data)
+
+
+LOCAL_ROWS = [
+    CloudCase("nothing on a volume", volume("#!/bin/sh\n"), "token-missing", 66, timeout="infinity"),
+    CloudCase("a volume that is malformed", volume("#cloud-config\nnode_bootstrap: ["), "metadata-malformed", 65, timeout="infinity"),
 ]
 
 
-@pytest.mark.parametrize("case", VERIFIED_ROWS)
+@pytest.mark.parametrize("case", LOCAL_ROWS)
 def test_evidence_is_final(played, case):
-    played(case)
-
-
-class EquinixPlay(CloudPlay):
-    """Metadata over TLS, at first from an untrusted server."""
-
-    def recover(self, world, real):
-        world.cloud.context = world.context
-
-
-def stranger_as_equinix(world):
-    world.enter_cloud(metadata.Equinix)
-    world.context, world.cloud.context = world.cloud.context, world.context_of(pki.CA("stranger").serving(metadata.Equinix.names))
-
-
-@pytest.mark.parametrize("case", [EquinixPlay(CloudCase("a stranger in the place of metadata", stranger_as_equinix, "metadata-refused", 77))])
-def test_stranger_at_verified_metadata(played, case):
     played(case)
 
 

@@ -95,14 +95,6 @@ static struct provider_case cases[] = {
           NULL,
           "node-1",
           NULL },
-        { "CloudStack",
-          NB_PROVIDER_CLOUDSTACK,
-          { { GET("/latest/user-data"), NULL, OK, SCRIPT },
-            { GET(META "local-hostname"), NULL, OK, "node-1" },
-            { GET(META "instance-id"), NULL, OK, "u-1" } },
-          NULL,
-          "node-1",
-          "external-cloudstack://u-1" },
         { "DigitalOcean",
           NB_PROVIDER_DIGITALOCEAN,
           { { GET("/metadata/v1/user-data"), NULL, OK, SCRIPT },
@@ -111,13 +103,6 @@ static struct provider_case cases[] = {
           NULL,
           "node-1",
           "digitalocean://123" },
-        { "Equinix",
-          NB_PROVIDER_EQUINIX,
-          { { GET("/userdata"), NULL, MISSING },
-            { GET("/metadata"), NULL, OK, "{\"id\": \"u-1\", \"hostname\": \"node-1\"}" } },
-          NULL,
-          "node-1",
-          "equinixmetal://u-1" },
         { "Exoscale",
           NB_PROVIDER_EXOSCALE,
           { { GET("/1.0/user-data"), NULL, OK, SCRIPT },
@@ -212,7 +197,6 @@ static void asks(void **state) {
         struct nb_failure f = { 0 };
         int r;
 
-        row.is_https = false;
         script_start(c->exchanges, address);
         assert_int_equal(nb_cloud_call_init(&call, &request, &metadata, &f), 0);
         call.row = &row;

@@ -57,46 +57,7 @@ struct text_case {
         const char *value;
 };
 
-static struct text_case leases[] = {
-        { "nothing", "", -1, "" },
-        { "systemd-networkd",
-          "# This is private "
-          "data.\nADDRESS=10.1.1.5\nNETMASK=255.255.255.0\nSERVER_ADDRESS=10.1.1.1\nT1=1\n",
-          0, "10.1.1.1" },
-        { "no newline at the end", "SERVER_ADDRESS=10.1.1.1", 0, "10.1.1.1" },
-        { "dhclient",
-          "lease {\n  interface \"eth0\";\n  option dhcp-server-identifier 10.1.1.1;\n}\n", 0,
-          "10.1.1.1" },
-        { "dhclient: the last address",
-          "  option dhcp-server-identifier 10.1.1.1;\n  option dhcp-server-identifier 10.1.1.2;\n",
-          0, "10.1.1.2" },
-        { "without a semicolon", "  option dhcp-server-identifier 10.1.1.1\n", -1, "" },
-        { "another option", "  option routers 10.1.1.1;\n", -1, "" },
-        { "another key", "XSERVER_ADDRESS=10.1.1.1\n", -1, "" },
-        { "a name", "SERVER_ADDRESS=metadata\n", -1, "" },
-        { "a name that begins with an address", "SERVER_ADDRESS=10.1.1.1.evil\n", -1, "" },
-        { "an address and a path", "SERVER_ADDRESS=10.1.1.1/x\n", -1, "" },
-        { "an address and a port", "SERVER_ADDRESS=10.1.1.1:81\n", -1, "" },
-        { "octal", "SERVER_ADDRESS=010.1.1.1\n", -1, "" },
-        { "IPv6", "SERVER_ADDRESS=fe80::1\n", -1, "" },
-        { "loopback", "SERVER_ADDRESS=127.0.0.1\n", -1, "" },
-        { "0.0.0.0", "SERVER_ADDRESS=0.0.0.0\n", -1, "" },
-        { "multicast", "SERVER_ADDRESS=224.0.0.1\n", -1, "" },
-        { "broadcast", "SERVER_ADDRESS=255.255.255.255\n", -1, "" },
-        { "a carriage return", "SERVER_ADDRESS=10.1.1.1\r\n", -1, "" },
-};
-
-static void reads_a_lease(void **state) {
-        const struct text_case *c = *state;
-        char address[NB_LEASE_ADDRESS_SIZE] = "";
-
-        assert_int_equal(nb_metadata_lease_server(c->text, strlen(c->text), address),
-                         c->r < 0 ? -ENOENT : 0);
-        assert_string_equal(address, c->value);
-}
-
 int main(void) {
         CASES(seeds, reads_a_seed_name);
-        CASES(leases, reads_a_lease);
         return case_run("format/metadata_document");
 }

@@ -80,7 +80,7 @@ static int ask(const struct server *server, struct nb_http_request *request,
         request->what = "the metadata";
         request->url = url;
         request->timeout_ms = 20000;
-        r = nb_http_new_metadata(false, 2000, &http, f);
+        r = nb_http_new_metadata(2000, &http, f);
         return r < 0 ? r : nb_http_perform(http, request, nb_now_ms() + 30000, answer, f);
 }
 
