@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/encoding.h"
+#include "base/macro.h"
 
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -52,6 +53,28 @@ int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret) {
         if (ret->error >= 0 && (n_bits == 6 || bits & ((1U << n_bits) - 1)))
                 ret->error = -EINVAL;
         return ret->error;
+}
+
+int nb_base64_decode_secret(const char *text, size_t len, struct nb_secret *ret) {
+        _cleanup_(nb_secret_done) struct nb_secret digits = NB_SECRET_INIT, bytes = NB_SECRET_INIT;
+        struct nb_buffer buffer;
+        int r;
+
+        if (nb_secret_init(&digits, len) < 0 || nb_secret_init(&bytes, len) < 0)
+                return -ENOMEM;
+        for (size_t i = 0; i < len; i++)
+                if (!text[i] || !strchr(" \t\r\n", text[i]))
+                        digits.data[digits.len++] = text[i];
+        /* Decode into the secret itself, which is large enough, so that no copy is left. */
+        buffer = (struct nb_buffer){ .data = bytes.data,
+                                     .allocated = bytes.size + 1,
+                                     .max = bytes.size };
+        r = nb_base64_decode(digits.data, digits.len, &buffer);
+        if (r < 0)
+                return r == -EINVAL ? -EBADMSG : r;
+        bytes.len = buffer.len;
+        *ret = TAKE(bytes);
+        return 0;
 }
 
 void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/secret.h"
 
 /* Append to `ret`; errors are in ret->error. */
 void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
@@ -18,6 +19,9 @@ void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 /* Appends the decoded bytes to `ret`. Returns 0 or ret->error, which is -EINVAL if the text is not
  * strict base64; `ret` may then hold part of the bytes. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);
+
+/* Decodes base64 with white space anywhere in it. 0; -EBADMSG, -ENOMEM. */
+int nb_base64_decode_secret(const char *text, size_t len, struct nb_secret *ret);
 
 /* Lower case; `ret` holds 2 * len + 1 bytes. */
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret);

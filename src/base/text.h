@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Characters, to combine for strspn(3). */
+#define NB_LOWER "abcdefghijklmnopqrstuvwxyz"
+#define NB_UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define NB_DIGITS "0123456789"
+
 /* Length of the UTF-8 sequence at the beginning and its code point; 0 when it is not well-formed
  * (Unicode 15, table 3-7). */
 size_t nb_utf8_decode(const char *text, size_t len, uint32_t *ret_code_point);

@@ -328,9 +328,10 @@ int nb_check_user_data(struct nb_check *check, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (!load->has_metadata && !has_files)
-                return nb_failure_set(f, NB_METADATA_NOTHING, 0,
-                                      "%s has nothing for node-bootstrap: it is %s", source,
-                                      load->metadata.user_data.what);
+                return nb_failure_set(
+                        f, NB_METADATA_NOTHING, 0, "%s has nothing for node-bootstrap: it is %s%s",
+                        source, load->metadata.user_data.what,
+                        load->metadata.user_data.hint ? load->metadata.user_data.hint : "");
         if (load->has_metadata && !load->is_metadata_wanted) {
                 nb_check_row(check, NB_CHECK_DOUBT, "a machine would not read it: %s",
                              load->bootstrap.identity.kind == NB_IDENTITY_NONE

@@ -324,8 +324,6 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
         snprintf(metadata->user_data_source, sizeof(metadata->user_data_source), "%s", source);
         r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
                                &metadata->user_data, f);
-        if (r >= 0)
-                r = nb_metadata_finish(metadata, f);
         if (r >= 0) {
                 load->is_metadata_read = true;
                 load->has_metadata = is_for_us(metadata);
@@ -374,10 +372,11 @@ void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
                 snprintf(ret, size, "the metadata of %s has none",
                          nb_provider_titles[load->provider]);
         else if (load->is_metadata_read)
-                snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s",
+                snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s%s",
                          nb_provider_titles[load->provider],
                          has_data ? metadata->user_data_source : "there is no user data",
-                         has_data ? " is " : "", has_data ? metadata->user_data.what : "");
+                         has_data ? " is " : "", has_data ? metadata->user_data.what : "",
+                         metadata->user_data.hint ? metadata->user_data.hint : "");
         else if (load->provider == NB_PROVIDER_NONE)
                 snprintf(ret, size, "no cloud was recognised, so no metadata was read");
 }

@@ -10,7 +10,7 @@
 #include "kube/node_name.h"
 #include "state/platform.h"
 
-#define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/()-"
+#define ID_CHARACTERS NB_LOWER NB_UPPER NB_DIGITS "._:/()-"
 
 #define LINK_LOCAL "169.254.169.254"
 #define DMI(field, pattern) \
@@ -36,19 +36,6 @@ void nb_metadata_done(struct nb_metadata *metadata) {
         nb_user_data_done(&metadata->user_data);
         nb_secret_done(&metadata->token);
         *metadata = (struct nb_metadata)NB_METADATA_INIT;
-}
-
-int nb_metadata_finish(struct nb_metadata *metadata, struct nb_failure *f) {
-        if (metadata->user_data.kind != NB_USER_DATA_UNREADABLE)
-                return 0;
-        if (!metadata->token.data)
-                return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG,
-                                      "%s: expected text of at most %d KiB, or gzip of it, since "
-                                      "there is no token elsewhere; found %s",
-                                      metadata->user_data_source, NB_USER_DATA_TEXT_MAX / 1024,
-                                      metadata->user_data.what);
-        metadata->user_data.kind = NB_USER_DATA_NOTHING;
-        return 0;
 }
 
 /* --- Values --- */
@@ -168,7 +155,7 @@ int nb_cloud_read_values(struct nb_cloud_call *call, struct nb_failure *f) {
                 if (r < 0)
                         return r;
         }
-        return nb_metadata_finish(call->metadata, f);
+        return 0;
 }
 
 int nb_cloud_read(const struct nb_cloud_request *request, struct nb_metadata *ret_metadata,

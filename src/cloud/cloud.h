@@ -7,10 +7,10 @@
  * settings/provider.def has all clouds; readers.c has code for values that it cannot describe.
  *
  * Requests use plain HTTP to the documented link-local address (net/http.h,
- * nb_http_new_metadata()), without proxies or redirects; nothing is written to disk. Volumes and guestinfo are files that
- * node-bootstrap-platform.service has written (state/platform.h). Plain HTTP is not authenticated,
- * so metadata is trusted as much as the cloud and its network, and never overrides settings or
- * credentials on the machine.
+ * nb_http_new_metadata()), without proxies or redirects; nothing is written to disk. Volumes and
+ * guestinfo are files that node-bootstrap-platform.service has written (state/platform.h). Plain
+ * HTTP is not authenticated, so metadata is trusted as much as the cloud and its network, and never
+ * overrides settings or credentials on the machine.
  */
 
 #include <stdbool.h>
@@ -72,7 +72,7 @@ struct nb_cloud_request {
 
 struct nb_metadata {
         enum nb_provider provider;
-        struct nb_user_data user_data; /* never NB_USER_DATA_UNREADABLE */
+        struct nb_user_data user_data;
         struct nb_secret token; /* from a separate value, not from the user data; empty for none */
         /* The origins of both: "the user data of Amazon EC2", "instance attribute
          * 'node-bootstrap-token' of Google Compute Engine". "" for none. */
@@ -103,9 +103,5 @@ bool nb_cloud_has_provider_id(enum nb_provider provider);
 /* Names the separate value for the token in messages: "instance tag 'node-bootstrap-token'". NULL
  * if the cloud has none. */
 const char *nb_cloud_token_place(enum nb_provider provider);
-
-/* Called after all values are read. Ignores unreadable user data if there is a separate token;
- * otherwise fails with NB_METADATA_MALFORMED. */
-int nb_metadata_finish(struct nb_metadata *metadata, struct nb_failure *f);
 
 void nb_metadata_done(struct nb_metadata *metadata);

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "codec/dns_name.h"
 #include "codec/url.h"
 
 #define HTTPS_PORT 443
 /* Only characters that no shell interprets, because messages suggest commands that contain the
  * URL. */
-#define PATH_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:+,=/"
+#define PATH_CHARACTERS NB_LOWER NB_UPPER NB_DIGITS "-._~:+,=/"
 
 /* Plain decimal, 1 to 65535. */
 static int parse_port(const char *text, size_t len, uint16_t *ret_port) {
@@ -52,7 +53,7 @@ static bool is_numeric(const char *host) {
         const char *dot = strrchr(host, '.'), *label = dot ? dot + 1 : host;
         struct in_addr ignored;
 
-        return label[strspn(label, "0123456789")] == '\0' || inet_aton(host, &ignored);
+        return label[strspn(label, NB_DIGITS)] == '\0' || inet_aton(host, &ignored);
 }
 
 static int parse_name_or_ipv4(const char *text, size_t len, struct nb_url *url) {

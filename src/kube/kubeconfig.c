@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "codec/mime.h"
 #include "kube/kubeconfig.h"
 
 #define DATA_MAX (352 * 1024) /* of one *-data field, in base64 */
@@ -192,7 +192,7 @@ static int decode_pem(const struct nb_yaml_node *node, struct nb_secret *ret) {
         if (node->type != NB_YAML_SCALAR || node->value_len > DATA_MAX ||
             strpbrk(node->value, " \t"))
                 return -EINVAL;
-        r = nb_mime_decode_base64(node->value, node->value_len, ret);
+        r = nb_base64_decode_secret(node->value, node->value_len, ret);
         if (r < 0 || is_text(ret))
                 return r;
         nb_secret_done(ret);

@@ -2,9 +2,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "metadata/kernel_line.h"
 
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define VALUE_CHARACTERS NB_LOWER NB_UPPER NB_DIGITS "._-"
 #define WORD_SIZE 128 /* fits the longest key and value; the rest of a word is ignored */
 
 /* Copies the value if the word has this key; "" if the value is invalid. */
@@ -15,7 +16,7 @@ static void take_value(const char *word, const char *key, char *ret, size_t size
                 return;
         word += strlen(key);
         len = strcspn(word, ";");
-        if (len >= size || strspn(word, LETTERS) < len)
+        if (len >= size || strspn(word, VALUE_CHARACTERS) < len)
                 len = 0;
         memcpy(ret, word, len);
         ret[len] = '\0';

@@ -5,36 +5,29 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/encoding.h"
 #include "base/macro.h"
-#include "codec/gunzip.h"
+#include "base/text.h"
 #include "codec/json.h"
-#include "codec/mime.h"
 #include "codec/yaml.h"
 #include "metadata/user_data.h"
 
 #define KEY "node_bootstrap"
 #define CLOUD_CONFIG "#cloud-config"
-#define OWN_TYPE "application/vnd.node-bootstrap+yaml"
-#define CLOUD_CONFIG_TYPE "text/cloud-config"
 #define TEMPLATE "## template:"
 #define WHERE_SIZE 256
 #define ORIGIN_MAX 150
 #define LINE_MAX_COMPARED 64
-
-/* Encodings that have not been removed yet: each is removed at most once. */
-enum wrapping {
-        BASE64 = 1,
-        GZIP = 2,
-        MIME = 4,
-};
+#define NOT_UNPACKED \
+        "; node-bootstrap reads neither MIME nor gzip: let cloud-init write its settings to a " \
+        "file " \
+        "(write_files), or use user data that is one document"
 
 struct reading {
         struct nb_failure *f;
-        char where[WHERE_SIZE]; /* for messages: "ORIGIN, in gzip, in part 2 of a MIME message" */
+        char where[WHERE_SIZE]; /* for messages: "ORIGIN, in base64" */
         size_t origin_len;
-        const char *type; /* of the MIME part; "" for none */
         struct nb_user_data found;
-        unsigned part; /* MIME part that is for this program; 0 for none */
         bool is_template;
         const struct nb_user_data_files *files; /* if set, only search for files */
 };
@@ -188,74 +181,54 @@ static const struct {
         const char *line;
         const char *what; /* the data of another program; or NULL */
         int (*take)(struct reading *reading, const char *data, size_t len);
+        const char *hint;
 } first_lines[] = {
-        { "#!", "a shell script", NULL },
-        { CLOUD_CONFIG "-archive", "an archive for cloud-init", NULL },
-        { CLOUD_CONFIG "-jsonp", "a patch for cloud-init", NULL },
-        { CLOUD_CONFIG, NULL, take_cloud_config },
-        { "#cloud-boothook", "a boothook for cloud-init", NULL },
-        { "#include", "a list of addresses for cloud-init", NULL },
-        { "#part-handler", "a handler for cloud-init", NULL },
-        { "#upstart-job", "a job for Upstart", NULL },
-        { TEMPLATE, NULL, take_template },
-        { "{", NULL, take_json },
+        { "#!", "a shell script" },
+        { CLOUD_CONFIG "-archive", "an archive for cloud-init" },
+        { CLOUD_CONFIG "-jsonp", "a patch for cloud-init" },
+        { CLOUD_CONFIG, .take = take_cloud_config },
+        { "#cloud-boothook", "a boothook for cloud-init" },
+        { "#include", "a list of addresses for cloud-init" },
+        { "#part-handler", "a handler for cloud-init" },
+        { "#upstart-job", "a job for Upstart" },
+        { TEMPLATE, .take = take_template },
+        { "{", .take = take_json },
+        { "Content-Type:", "a MIME message", .hint = NOT_UNPACKED },
+        { "MIME-Version:", "a MIME message", .hint = NOT_UNPACKED },
+        { "\x1f\x8b", "gzip", .hint = NOT_UNPACKED },
 };
 
-/* 1 if the text is for this program, otherwise 0. Passes on all of `data`, including empty lines at
- * the beginning, so that line numbers in messages are right. */
+/* 1 if the text is for this program, otherwise 0. Passes on empty lines at the beginning, so that
+ * line numbers in messages are right. */
 static int take_text(struct reading *reading, const char *data, size_t len) {
-        const char *first = skip_space(data, len);
-        size_t first_len = len - (size_t)(first - data);
+        static const char byte_order_mark[] = "\xef\xbb\xbf";
+        const char *end = data + len, *first;
 
-        if (strcmp(reading->type, OWN_TYPE) == 0)
-                return take_document(reading, data, len, "a document of its own type");
-        if (strcmp(reading->type, CLOUD_CONFIG_TYPE) == 0 && !begins(first, first_len, TEMPLATE))
-                return take_cloud_config(reading, data, len);
-        for (size_t i = 0; i < N_ELEMENTS(first_lines); i++)
-                if (begins(first, first_len, first_lines[i].line))
-                        return first_lines[i].take ? first_lines[i].take(reading, data, len)
-                                                   : pass_over(reading, first_lines[i].what);
+        if (begins(data, len, byte_order_mark))
+                data += strlen(byte_order_mark);
+        len = (size_t)(end - data);
+        first = skip_space(data, len);
+        if (first == end)
+                return pass_over(reading, "empty");
+        for (size_t i = 0; i < N_ELEMENTS(first_lines); i++) {
+                if (!begins(first, (size_t)(end - first), first_lines[i].line))
+                        continue;
+                reading->found.hint = first_lines[i].hint;
+                return first_lines[i].take ? first_lines[i].take(reading, data, len)
+                                           : pass_over(reading, first_lines[i].what);
+        }
         return take_yaml(reading, data, len);
 }
 
-/* --- Encodings --- */
-
-static int unwrap(struct reading *reading, const char *data, size_t len, unsigned wrappings);
-
-static void note_wrapping(struct reading *reading, const char *text) {
-        size_t len = strlen(reading->where);
-
-        snprintf(reading->where + len, sizeof(reading->where) - len, "%s", text);
-}
-
-static int take_gzip(struct reading *reading, const char *data, size_t len, unsigned wrappings) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *what;
-        int r;
-
-        r = nb_gunzip(data, len, NB_USER_DATA_TEXT_MAX, &text);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(reading->f);
-        if (r >= 0) {
-                note_wrapping(reading, ", in gzip");
-                return unwrap(reading, text.data, text.len, wrappings);
-        }
-        what = r == -E2BIG ? "gzip of more than 1 MiB" : "gzip that is cut or damaged";
-        if (strcmp(reading->type, OWN_TYPE) == 0)
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, -r,
-                                      "%s: expected text, found %s", reading->where, what);
-        reading->found.kind = NB_USER_DATA_UNREADABLE;
-        return pass_over(reading, what);
-}
+/* --- Base64 --- */
 
 static bool is_base64_text(const char *data, size_t len) {
-        static const char characters[] =
-                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n";
+        static const char characters[] = NB_LOWER NB_UPPER NB_DIGITS "+/=\r\n";
 
         for (size_t i = 0; i < len; i++)
                 if (!data[i] || !strchr(characters, data[i]))
                         return false;
-        return true;
+        return skip_space(data, len) < data + len;
 }
 
 /* A word may look like base64 by chance, so text that cannot be decoded is not an error. */
@@ -263,121 +236,20 @@ static int take_base64(struct reading *reading, const char *data, size_t len) {
         _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
         int r;
 
-        r = nb_mime_decode_base64(data, len, &bytes);
+        r = nb_base64_decode_secret(data, len, &bytes);
         if (r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
         if (r < 0)
                 return pass_over(reading, "data of another program");
-        note_wrapping(reading, ", in base64");
-        return unwrap(reading, bytes.data, bytes.len, GZIP | MIME);
-}
-
-/* Types that cloud-init has for scripts and similar. */
-static bool is_foreign_type(const char *type) {
-        return strncmp(type, "text/", strlen("text/")) == 0 && strcmp(type, "text/plain") != 0 &&
-               strcmp(type, CLOUD_CONFIG_TYPE) != 0 && !strstr(type, "yaml");
-}
-
-static int decode_part(struct reading *reading, const struct nb_mime_part *part) {
-        _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
-        int r = -EBADMSG;
-
-        if (part->encoding == NB_MIME_PLAIN)
-                return unwrap(reading, part->body, part->len, GZIP);
-        if (part->encoding == NB_MIME_BASE64)
-                r = nb_mime_decode_base64(part->body, part->len, &bytes);
-        if (r >= 0)
-                return unwrap(reading, bytes.data, bytes.len, GZIP);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(reading->f);
-        if (strcmp(part->type, OWN_TYPE) != 0 && strcmp(part->type, CLOUD_CONFIG_TYPE) != 0)
-                return 0;
-        return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EBADMSG,
-                              "%s: expected text or valid base64, found another "
-                              "Content-Transfer-Encoding or invalid base64",
-                              reading->where);
-}
-
-/* Reads one part separately. Its result becomes the result of the message only if the part is for
- * this program. */
-static int take_part(void *userdata, const struct nb_mime_part *part) {
-        struct reading *reading = userdata, inner = *reading;
-        char wrapping[64];
-        int r;
-
-        if (is_foreign_type(part->type))
-                return 0;
-        inner.type = part->type;
-        inner.found = (struct nb_user_data)NB_USER_DATA_INIT;
-        snprintf(wrapping, sizeof(wrapping), ", in part %u of a MIME message", part->number);
-        note_wrapping(&inner, wrapping);
-        r = decode_part(&inner, part);
-        if (r > 0 && reading->part > 0) {
-                nb_user_data_done(&inner.found);
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EINVAL,
-                                      "%s: expected one part for this program, found two: %u and "
-                                      "%u",
-                                      reading->where, reading->part, part->number);
-        }
-        if (r > 0)
-                reading->part = part->number;
-        if (r > 0 || (reading->part == 0 && inner.found.kind == NB_USER_DATA_UNREADABLE))
-                reading->found = inner.found;
-        return r < 0 ? r : 0;
-}
-
-static bool names_us(const char *data, size_t len) {
-        static const char *const words[] = { "node-bootstrap", KEY, "NodeBootstrap",
-                                             "JoinConfiguration" };
-
-        for (size_t i = 0; i < N_ELEMENTS(words); i++)
-                if (contains(data, len, words[i]))
-                        return true;
-        return false;
-}
-
-static int take_mime(struct reading *reading, const char *data, size_t len) {
-        const char *wrong = "";
-        int r;
-
-        r = nb_mime_parse(data, len, take_part, reading, &wrong);
-        if (r < 0 && reading->f->code != NB_NONE)
-                return r;
-        if (r < 0 && (names_us(data, len) || reading->part > 0))
-                return nb_failure_set(reading->f, NB_METADATA_MALFORMED, EBADMSG,
-                                      "%s: expected a MIME message, found %s", reading->where,
-                                      wrong);
-        if (r < 0)
-                return pass_over(reading, "a MIME message with an error in it");
-        if (reading->part > 0)
-                return 1;
-        return reading->found.kind == NB_USER_DATA_UNREADABLE
-                       ? 0
-                       : pass_over(reading, "a MIME message without a part for this program");
-}
-
-static int unwrap(struct reading *reading, const char *data, size_t len, unsigned wrappings) {
-        static const char byte_order_mark[] = "\xef\xbb\xbf";
-
-        if (begins(data, len, byte_order_mark)) {
-                data += strlen(byte_order_mark);
-                len -= strlen(byte_order_mark);
-        }
-        if (skip_space(data, len) == data + len)
-                return pass_over(reading, "empty");
-        if ((wrappings & GZIP) && nb_gzip_looks_like(data, len))
-                return take_gzip(reading, data, len, wrappings & MIME);
-        if ((wrappings & BASE64) && is_base64_text(data, len))
-                return take_base64(reading, data, len);
-        if ((wrappings & MIME) && nb_mime_looks_like(data, len))
-                return take_mime(reading, data, len);
-        return take_text(reading, data, len);
+        snprintf(reading->where + reading->origin_len, sizeof(reading->where) - reading->origin_len,
+                 ", in base64");
+        return take_text(reading, bytes.data, bytes.len);
 }
 
 static int read_all(const char *origin, const char *data, size_t len,
                     const struct nb_user_data_files *files, struct nb_user_data *ret,
                     struct nb_failure *f) {
-        struct reading reading = { .f = f, .type = "", .files = files };
+        struct reading reading = { .f = f, .files = files };
         int r;
 
         if (len > NB_USER_DATA_MAX)
@@ -386,7 +258,8 @@ static int read_all(const char *origin, const char *data, size_t len,
                                       NB_USER_DATA_MAX / 1024, len);
         snprintf(reading.where, sizeof(reading.where), "%.*s", ORIGIN_MAX, origin);
         reading.origin_len = strlen(reading.where);
-        r = unwrap(&reading, data, len, BASE64 | GZIP | MIME);
+        r = is_base64_text(data, len) ? take_base64(&reading, data, len)
+                                      : take_text(&reading, data, len);
         if (r < 0) {
                 nb_user_data_done(&reading.found);
                 return r;

@@ -8,29 +8,14 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
-#include "codec/gunzip.h"
-#include "codec/mime.h"
 #include "codec/yaml.h"
 #include "metadata/user_data_files.h"
 
 #define DEFAULT_MODE 0644 /* in cloud-init and in Ignition */
 
-/* Decodes base64, then gzip. 0; -EBADMSG, -E2BIG, -ENOMEM. */
-static int decode(const char *data, size_t len, bool is_base64, bool is_gzip,
-                  struct nb_secret *ret) {
-        _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
-        int r;
-
-        if (is_base64) {
-                r = nb_mime_decode_base64(data, len, &bytes);
-                if (r < 0)
-                        return r;
-                data = bytes.data;
-                len = bytes.len;
-        }
-        if (is_gzip)
-                return nb_gunzip(data, len, NB_USER_DATA_TEXT_MAX, ret);
-        return nb_secret_copy(ret, data, len);
+/* 0; -EBADMSG, -ENOMEM. */
+static int decode(const char *data, size_t len, bool is_base64, struct nb_secret *ret) {
+        return is_base64 ? nb_base64_decode_secret(data, len, ret) : nb_secret_copy(ret, data, len);
 }
 
 /* "" for none. */
@@ -42,18 +27,17 @@ static const char *scalar(const struct nb_yaml_node *mapping, const char *key) {
 
 /* Decodes an entry of cloud-init's write_files (modules/cc_write_files). 0, and *ret stays empty if
  * the text of the file is unknown here: a download, or text that is appended to another file.
- * -EBADMSG, -E2BIG, -ENOMEM. */
+ * -EBADMSG, -ENOMEM. */
 static int read_entry(const struct nb_yaml_node *entry, struct nb_secret *ret) {
         const char *encoding = scalar(entry, "encoding"), *content = scalar(entry, "content");
-        bool is_gzip = strncasecmp(encoding, "gz", strlen("gz")) == 0,
-             is_base64 = strcasestr(encoding, "b64") || strcasestr(encoding, "base64"),
+        bool is_base64 = strcasecmp(encoding, "b64") == 0 || strcasecmp(encoding, "base64") == 0,
              is_plain = !encoding[0] || strcasecmp(encoding, "text/plain") == 0;
 
         if (nb_yaml_get(entry, "source") || strcmp(scalar(entry, "append"), "true") == 0)
                 return 0;
-        if (!is_gzip && !is_base64 && !is_plain)
+        if (!is_base64 && !is_plain)
                 return -EBADMSG;
-        return decode(content, strlen(content), is_base64, is_gzip, ret);
+        return decode(content, strlen(content), is_base64, ret);
 }
 
 /* Decodes "%41", like Go's url.PathUnescape(). 0; -EBADMSG; -ENOMEM. */
@@ -84,14 +68,13 @@ static int read_file(const struct nb_yaml_node *file, struct nb_secret *ret) {
 
         if (strncmp(url, "data:", strlen("data:")) != 0)
                 return 0;
-        if (!comma)
+        if (!comma || scalar(contents, "compression")[0])
                 return -EBADMSG;
         r = unescape(comma + 1, &bytes);
         if (r < 0)
                 return r;
         return decode(bytes.data, bytes.len,
-                      memmem(url, (size_t)(comma - url), base64, strlen(base64)),
-                      strcmp(scalar(contents, "compression"), "gzip") == 0, ret);
+                      memmem(url, (size_t)(comma - url), base64, strlen(base64)), ret);
 }
 
 static const struct kind {

@@ -9,8 +9,6 @@
 #include "base/failure.h"
 #include "base/secret.h"
 
-#define NB_USER_DATA_TEXT_MAX (1024 * 1024) /* bytes after decoding base64 and gzip */
-
 struct nb_user_data_file {
         const char *path; /* absolute */
         unsigned mode;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "settings/settings.h"
 
 #define MEMBER(member) ((struct nb_settings *)NULL)->member
@@ -91,7 +92,7 @@ int nb_setting_parse(struct nb_settings *settings, enum nb_setting setting, cons
                 return append_entry(settings, row, text, len);
         r = parse_value(row, text, len, (char *)settings + row->offset);
         if (r >= 0 && setting == NB_SETTING_NODE_NAME)
-                settings->is_node_name_lowered = strpbrk(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+                settings->is_node_name_lowered = strpbrk(text, NB_UPPER);
         return r;
 }
 

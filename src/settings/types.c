@@ -18,9 +18,6 @@
 #define EXPIRATION_SECONDS_MAX INT32_MAX /* the API's type */
 #define LABEL_MAX 63                     /* bytes of a label's value, and of the name in its key */
 
-#define DIGITS "0123456789"
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define PUNCTUATION "-_." /* inside of a label */
 #define EXPECTED_PATH "an absolute path without //, . and .. in it"
 
@@ -36,7 +33,8 @@ static int copy_text(const char *text, size_t len, size_t size, void *ret) {
 }
 
 bool nb_kubelet_argument_is_valid(const char *name, size_t name_len, const char *value) {
-        if (name_len == 0 || !strchr(LOWER, name[0]) || strspn(name, LOWER DIGITS "-") < name_len)
+        if (name_len == 0 || !strchr(NB_LOWER, name[0]) ||
+            strspn(name, NB_LOWER NB_DIGITS "-") < name_len)
                 return false;
         return !strpbrk(value, NB_KUBELET_ARGUMENT_REFUSED) &&
                nb_text_is_printable(value, strlen(value));
@@ -202,7 +200,7 @@ const struct nb_setting_type nb_setting_type_token = {
 static int parse_expiration(const char *text, size_t len, void *ret) {
         unsigned long long seconds = strtoull(text, NULL, 10);
 
-        if (len == 0 || strspn(text, DIGITS) != len ||
+        if (len == 0 || strspn(text, NB_DIGITS) != len ||
             (seconds != 0 && seconds < NB_CSR_EXPIRATION_MIN) || seconds > EXPIRATION_SECONDS_MAX)
                 return -EINVAL;
         *(uint32_t *)ret = (uint32_t)seconds;
@@ -236,7 +234,7 @@ int nb_setting_duration_parse(const char *text, bool is_go, uint64_t *ret_ms) {
         if (is_go && strcmp(text, "0") == 0)
                 text = "0s";
         do {
-                size_t n = strspn(text, is_go ? DIGITS "." : DIGITS);
+                size_t n = strspn(text, is_go ? NB_DIGITS "." : NB_DIGITS);
                 char *end;
                 double value = strtod(text, &end);
 
@@ -342,7 +340,8 @@ const struct nb_setting_type nb_setting_type_pin = {
 
 /* The value of a label, and the name in its key (apimachinery/pkg/util/validation). */
 static bool is_label_text(const char *text, size_t len) {
-        return len > 0 && len <= LABEL_MAX && strspn(text, LOWER UPPER DIGITS PUNCTUATION) >= len &&
+        return len > 0 && len <= LABEL_MAX &&
+               strspn(text, NB_LOWER NB_UPPER NB_DIGITS PUNCTUATION) >= len &&
                !strchr(PUNCTUATION, text[0]) && !strchr(PUNCTUATION, text[len - 1]);
 }
 

@@ -17,10 +17,6 @@
 
 #define VERSION 1
 
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define DIGITS "0123456789"
-
 /* --- The forms of text --- */
 
 static int verify_line(const char *text) {
@@ -64,16 +60,17 @@ static const struct text_type {
         bool is_connection; /* if malformed, the failure is the file's `connection_code` */
 } text_types[] = {
         [NB_STATE_LINE] = { "a line of text", verify_line },
-        [NB_STATE_WORD] = { "a word", .characters = LOWER UPPER DIGITS "._-" },
+        [NB_STATE_WORD] = { "a word", .characters = NB_LOWER NB_UPPER NB_DIGITS "._-" },
         [NB_STATE_NODE_NAME] = { "a node name", verify_node_name },
         [NB_STATE_ENDPOINT] = { "HOST:PORT", verify_endpoint },
         [NB_STATE_PATH] = { "an absolute path", verify_path },
-        [NB_STATE_TIME] = { "a time", NULL, DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1 },
-        [NB_STATE_CSR_NAME] = { "the name of a CSR", .characters = LOWER UPPER DIGITS "-_.:" },
-        [NB_STATE_TOKEN_ID] = { "six characters of a-z and 0-9", NULL, LOWER DIGITS, 6 },
+        [NB_STATE_TIME] = { "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1 },
+        [NB_STATE_CSR_NAME] = { "the name of a CSR",
+                                .characters = NB_LOWER NB_UPPER NB_DIGITS "-_.:" },
+        [NB_STATE_TOKEN_ID] = { "six characters of a-z and 0-9", NULL, NB_LOWER NB_DIGITS, 6 },
         [NB_STATE_PROVIDER] = { "the name of a cloud", verify_provider },
         [NB_STATE_VOLUME] = { "'config-2' or 'cidata'", verify_volume },
-        [NB_STATE_K3S_HASH] = { "64 hex digits in lower case", NULL, DIGITS "abcdef",
+        [NB_STATE_K3S_HASH] = { "64 hex digits in lower case", NULL, NB_DIGITS "abcdef",
                                 2 * NB_K3S_HASH_SIZE },
         [NB_STATE_TLS_SERVER_NAME] = { "a host name", nb_tls_server_name_verify,
                                        .is_connection = true },

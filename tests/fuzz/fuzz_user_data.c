@@ -24,7 +24,7 @@ static void check_kind(const struct nb_user_data *user_data) {
         FUZZ_CHECK((user_data->kind == NB_USER_DATA_DOCUMENT) ==
                    (user_data->document.data != NULL));
         FUZZ_CHECK(user_data->document.data || !user_data->key);
-        FUZZ_CHECK(user_data->document.len <= NB_USER_DATA_TEXT_MAX);
+        FUZZ_CHECK(user_data->document.len <= NB_USER_DATA_MAX);
 }
 
 static bool is_same(const struct nb_secret *a, const struct nb_secret *b) {

@@ -4,8 +4,6 @@
 The services are those of metadata.py, at their real addresses in a network of the machine's own.
 """
 
-import gzip
-
 import pytest
 
 import faults
@@ -200,7 +198,6 @@ FAULTS = [
     CloudCase("10 MiB announced", on("user-data", faults.announced(MANY)), *UNREACHABLE),
     CloudCase("endless body", on("user-data", faults.flood), *REFUSED),
     CloudCase("endless headers", on("user-data", faults.endless_headers), *REFUSED),
-    CloudCase("gzip bomb", gives(gzip.compress(b"#" * (100 * 1024 * 1024))), *MALFORMED),
     CloudCase("redirect to the API server", redirected, *REFUSED, "302", check=not_followed),
     CloudCase("redirect to itself", on("any", faults.redirect("/latest/user-data")), *REFUSED, "302"),
     # What is otherwise elsewhere.
