@@ -116,13 +116,21 @@ static int set_timeout(const struct reading *reading) {
 /* --- Taints and arguments --- */
 
 /* A mapping of strings. Controllers set timeAdded; kubelet's option cannot express it. */
-static const char *const taint_names[] = { "key", "value", "effect", "timeAdded" };
-static const char *const argument_names[] = { "name", "value" };
+static const char *const taint_keys[] = { "key", "value", "effect", "timeAdded", NULL };
+static const char *const argument_keys[] = { "name", "value", NULL };
 
 struct entry {
         const struct nb_settings_merge *merge;
-        const char *values[N_ELEMENTS(taint_names)];
+        const char *values[N_ELEMENTS(taint_keys)];
 };
+
+static const char *taint_key(size_t i) {
+        return taint_keys[i];
+}
+
+static const char *argument_key(size_t i) {
+        return argument_keys[i];
+}
 
 static int take_member(void *userdata, size_t i, const char *path,
                        const struct nb_yaml_node *node) {
@@ -169,14 +177,8 @@ static int take_list(struct reading *reading, const struct key *key,
         nb_settings_clear_list(merge, key->setting);
         for (const struct nb_yaml_node *item = node->first; item; item = item->next) {
                 struct entry entry = { merge, { "", "", "" } };
-                struct nb_settings_walk walk = { merge,
-                                                 is_taint ? taint_names : argument_names,
-                                                 sizeof(taint_names[0]),
-                                                 is_taint ? N_ELEMENTS(taint_names)
-                                                          : N_ELEMENTS(argument_names),
-                                                 take_member,
-                                                 &entry,
-                                                 0 };
+                struct nb_settings_walk walk = { merge, is_taint ? taint_key : argument_key,
+                                                 take_member, &entry, 0 };
                 int r;
 
                 walk.base_len = (size_t)snprintf(path, sizeof(path), "%s[%u]", key->path, i++) + 1;
@@ -204,7 +206,7 @@ static int take_argument(void *userdata, size_t i _unused_, const char *path,
 static int take_arguments(struct reading *reading, const struct key *key,
                           const struct nb_yaml_node *node) {
         struct nb_settings_merge merge = *reading->merge;
-        const struct nb_settings_walk walk = { &merge, NULL, 0, 0, take_argument, &merge, 0 };
+        const struct nb_settings_walk walk = { &merge, NULL, take_argument, &merge, 0 };
 
         if (reading->version == V1BETA4)
                 return take_list(reading, key, node);
@@ -248,6 +250,10 @@ static const struct key keys[] = {
         { "timeouts.upgradeManifests", NULL, NONE, V1BETA4 },
 };
 
+static const char *known_key(size_t i) {
+        return i < N_ELEMENTS(keys) ? keys[i].path : NULL;
+}
+
 static int take_key(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node) {
         struct reading *reading = userdata;
 
@@ -288,9 +294,7 @@ static int parse_version(const struct nb_settings_merge *merge, const struct nb_
 
 static int merge_document(const struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
         struct reading reading = { .merge = merge };
-        const struct nb_settings_walk walk = {
-                merge, keys, sizeof(keys[0]), N_ELEMENTS(keys), take_key, &reading, 0
-        };
+        const struct nb_settings_walk walk = { merge, known_key, take_key, &reading, 0 };
         const struct nb_yaml_node *discovery = nb_yaml_get(root, "discovery"),
                                   *token = nb_yaml_get(discovery, "bootstrapToken"),
                                   *file = nb_yaml_get(discovery, "file");

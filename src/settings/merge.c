@@ -9,6 +9,10 @@
 #define API_VERSION "node-bootstrap/v1"
 #define KIND "NodeBootstrap"
 
+static const char *setting_key(size_t i) {
+        return i < _NB_SETTING_N ? nb_setting_rows[i].key : NULL;
+}
+
 static int take_setting(void *userdata, size_t i, const char *path,
                         const struct nb_yaml_node *node) {
         return nb_settings_store(userdata, (enum nb_setting)i, node, path);
@@ -30,13 +34,7 @@ static int check_header(const struct nb_settings_merge *merge, const struct nb_y
 }
 
 static int merge_document(struct nb_settings_merge *merge, const struct nb_yaml_node *root) {
-        const struct nb_settings_walk walk = { merge,
-                                               nb_setting_rows,
-                                               sizeof(nb_setting_rows[0]),
-                                               _NB_SETTING_N,
-                                               take_setting,
-                                               merge,
-                                               0 };
+        const struct nb_settings_walk walk = { merge, setting_key, take_setting, merge, 0 };
         int r;
 
         if (root->type != NB_YAML_MAPPING)

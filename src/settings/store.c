@@ -10,6 +10,10 @@
 #include "settings/store.h"
 
 #define ON_THE_MACHINE "set it in config.yaml on the machine"
+#define CLOUD_REMOVED \
+        "remove the line, and let cloud-init (write_files) or Ignition write the settings and " \
+        "the " \
+        "token to files"
 
 /* --- Messages --- */
 
@@ -70,6 +74,43 @@ int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct 
 
 /* --- Keys --- */
 
+/* Settings of earlier versions. */
+static const struct {
+        const char *key;
+        const char *value;   /* NULL: the key has gone, otherwise only this value of it */
+        const char *version; /* the first one without it */
+        const char *instead; /* what to do */
+} removed[] = {
+        { "csr.keyType", NULL, "0.2.0", "remove the line; keys are ecdsa-p256" },
+        { "metadata.provider", "cloudstack", "0.2.0", CLOUD_REMOVED },
+        { "metadata.provider", "equinix", "0.2.0", CLOUD_REMOVED },
+        { "metadata.provider", "scaleway", "0.2.0", CLOUD_REMOVED },
+        { "node.verifyAccess", NULL, "0.2.0",
+          "remove the line; `node-bootstrap check` asks whether the API server accepts the node's "
+          "certificate" },
+};
+
+/* `value` is NULL for an unknown key. */
+static int check_removed(const struct nb_settings_merge *merge, unsigned line, const char *path,
+                         const char *key, const char *value) {
+        for (size_t i = 0; i < N_ELEMENTS(removed); i++) {
+                bool is_same = value ? removed[i].value && strcmp(removed[i].value, value) == 0
+                                     : !removed[i].value;
+
+                if (is_same && strcmp(removed[i].key, key) == 0)
+                        return nb_settings_refuse(merge, line, path, "%s was removed in %s: %s",
+                                                  value ? value : "this key", removed[i].version,
+                                                  removed[i].instead);
+        }
+        return 0;
+}
+
+static bool is_section_of(const char *text, const char *key) {
+        size_t len = strlen(text);
+
+        return strncmp(key, text, len) == 0 && key[len] == '.';
+}
+
 static const char *last_component(const char *path) {
         const char *dot = strrchr(path, '.');
 
@@ -115,22 +156,25 @@ static int take_key(const struct nb_settings_walk *walk, const char *path,
                     const struct nb_yaml_node *node) {
         const char *key = path + walk->base_len;
         struct guess guess = { .distance = 3 };
-        size_t len = strlen(key);
         bool is_section = false;
+        const char *name;
+        int r;
 
-        if (!walk->rows)
+        if (!walk->known_key)
                 return walk->take(walk->userdata, 0, path, node);
         if (strcmp(path, "apiVersion") == 0 || strcmp(path, "kind") == 0)
                 return 0;
-        for (size_t i = 0; i < walk->n_rows; i++) {
-                const char *name = *(const char *const *)((const char *)walk->rows +
-                                                          i * walk->row_size);
-
+        for (size_t i = 0; (name = walk->known_key(i)); i++) {
                 if (strcmp(name, key) == 0)
                         return walk->take(walk->userdata, i, path, node);
-                is_section = is_section || (strncmp(name, key, len) == 0 && name[len] == '.');
+                is_section = is_section || is_section_of(key, name);
                 add_candidate(&guess, key, name);
         }
+        for (size_t i = 0; i < N_ELEMENTS(removed); i++)
+                is_section = is_section || is_section_of(path, removed[i].key);
+        r = check_removed(walk->merge, node->line, path, path, NULL);
+        if (r < 0)
+                return r;
         if (!is_section && !guess.key)
                 return nb_settings_refuse(walk->merge, node->line, path, "unknown key");
         if (!is_section)
@@ -218,6 +262,9 @@ int nb_settings_store_text(const struct nb_settings_merge *merge, enum nb_settin
         int r;
 
         r = check_metadata(merge, setting, line, path, text);
+        if (r < 0)
+                return r;
+        r = check_removed(merge, line, path, row->key, text);
         if (r < 0)
                 return r;
         r = nb_setting_parse(merge->settings, setting, text, strlen(text));

@@ -26,17 +26,17 @@ struct nb_settings_merge {
 /* How the keys of a mapping are read. A key with a dot is in a section, which can be empty. */
 struct nb_settings_walk {
         const struct nb_settings_merge *merge;
-        /* Each row begins with a pointer to its key. NULL: `take` gets all keys. */
-        const void *rows;
-        size_t row_size, n_rows;
+        /* Returns the known key `i`; NULL after the last one. NULL: `take` gets all keys. */
+        const char *(*known_key)(size_t i);
         int (*take)(void *userdata, size_t i, const char *path, const struct nb_yaml_node *node);
         void *userdata;
         size_t base_len; /* length of the path of the mapping that the keys are relative to */
 };
 
-/* Calls `take` for each key, with the index of its row and its path ("node.name"). `parent` is the
- * path of the mapping, "" for the document itself, whose apiVersion and kind are skipped if there
- * are rows. Stops at the first failure, unless the source is_salvage. NB_SETTINGS_INVALID. */
+/* Calls `take` for each key, with its index among the known keys and its path ("node.name").
+ * `parent` is the path of the mapping, "" for the document itself, whose apiVersion and kind are
+ * skipped if there are known keys. Stops at the first failure, unless the source is_salvage.
+ * NB_SETTINGS_INVALID. */
 int nb_settings_walk(const struct nb_settings_walk *walk, const struct nb_yaml_node *mapping,
                      const char *parent);
 
