@@ -6,26 +6,85 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
+#include "kube/node_name.h"
+#include "kube/token.h"
+#include "settings/provider.h"
 #include "state/handoff.h"
 #include "state/platform.h"
 #include "state/record.h"
 
-#define FIELD(of, key, type, presence, member) \
+/* --- The forms of text --- */
+
+static int verify_line(const char *text) {
+        return nb_text_is_printable(text, strlen(text)) ? 0 : -EINVAL;
+}
+
+static int verify_path(const char *text) {
+        return text[0] == '/' ? verify_line(text) : -EINVAL;
+}
+
+static int verify_node_name(const char *text) {
+        char name[NB_NODE_NAME_MAX + 1];
+
+        return nb_node_name_parse(text, strlen(text), name) >= 0 && !strcmp(text, name) ? 0
+                                                                                        : -EINVAL;
+}
+
+static int verify_endpoint(const char *text) {
+        struct nb_url url;
+
+        return nb_endpoint_parse(text, strlen(text), &url);
+}
+
+static int verify_cloud(const char *text) {
+        enum nb_provider provider;
+        int r = nb_provider_parse(text, strlen(text), &provider);
+
+        return r < 0 || (provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO) ? r
+                                                                                       : -EINVAL;
+}
+
+static int verify_volume(const char *text) {
+        return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
+}
+
+#define FORM(name, kind, ...) \
+        static const struct nb_state_form form_##name = { NB_STATE_##kind, __VA_ARGS__ }
+FORM(line, TEXT, "a line of text", verify_line);
+FORM(path, TEXT, "an absolute path", verify_path);
+FORM(node_name, TEXT, "a node name", verify_node_name);
+FORM(endpoint, TEXT, "HOST:PORT", verify_endpoint);
+FORM(cloud, TEXT, "the name of a cloud", verify_cloud);
+FORM(volume, TEXT, "'config-2' or 'cidata'", verify_volume);
+FORM(word, TEXT, "a word", NULL, NB_LOWER NB_UPPER NB_DIGITS "._-");
+FORM(csr_name, TEXT, "the name of a CSR", NULL, NB_LOWER NB_UPPER NB_DIGITS "-_.:");
+FORM(time, TEXT, "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1);
+FORM(token_id, TEXT, "six characters of a-z and 0-9", NULL, NB_LOWER NB_DIGITS, NB_TOKEN_ID_LEN);
+FORM(k3s_hash, TEXT, "64 hex digits in lower case", NULL, NB_DIGITS "abcdef", 2 * NB_K3S_HASH_SIZE);
+FORM(tls_server_name, TEXT, "a host name", nb_tls_server_name_verify, .is_connection = true);
+FORM(proxy_url, TEXT, "http, https or socks5 with host and port", nb_proxy_url_verify,
+     .is_connection = true);
+FORM(url, URL, "https://HOST[:PORT][/PREFIX]", .is_connection = true);
+FORM(pem, PEM, "PEM");
+FORM(pins, PINS, NULL);
+FORM(boolean, BOOL, NULL);
+
+/* --- Fields --- */
+
+#define COUNTED(of, key, form, presence, member, n_offset) \
         { \
-                key, NB_STATE_##type, NB_STATE_##presence, offsetof(struct of, member), \
-                        sizeof(((struct of *)NULL)->member), 0 \
+                key, &form_##form, NB_STATE_##presence, offsetof(struct of, member), \
+                        sizeof(((struct of *)NULL)->member), n_offset \
         }
-#define COUNTED(of, key, type, presence, member, n_member) \
-        { \
-                key, NB_STATE_##type, NB_STATE_##presence, offsetof(struct of, member), 0, \
-                        offsetof(struct of, n_member) \
-        }
+#define FIELD(of, key, form, presence, member) COUNTED(of, key, form, presence, member, 0)
+
 /* The fields of struct nb_provenance, for the handoff and the record. */
 #define PROVENANCE(of) \
-        FIELD(of, "endpoint", ENDPOINT, REQUIRED, provenance.endpoint), \
-                FIELD(of, "csr", CSR_NAME, MAY_BE_EMPTY, provenance.csr), \
-                FIELD(of, "tokenID", TOKEN_ID, MAY_BE_EMPTY, provenance.token_id), \
-                FIELD(of, "tokenSource", LINE, REQUIRED, provenance.token_source)
+        FIELD(of, "endpoint", endpoint, REQUIRED, provenance.endpoint), \
+                FIELD(of, "csr", csr_name, MAY_BE_EMPTY, provenance.csr), \
+                FIELD(of, "tokenID", token_id, MAY_BE_EMPTY, provenance.token_id), \
+                FIELD(of, "tokenSource", line, REQUIRED, provenance.token_source)
 #define FIELDS(of, array) (array), N_ELEMENTS(array), sizeof(struct of)
 
 /* --- joined.json --- */
@@ -33,14 +92,15 @@
 #define JOINED(...) FIELD(nb_handoff, __VA_ARGS__)
 
 static const struct nb_state_field joined_fields[] = {
-        JOINED("certificate", PEM, REQUIRED, certificate),
-        COUNTED(nb_handoff, "ca", PEM, MAY_BE_EMPTY, cluster.ca, cluster.ca_len),
-        JOINED("server", URL, REQUIRED, cluster.server),
-        JOINED("tlsServerName", TLS_SERVER_NAME, MAY_BE_EMPTY, cluster.tls_server_name),
-        JOINED("proxyURL", PROXY_URL, MAY_BE_EMPTY, cluster.proxy_url),
+        JOINED("certificate", pem, REQUIRED, certificate),
+        COUNTED(nb_handoff, "ca", pem, MAY_BE_EMPTY, cluster.ca,
+                offsetof(struct nb_handoff, cluster.ca_len)),
+        JOINED("server", url, REQUIRED, cluster.server),
+        JOINED("tlsServerName", tls_server_name, MAY_BE_EMPTY, cluster.tls_server_name),
+        JOINED("proxyURL", proxy_url, MAY_BE_EMPTY, cluster.proxy_url),
         PROVENANCE(nb_handoff),
-        JOINED("metadata", PROVIDER, OPTIONAL, metadata),
-        JOINED("k3sHash", K3S_HASH, OPTIONAL, k3s_hash),
+        JOINED("metadata", cloud, OPTIONAL, metadata),
+        JOINED("k3sHash", k3s_hash, OPTIONAL, k3s_hash),
 };
 
 const struct nb_state_file nb_handoff_file = { NB_HANDOFF_FILE, NB_HANDOFF_MALFORMED,
@@ -56,10 +116,10 @@ void nb_handoff_done(struct nb_handoff *handoff) {
 /* --- refreshed.json --- */
 
 static const struct nb_state_field refreshed_fields[] = {
-        COUNTED(nb_cluster, "ca", PEM, REQUIRED, ca, ca_len),
-        FIELD(nb_cluster, "server", URL, REQUIRED, server),
-        FIELD(nb_cluster, "tlsServerName", TLS_SERVER_NAME, MAY_BE_EMPTY, tls_server_name),
-        FIELD(nb_cluster, "proxyURL", PROXY_URL, MAY_BE_EMPTY, proxy_url),
+        COUNTED(nb_cluster, "ca", pem, REQUIRED, ca, offsetof(struct nb_cluster, ca_len)),
+        FIELD(nb_cluster, "server", url, REQUIRED, server),
+        FIELD(nb_cluster, "tlsServerName", tls_server_name, MAY_BE_EMPTY, tls_server_name),
+        FIELD(nb_cluster, "proxyURL", proxy_url, MAY_BE_EMPTY, proxy_url),
 };
 
 const struct nb_state_file nb_refresh_file = { NB_REFRESH_FILE, NB_HANDOFF_MALFORMED,
@@ -68,13 +128,13 @@ const struct nb_state_file nb_refresh_file = { NB_REFRESH_FILE, NB_HANDOFF_MALFO
 
 /* --- platform.json --- */
 
-#define PLATFORM(key, type, member) FIELD(nb_platform, key, type, OPTIONAL, member)
+#define PLATFORM(key, form, member) FIELD(nb_platform, key, form, OPTIONAL, member)
 
 static const struct nb_state_field platform_fields[] = {
-        PLATFORM("platformId", WORD, platform_id),
-        PLATFORM("dataSource", WORD, data_source),
-        PLATFORM("volume", VOLUME, volume),
-        PLATFORM("hasGuestinfo", BOOL, has_guestinfo),
+        PLATFORM("platformId", word, platform_id),
+        PLATFORM("dataSource", word, data_source),
+        PLATFORM("volume", volume, volume),
+        PLATFORM("hasGuestinfo", boolean, has_guestinfo),
 };
 
 const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MALFORMED,
@@ -87,20 +147,22 @@ const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MAL
 #define RECORD(...) FIELD(nb_record, __VA_ARGS__)
 
 static const struct nb_state_field record_fields[] = {
-        RECORD("node", NODE_NAME, REQUIRED, node),
-        RECORD("server", URL, REQUIRED, server),
+        RECORD("node", node_name, REQUIRED, node),
+        RECORD("server", url, REQUIRED, server),
         PROVENANCE(nb_record),
-        RECORD("joinedAt", TIME, REQUIRED, joined_at),
-        RECORD("certificate", PATH, REQUIRED, certificate),
-        RECORD("discovery", WORD, OPTIONAL, discovery),
-        RECORD("refreshedAt", TIME, OPTIONAL, refreshed_at),
-        RECORD("metadata", PROVIDER, OPTIONAL, metadata),
-        RECORD("kubeletArguments", LINE, OPTIONAL, arguments),
-        RECORD("caFileFound", BOOL, OPTIONAL, is_ca_found),
-        RECORD("nodeFromMetadata", BOOL, OPTIONAL, is_node_from_metadata),
-        RECORD("discardFromMetadata", BOOL, OPTIONAL, is_discard_from_metadata),
-        COUNTED(nb_record, "caCertHashes", PINS, REQUIRED, pins, n_pins),
-        COUNTED(nb_record, "caFileHashes", PINS, REQUIRED, ca_hashes, n_ca_hashes),
+        RECORD("joinedAt", time, REQUIRED, joined_at),
+        RECORD("certificate", path, REQUIRED, certificate),
+        RECORD("discovery", word, OPTIONAL, discovery),
+        RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
+        RECORD("metadata", cloud, OPTIONAL, metadata),
+        RECORD("kubeletArguments", line, OPTIONAL, arguments),
+        RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
+        RECORD("nodeFromMetadata", boolean, OPTIONAL, is_node_from_metadata),
+        RECORD("discardFromMetadata", boolean, OPTIONAL, is_discard_from_metadata),
+        COUNTED(nb_record, "caCertHashes", pins, REQUIRED, pins,
+                offsetof(struct nb_record, n_pins)),
+        COUNTED(nb_record, "caFileHashes", pins, REQUIRED, ca_hashes,
+                offsetof(struct nb_record, n_ca_hashes)),
 };
 
 const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFORMED,

@@ -8,88 +8,11 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
-#include "kube/k3s_token.h"
 #include "kube/kubeconfig.h"
-#include "kube/node_name.h"
-#include "settings/provider.h"
 #include "settings/settings.h"
 #include "state/state_file.h"
 
 #define VERSION 1
-
-/* --- The forms of text --- */
-
-static int verify_line(const char *text) {
-        return nb_text_is_printable(text, strlen(text)) ? 0 : -EINVAL;
-}
-
-static int verify_path(const char *text) {
-        return text[0] == '/' ? verify_line(text) : -EINVAL;
-}
-
-static int verify_node_name(const char *text) {
-        char name[NB_NODE_NAME_MAX + 1];
-
-        return nb_node_name_parse(text, strlen(text), name) >= 0 && !strcmp(text, name) ? 0
-                                                                                        : -EINVAL;
-}
-
-static int verify_endpoint(const char *text) {
-        struct nb_url url;
-
-        return nb_endpoint_parse(text, strlen(text), &url);
-}
-
-static int verify_provider(const char *text) {
-        enum nb_provider provider;
-        int r = nb_provider_parse(text, strlen(text), &provider);
-
-        return r < 0 || (provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO) ? r
-                                                                                       : -EINVAL;
-}
-
-static int verify_volume(const char *text) {
-        return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
-}
-
-static const struct text_type {
-        const char *expected;
-        int (*verify)(const char *text); /* 0, -errno */
-        const char *characters;          /* if not NULL, the only allowed characters */
-        size_t len_min;                  /* minimum length, if `characters` is set */
-        bool is_connection; /* if malformed, the failure is the file's `connection_code` */
-} text_types[] = {
-        [NB_STATE_LINE] = { "a line of text", verify_line },
-        [NB_STATE_WORD] = { "a word", .characters = NB_LOWER NB_UPPER NB_DIGITS "._-" },
-        [NB_STATE_NODE_NAME] = { "a node name", verify_node_name },
-        [NB_STATE_ENDPOINT] = { "HOST:PORT", verify_endpoint },
-        [NB_STATE_PATH] = { "an absolute path", verify_path },
-        [NB_STATE_TIME] = { "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1 },
-        [NB_STATE_CSR_NAME] = { "the name of a CSR",
-                                .characters = NB_LOWER NB_UPPER NB_DIGITS "-_.:" },
-        [NB_STATE_TOKEN_ID] = { "six characters of a-z and 0-9", NULL, NB_LOWER NB_DIGITS, 6 },
-        [NB_STATE_PROVIDER] = { "the name of a cloud", verify_provider },
-        [NB_STATE_VOLUME] = { "'config-2' or 'cidata'", verify_volume },
-        [NB_STATE_K3S_HASH] = { "64 hex digits in lower case", NULL, NB_DIGITS "abcdef",
-                                2 * NB_K3S_HASH_SIZE },
-        [NB_STATE_TLS_SERVER_NAME] = { "a host name", nb_tls_server_name_verify,
-                                       .is_connection = true },
-        [NB_STATE_PROXY_URL] = { "http, https or socks5 with host and port", nb_proxy_url_verify,
-                                 .is_connection = true },
-        [NB_STATE_URL] = { "https://HOST[:PORT][/PREFIX]", .is_connection = true },
-        [NB_STATE_PEM] = { "PEM", NULL },
-};
-
-static bool is_accepted(const struct nb_state_field *field, const char *text) {
-        const struct text_type *type = &text_types[field->type];
-
-        if (!text[0])
-                return field->presence != NB_STATE_REQUIRED;
-        if (type->verify)
-                return type->verify(text) >= 0;
-        return !type->characters ||
-               (strlen(text) >= type->len_min && !text[strspn(text, type->characters)]);
-}
 
 /* --- Writing --- */
 
@@ -98,26 +21,28 @@ static void put_field(struct nb_json_writer *writer, const struct nb_state_field
         const char *member = from + field->offset;
         char text[NB_URL_MAX];
 
-        if (field->type == NB_STATE_BOOL) {
-                nb_json_put_boolean(writer, field->key, *(const bool *)member);
-                return;
-        }
-        if (field->type == NB_STATE_PINS) {
+        switch (field->form->kind) {
+        case NB_STATE_TEXT:
+                nb_json_put_string(writer, field->key, member);
+                break;
+        case NB_STATE_URL:
+                nb_url_format((const struct nb_url *)member, text);
+                nb_json_put_string(writer, field->key, text);
+                break;
+        case NB_STATE_PEM:
+                nb_json_put_string(writer, field->key, *(char *const *)member);
+                break;
+        case NB_STATE_PINS:
                 nb_json_open(writer, field->key, '[');
                 for (unsigned i = 0; i < *(const unsigned *)(from + field->n_offset); i++) {
                         nb_pin_format((const uint8_t *)member + (size_t)i * NB_PIN_SIZE, text);
                         nb_json_put_string(writer, NULL, text);
                 }
                 nb_json_close(writer);
-                return;
+                break;
+        case NB_STATE_BOOL:
+                nb_json_put_boolean(writer, field->key, *(const bool *)member);
         }
-        if (field->type == NB_STATE_PEM)
-                member = *(char *const *)member;
-        if (field->type == NB_STATE_URL) {
-                nb_url_format((const struct nb_url *)member, text);
-                member = text;
-        }
-        nb_json_put_string(writer, field->key, member);
 }
 
 int nb_state_file_format(const struct nb_state_file *file, const void *from,
@@ -170,40 +95,52 @@ static void verify_keys(struct reader *reader) {
 /* `text` is NULL if there is none. */
 static int refuse_text(const struct reader *reader, const struct nb_state_field *field,
                        const char *text) {
-        const struct text_type *type = &text_types[field->type];
         const struct nb_state_file *file = reader->file;
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        return nb_failure_set(reader->json.f,
-                              text && type->is_connection ? file->connection_code : file->code, 0,
-                              "%s: %s: expected %s%s, found %s", file->name, field->key,
-                              type->expected, field->presence == NB_STATE_REQUIRED ? "" : " or ''",
-                              text ? nb_text_quote(text, strlen(text), quoted) : "nothing");
+        return nb_failure_set(
+                reader->json.f,
+                text && field->form->is_connection ? file->connection_code : file->code, 0,
+                "%s: %s: expected %s%s, found %s", file->name, field->key, field->form->expected,
+                field->presence == NB_STATE_REQUIRED ? "" : " or ''",
+                text ? nb_text_quote(text, strlen(text), quoted) : "nothing");
+}
+
+static bool has_form(const struct nb_state_form *form, const char *text, size_t len) {
+        return form->verify ? form->verify(text) >= 0
+                            : len >= form->len_min && strspn(text, form->characters) == len;
+}
+
+/* 0; -EINVAL, -ENOMEM. */
+static int store_text(const struct nb_state_field *field, const char *text, size_t len, char *ret) {
+        char *member = ret + field->offset;
+
+        if (len == 0 && field->presence == NB_STATE_REQUIRED)
+                return -EINVAL;
+        if (field->form->kind == NB_STATE_URL)
+                return nb_url_parse(text, len, (struct nb_url *)member);
+        if (field->form->kind == NB_STATE_PEM) {
+                if (field->n_offset > 0)
+                        *(size_t *)(ret + field->n_offset) = len;
+                *(char **)member = strdup(text);
+                return *(char **)member ? 0 : -ENOMEM;
+        }
+        if (len >= field->size || (len > 0 && !has_form(field->form, text, len)))
+                return -EINVAL;
+        memcpy(member, text, len + 1);
+        return 0;
 }
 
 static int take_text(struct reader *reader, const struct nb_state_field *field, char *ret) {
         const char *text = nb_json_string(&reader->json, field->key);
-        size_t len = text ? strlen(text) : 0;
-        char *member = ret + field->offset;
+        int r;
 
         if (!text)
                 return field->presence == NB_STATE_OPTIONAL ? 0 : refuse_text(reader, field, NULL);
-        if (!is_accepted(field, text))
-                return refuse_text(reader, field, text);
-        if (field->type == NB_STATE_PEM) {
-                if (field->n_offset > 0)
-                        *(size_t *)(ret + field->n_offset) = len;
-                *(char **)member = strdup(text);
-                return *(char **)member ? 0 : nb_failure_set_memory(reader->json.f);
-        }
-        if (field->type == NB_STATE_URL)
-                return nb_url_parse(text, len, (struct nb_url *)member) < 0
-                               ? refuse_text(reader, field, text)
-                               : 0;
-        if (len >= field->size)
-                return refuse_text(reader, field, text);
-        memcpy(member, text, len + 1);
-        return 0;
+        r = store_text(field, text, strlen(text), ret);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(reader->json.f);
+        return r < 0 ? refuse_text(reader, field, text) : 0;
 }
 
 static int take_pins(struct reader *reader, const struct nb_state_field *field, char *ret) {
@@ -237,13 +174,13 @@ static int take_all(struct reader *reader, char *ret) {
         for (size_t i = 0; i < file->n_fields && reader->json.r >= 0; i++) {
                 const struct nb_state_field *field = &file->fields[i];
 
-                if (field->type == NB_STATE_BOOL) {
+                if (field->form->kind == NB_STATE_BOOL) {
                         *(bool *)(ret + field->offset) = nb_json_boolean(&reader->json,
                                                                          field->key) > 0;
                         continue;
                 }
-                r = field->type == NB_STATE_PINS ? take_pins(reader, field, ret)
-                                                 : take_text(reader, field, ret);
+                r = field->form->kind == NB_STATE_PINS ? take_pins(reader, field, ret)
+                                                       : take_text(reader, field, ret);
                 if (r < 0)
                         return r;
         }
@@ -265,7 +202,7 @@ int nb_state_file_parse(const struct nb_state_file *file, const char *text, size
         if (r >= 0)
                 return 0;
         for (size_t i = 0; i < file->n_fields; i++)
-                if (file->fields[i].type == NB_STATE_PEM)
+                if (file->fields[i].form->kind == NB_STATE_PEM)
                         free(*(char **)((char *)ret + file->fields[i].offset));
         memset(ret, 0, file->size);
         return r;

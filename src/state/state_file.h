@@ -28,22 +28,9 @@
 #define NB_HANDOFF_MAX (512 * 1024) /* bytes of any state file */
 #define NB_PENDING_KEY_MAX 4096
 
-enum nb_state_type {
-        /* struct members of type char[], and what they hold */
-        NB_STATE_LINE, /* printable text on one line */
-        NB_STATE_WORD, /* letters, digits, '.', '_' and '-' */
-        NB_STATE_NODE_NAME,
-        NB_STATE_ENDPOINT, /* HOST:PORT */
-        NB_STATE_PATH,     /* absolute */
-        NB_STATE_TIME,     /* RFC 3339 */
-        NB_STATE_CSR_NAME,
-        NB_STATE_TOKEN_ID,
-        NB_STATE_PROVIDER, /* cloud */
-        NB_STATE_VOLUME,   /* label */
-        NB_STATE_K3S_HASH,
-        NB_STATE_TLS_SERVER_NAME,
-        NB_STATE_PROXY_URL,
-        /* other struct members */
+/* What the member of the struct is. In JSON, all but the last two are strings. */
+enum nb_state_kind {
+        NB_STATE_TEXT, /* char[] */
         NB_STATE_URL,  /* struct nb_url */
         NB_STATE_PEM,  /* char *, allocated */
         NB_STATE_PINS, /* uint8_t[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE] */
@@ -56,9 +43,21 @@ enum nb_state_presence {
         NB_STATE_OPTIONAL,     /* not written if "" or false; "" or false if missing */
 };
 
+/* What a value looks like. */
+struct nb_state_form {
+        enum nb_state_kind kind;
+        const char *expected; /* for messages */
+        /* Of NB_STATE_TEXT that is not empty: 0 or -errno; or the only allowed characters, and the
+         * minimum length. */
+        int (*verify)(const char *text);
+        const char *characters;
+        size_t len_min;
+        bool is_connection; /* if malformed, the failure is the file's `connection_code` */
+};
+
 struct nb_state_field {
         const char *key;
-        enum nb_state_type type;
+        const struct nb_state_form *form;
         enum nb_state_presence presence;
         size_t offset, size; /* of the struct member */
         size_t n_offset;     /* of the unsigned with the number of NB_STATE_PINS, or the size_t
