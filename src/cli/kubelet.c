@@ -27,7 +27,7 @@
 #define DOCKER "/run/docker.sock"
 
 /* Written by the join with kubelet.configFrom. */
-#define CONFIG_FILE "/var/lib/kubelet/config.yaml"
+#define CONFIG_FILE NB_KUBELET_DIRECTORY "/config.yaml"
 
 struct kubelet {
         struct nb_sources *sources;

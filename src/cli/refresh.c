@@ -14,8 +14,6 @@
 #include "method/documents.h"
 #include "state/handoff.h"
 
-#define CA_FILE_MAX (256 * 1024)
-
 /* Loads the settings and the node's own files that the installer has passed on. */
 static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
                 struct nb_cluster *ret_present, struct nb_failure *f) {
@@ -39,7 +37,7 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         r = nb_kubeconfig_parse_own(&input, ret_settings->ca_file, link, ret_present, f);
         if (r < 0)
                 return r;
-        r = nb_sources_read(sources, ret_settings->ca_file, CA_FILE_MAX, &pem, NULL);
+        r = nb_sources_read(sources, ret_settings->ca_file, NB_CA_FILE_MAX, &pem, NULL);
         if (r < 0)
                 return nb_installed_refuse(ret_settings->ca_file, r, f);
         ret_present->ca = strdup(pem.data);

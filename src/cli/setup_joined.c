@@ -14,7 +14,6 @@
 #include "state/record.h"
 
 #define USER "CN=system:node:"
-#define CA_FILE_MAX ((size_t)256 * 1024)
 
 static bool is_node(const char *subject, const char *node_name) {
         const char *name = strstr(subject, USER);
@@ -82,7 +81,7 @@ static enum nb_setup_joined compare(struct nb_setup *setup) {
         uint8_t hash[NB_SHA256_SIZE];
         bool is_same;
 
-        if (nb_sources_read(&setup->sources, setup->now.ca_file, CA_FILE_MAX, &ca, NULL) < 0)
+        if (nb_sources_read(&setup->sources, setup->now.ca_file, NB_CA_FILE_MAX, &ca, NULL) < 0)
                 return NB_SETUP_NOT_JOINED;
         if (setup->settings.n_pins > 0)
                 return compare_pins(&setup->settings, &ca);

@@ -238,7 +238,7 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         /* A token removal that an earlier join requested must not remove the new token. */
         if (!setup->is_rehearsal &&
-            nb_folder_open_below(setup->root, "/var/lib/kubelet", &kubelet_fd) >= 0)
+            nb_folder_open_below(setup->root, NB_KUBELET_DIRECTORY, &kubelet_fd) >= 0)
                 (void)nb_file_remove(kubelet_fd, NB_DISCARD_FILE);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 if (setup->steps[i] != NB_SETUP_WRITE)

@@ -18,8 +18,6 @@
 #include "method/method.h"
 #include "settings/settings.h"
 
-#define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
-
 struct nb_context {
         int root_fd; /* of --root, borrowed; -1 without */
         time_t now;

@@ -15,8 +15,6 @@
 #include "install/swap.h"
 #include "kube/kubeconfig_format.h"
 
-#define CA_FILE_MAX (256 * 1024)
-
 /* In the order in which they are published. */
 enum target {
         TARGET_RESTART,
@@ -114,7 +112,7 @@ static int read_own(struct refresh *refresh, struct nb_failure *f) {
         r = nb_kubeconfig_parse_own(&input, settings->ca_file, refresh->link, &refresh->cluster, f);
         if (r < 0)
                 return r;
-        return read_file(refresh, settings->ca_file, CA_FILE_MAX, &refresh->ca, f);
+        return read_file(refresh, settings->ca_file, NB_CA_FILE_MAX, &refresh->ca, f);
 }
 
 static int verify_ca(const struct nb_secret *pem, struct nb_failure *f) {

@@ -20,8 +20,6 @@
 #include "settings/kubelet_env.h"
 #include "state/record.h"
 
-#define CA_FILE_MAX (256 * 1024)
-
 struct reset {
         const struct nb_context *context;
         struct nb_record record;
@@ -170,7 +168,7 @@ static int judge_certificate(struct reset *reset, _unused_ const struct nb_secre
 
 /* Whether the file has exactly the certificates of the join, by their public keys. */
 static bool is_ca_ours(const struct reset *reset, const struct nb_secret *text) {
-        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(CA_FILE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_CA_FILE_MAX);
         struct nb_ca_selection found;
         struct nb_failure ignored = { 0 };
 
@@ -274,7 +272,7 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->kubeconfig, false, NB_KUBECONFIG_MAX, judge_kubeconfig },
                 { reset->record.certificate, false, 0, judge_certificate },
                 { reset->link, true, 0, NULL },
-                { settings->ca_file, true, CA_FILE_MAX, judge_ca },
+                { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
                 { NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE, false, 0, NULL },

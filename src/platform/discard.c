@@ -10,11 +10,10 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "platform/discard.h"
+#include "settings/settings.h"
 #include "state/platform.h"
 
 #define REMOVED_MAX 512
-
-#define KUBELET "/var/lib/kubelet"
 
 static const struct plaintext {
         const char *folder;
@@ -72,7 +71,7 @@ int nb_discard(const char *root, struct nb_failure *f) {
         struct stat st;
         int result = 0, r;
 
-        r = nb_folder_open_below(root, KUBELET, &folder_fd);
+        r = nb_folder_open_below(root, NB_KUBELET_DIRECTORY, &folder_fd);
         if (r >= 0 && fstatat(folder_fd, NB_DISCARD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 r = -errno;
         if (r >= 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid()))
@@ -81,7 +80,8 @@ int nb_discard(const char *root, struct nb_failure *f) {
                 return 0;
         if (r < 0)
                 return nb_failure_set(f, NB_TOKEN_NOT_DISCARDED, r,
-                                      "'" KUBELET "/" NB_DISCARD_FILE "' cannot be used: %m");
+                                      "'" NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE
+                                      "' cannot be used: %m");
         for (size_t i = 0; i < N_ELEMENTS(plaintexts); i++) {
                 r = remove_files(root, &plaintexts[i], &removed, f);
                 result = result < 0 ? result : r;
@@ -93,5 +93,5 @@ int nb_discard(const char *root, struct nb_failure *f) {
         if (result < 0)
                 return result;
         r = nb_file_remove(folder_fd, NB_DISCARD_FILE);
-        return r < 0 ? not_removed(KUBELET, NB_DISCARD_FILE, r, f) : 0;
+        return r < 0 ? not_removed(NB_KUBELET_DIRECTORY, NB_DISCARD_FILE, r, f) : 0;
 }

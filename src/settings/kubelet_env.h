@@ -13,7 +13,7 @@
 #include "settings/settings.h"
 
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
-#define NB_KUBELET_ENV_PATH "/var/lib/kubelet/" NB_KUBELET_ENV_FILE
+#define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 
 /*
  * Appends the contents of the file. If the settings set the path of the kubeconfig or the

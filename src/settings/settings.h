@@ -24,6 +24,9 @@
 #include "settings/provider.h"
 #include "settings/types.h"
 
+#define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
+#define NB_CA_FILE_MAX (256 * 1024)             /* bytes of kubelet.caFile */
+
 #define NB_SETTINGS_ENDPOINTS_MAX 16
 #define NB_SETTINGS_PINS_MAX 32
 #define NB_SETTINGS_TAINTS_MAX 16
