@@ -77,7 +77,8 @@ static int perform_at(struct nb_cloud_call *call, const char *address, struct ex
  * and answers of two servers are not mixed. Reports the failure of the first address, with the
  * codes of nb_cloud_read().
  */
-static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct nb_failure *f) {
+static int perform_exchange(struct nb_cloud_call *call, struct exchange *exchange,
+                            struct nb_failure *f) {
         struct nb_failure cause = { 0 }, other = { 0 };
         enum nb_code code;
         int r, r6;
@@ -107,7 +108,7 @@ static int perform(struct nb_cloud_call *call, struct exchange *exchange, struct
         return nb_failure_set(f, code, cause.errnum, "%s", cause.detail);
 }
 
-static int refuse(const struct exchange *exchange, struct nb_failure *f) {
+static int refuse_status(const struct exchange *exchange, struct nb_failure *f) {
         const struct nb_http_answer *answer = &exchange->answer;
         bool is_later = answer->status == 429 || answer->status >= 500;
 
@@ -120,7 +121,7 @@ static int refuse(const struct exchange *exchange, struct nb_failure *f) {
 }
 
 /* Removes white space around the text. */
-static void trim(struct nb_secret *text) {
+static void trim_space(struct nb_secret *text) {
         static const char space[] = " \t\r\n";
         size_t start;
 
@@ -143,12 +144,12 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
 
         if (nb_secret_init(&token, SESSION_MAX) < 0)
                 return nb_failure_set_memory(f);
-        r = perform(call, &exchange, f);
+        r = perform_exchange(call, &exchange, f);
         if (r < 0)
                 return r;
         if (exchange.answer.status != 200)
-                return refuse(&exchange, f);
-        trim(&token);
+                return refuse_status(&exchange, f);
+        trim_space(&token);
         /* The token becomes part of a header line, and must not end it. */
         if (token.len == 0 || !nb_text_is_printable(token.data, token.len))
                 return nb_failure_set(f, NB_METADATA_REFUSED, EBADMSG,
@@ -172,7 +173,7 @@ static int perform_in_session(struct nb_cloud_call *call, struct exchange *excha
                 if (r < 0)
                         return r;
         }
-        r = perform(call, exchange, f);
+        r = perform_exchange(call, exchange, f);
         if (r < 0 || exchange->answer.status != 401 || !call->session.data ||
             call->is_session_renewed)
                 return r;
@@ -233,7 +234,7 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
                 return 1;
         }
         if (status != 404 && (status != 410 || !is_patient))
-                return refuse(&exchange, f);
+                return refuse_status(&exchange, f);
         if (!is_patient || call->request->is_patience_over)
                 return 0;
         return nb_failure_set_http(f, NB_METADATA_UNREACHABLE, status,
@@ -283,7 +284,7 @@ int nb_cloud_get_value(struct nb_cloud_call *call, const char *value, struct nb_
                             : get_member(call, value, &text, f);
         if (r <= 0)
                 return r;
-        trim(&text);
+        trim_space(&text);
         if (text.len > NB_CLOUD_VALUE_MAX || !nb_text_is_printable(text.data, text.len))
                 return nb_failure_set(
                         f, NB_METADATA_MALFORMED, EBADMSG,

@@ -111,7 +111,7 @@ static const char *scan_word(struct scanner *scanner) {
 }
 
 /* Returns NULL if all tokens are valid; otherwise a description of the text at scanner->next. */
-static const char *scan(struct scanner *scanner) {
+static const char *scan_tokens(struct scanner *scanner) {
         while (scanner->next < scanner->end) {
                 char c = *scanner->next;
                 const char *found = NULL;
@@ -181,7 +181,7 @@ struct nb_json nb_json_parse(const char *data, size_t len, const char *what, enu
                 json.r = nb_failure_set_memory(f);
                 return json;
         }
-        found = scan(&scanner);
+        found = scan_tokens(&scanner);
         end = (size_t)(scanner.next - data);
         if (!found) {
                 json.root = json_tokener_parse_ex(tokener, data, (int)len);
@@ -227,8 +227,8 @@ static struct json_object *find_entry(struct json_object *list, char *step) {
         return NULL;
 }
 
-static void refuse(struct nb_json *json, const char *path, size_t path_len, const char *expected,
-                   const char *found) {
+static void refuse_value(struct nb_json *json, const char *path, size_t path_len,
+                         const char *expected, const char *found) {
         if (json->r >= 0)
                 json->r = nb_failure_set(json->f, json->code, 0, "%s: %.*s%sexpected %s, found %s",
                                          json->what, (int)path_len, path, path_len > 0 ? ": " : "",
@@ -239,12 +239,12 @@ void nb_json_refuse(struct nb_json *json, const char *path, const char *expected
                     const char *found) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
-        refuse(json, path, strlen(path), expected,
-               found ? nb_text_quote(found, strlen(found), quoted) : "nothing");
+        refuse_value(json, path, strlen(path), expected,
+                     found ? nb_text_quote(found, strlen(found), quoted) : "nothing");
 }
 
 /* Returns the value at `path`; NULL if it is missing or, with the failure set, of another type. */
-static struct json_object *get(struct nb_json *json, const char *path, enum json_type type) {
+static struct json_object *find_value(struct nb_json *json, const char *path, enum json_type type) {
         struct json_object *object = json->root;
         const char *p = path;
         char step[STEP_MAX];
@@ -255,8 +255,8 @@ static struct json_object *get(struct nb_json *json, const char *path, enum json
                 size_t len;
 
                 if (!json_object_is_type(object, expected)) {
-                        refuse(json, path, (size_t)(p - path), type_name(expected),
-                               type_name(json_object_get_type(object)));
+                        refuse_value(json, path, (size_t)(p - path), type_name(expected),
+                                     type_name(json_object_get_type(object)));
                         break;
                 }
                 if (!*p)
@@ -276,7 +276,7 @@ static struct json_object *get(struct nb_json *json, const char *path, enum json
 }
 
 const char *nb_json_string(struct nb_json *json, const char *path) {
-        return json_object_get_string(get(json, path, json_type_string));
+        return json_object_get_string(find_value(json, path, json_type_string));
 }
 
 void nb_json_expect(struct nb_json *json, const char *path, const char *expected) {
@@ -309,11 +309,11 @@ void nb_json_line(struct nb_json *json, const char *path, char *ret, size_t size
 }
 
 int64_t nb_json_integer(struct nb_json *json, const char *path) {
-        int64_t value = json_object_get_int64(get(json, path, json_type_int));
+        int64_t value = json_object_get_int64(find_value(json, path, json_type_int));
 
         /* json-c also returns this value for every larger integer. */
         if (value == INT64_MAX)
-                refuse(json, path, strlen(path), "an integer of 64 bits", "a larger one");
+                refuse_value(json, path, strlen(path), "an integer of 64 bits", "a larger one");
         return value;
 }
 
@@ -324,27 +324,27 @@ const char *nb_json_identifier(struct nb_json *json, const char *path) {
         trial.f = &ignored;
         (void)nb_json_integer(&trial, path);
         return trial.r < 0 ? nb_json_string(json, path)
-                           : json_object_get_string(get(&trial, path, json_type_int));
+                           : json_object_get_string(find_value(&trial, path, json_type_int));
 }
 
 int nb_json_boolean(struct nb_json *json, const char *path) {
-        struct json_object *object = get(json, path, json_type_boolean);
+        struct json_object *object = find_value(json, path, json_type_boolean);
 
         return object ? json_object_get_boolean(object) : -1;
 }
 
 struct json_object *nb_json_object(struct nb_json *json, const char *path) {
-        return get(json, path, json_type_object);
+        return find_value(json, path, json_type_object);
 }
 
 ssize_t nb_json_array(struct nb_json *json, const char *path) {
-        struct json_object *object = get(json, path, json_type_array);
+        struct json_object *object = find_value(json, path, json_type_array);
 
         return object ? (ssize_t)json_object_array_length(object) : -1;
 }
 
 const char *nb_json_next_key(struct nb_json *json, const char *path, const char *key) {
-        struct json_object *object = get(json, path, json_type_object);
+        struct json_object *object = find_value(json, path, json_type_object);
         struct lh_table *table = object ? json_object_get_object(object) : NULL;
         struct lh_entry *entry;
 

@@ -32,7 +32,7 @@ static unsigned current_line(const struct reader *reader) {
         return (unsigned)reader->event.start_mark.line + 1;
 }
 
-static void refuse(struct reader *reader, const char *expected, const char *found) {
+static void refuse_document(struct reader *reader, const char *expected, const char *found) {
         reader->r = nb_failure_set(reader->f, reader->code, 0, "%s:%u: expected %s, found %s",
                                    reader->origin, current_line(reader), expected, found);
 }
@@ -97,7 +97,7 @@ static void next_event(struct reader *reader) {
 }
 
 /* Reads up to the first document. */
-static void start(struct reader *reader) {
+static void start_parser(struct reader *reader) {
         static const char mark[] = "\xef\xbb\xbf";
 
         /* libyaml counts a byte order mark as a column of indentation, and would refuse the second
@@ -142,7 +142,7 @@ static void verify_plain(struct reader *reader) {
         else if (event->data.scalar.tag)
                 found = "a tag (!)";
         if (found)
-                refuse(reader, "plain YAML", found);
+                refuse_document(reader, "plain YAML", found);
 }
 
 static char *read_text(struct reader *reader, size_t *ret_len) {
@@ -151,7 +151,7 @@ static char *read_text(struct reader *reader, size_t *ret_len) {
         char *copy;
 
         if (memchr(text, '\0', len)) {
-                refuse(reader, "text", "a NUL in it");
+                refuse_document(reader, "text", "a NUL in it");
                 return NULL;
         }
         copy = strndup(text, len);
@@ -167,14 +167,14 @@ static char *read_key(struct reader *reader, const struct nb_yaml_node *mapping)
 
         verify_plain(reader);
         if (reader->event.type != YAML_SCALAR_EVENT)
-                refuse(reader, "a key that is plain text", "a list or mapping");
+                refuse_document(reader, "a key that is plain text", "a list or mapping");
         if (reader->r < 0)
                 return NULL;
         key = read_text(reader, &len);
         /* Other readers would merge another mapping here, and see keys that this reader does not
          * see. */
         if (key && strcmp(key, "<<") == 0)
-                refuse(reader, "plain YAML", "the merge key '<<'");
+                refuse_document(reader, "plain YAML", "the merge key '<<'");
         else if (key && nb_yaml_get(mapping, key))
                 refuse_duplicate(reader, key);
         return key;
@@ -252,7 +252,7 @@ static void skip_value(struct reader *reader) {
 static void read_document(struct reader *reader, struct nb_yaml_node **ret) {
         if (reader->event.data.document_start.tag_directives.start !=
             reader->event.data.document_start.tag_directives.end)
-                refuse(reader, "plain YAML", "a %TAG directive");
+                refuse_document(reader, "plain YAML", "a %TAG directive");
         next_event(reader);
         read_value(reader, 0, ret);
         next_event(reader);
@@ -271,12 +271,12 @@ int nb_yaml_parse(const char *origin, const char *data, size_t len, enum nb_code
         };
         struct nb_yaml_node **next = &reader.root;
 
-        start(&reader);
+        start_parser(&reader);
         for (unsigned n = 0; reader.r >= 0 && reader.event.type != YAML_STREAM_END_EVENT; n++) {
                 if (n < max_documents)
                         read_document(&reader, next);
                 else if (n == 1)
-                        refuse(&reader, "one document", "a second one");
+                        refuse_document(&reader, "one document", "a second one");
                 else
                         refuse_more(&reader, n, "documents");
                 if (*next)
@@ -300,7 +300,7 @@ int nb_yaml_parse_key(const char *origin, const char *data, size_t len, enum nb_
         };
         const yaml_event_t *event = &reader.event;
 
-        start(&reader);
+        start_parser(&reader);
         if (event->type == YAML_DOCUMENT_START_EVENT)
                 next_event(&reader);
         if (event->type != YAML_MAPPING_START_EVENT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "metadata/metadata_document.h"
 #include "base/macro.h"
 #include "codec/yaml.h"
-#include "metadata/metadata_document.h"
 
 int nb_metadata_seed_name(const char *yaml, size_t len, const char *what, struct nb_secret *ret,
                           struct nb_failure *f) {

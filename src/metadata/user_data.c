@@ -32,11 +32,11 @@ struct reading {
         const struct nb_user_data_files *files; /* if set, only search for files */
 };
 
-static bool contains(const char *data, size_t len, const char *text) {
+static bool contains_text(const char *data, size_t len, const char *text) {
         return memmem(data, len, text, strlen(text)) != NULL;
 }
 
-static bool begins(const char *data, size_t len, const char *text) {
+static bool begins_with(const char *data, size_t len, const char *text) {
         return len >= strlen(text) && strncasecmp(data, text, strlen(text)) == 0;
 }
 
@@ -105,7 +105,7 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
         struct nb_failure ignored = { 0 };
 
         if (reading->files)
-                return contains(data, len, "\"ignition\"")
+                return contains_text(data, len, "\"ignition\"")
                                ? nb_user_data_pass_files(NB_USER_DATA_IGNITION, reading->where,
                                                          data, len, reading->files, reading->f)
                                : 0;
@@ -117,7 +117,7 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
         for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
                 const char *text = nb_json_string(&json, ours[i].key);
 
-                if (text && begins(text, strlen(text), ours[i].prefix))
+                if (text && begins_with(text, strlen(text), ours[i].prefix))
                         return take_document(reading, data, len, "a document in JSON");
                 json.r = 0; /* ignore a value of another type */
         }
@@ -142,7 +142,7 @@ static int take_cloud_config(struct reading *reading, const char *data, size_t l
                 r = nb_user_data_pass_files(NB_USER_DATA_CLOUD_CONFIG, reading->where, data, len,
                                             reading->files, &f);
         /* Most cloud-configs are for cloud-init alone, and need not be parsed. */
-        else if (contains(data, len, KEY))
+        else if (contains_text(data, len, KEY))
                 r = nb_yaml_parse_key(reading->where, data, len, NB_METADATA_MALFORMED, KEY, &root,
                                       &f);
         /* cloud-init renders Jinja before it parses the text, so a syntax error in a template is
@@ -169,8 +169,8 @@ static int take_template(struct reading *reading, const char *data, size_t len) 
         static const char second_line[] = "\n" CLOUD_CONFIG "\n";
         const char *newline = memchr(data, '\n', len);
 
-        if (!newline || !begins(newline, (size_t)(data + len - newline), second_line) ||
-            contains(data, len, "{%"))
+        if (!newline || !begins_with(newline, (size_t)(data + len - newline), second_line) ||
+            contains_text(data, len, "{%"))
                 return pass_over(reading, "a template for cloud-init");
         reading->is_template = true;
         return take_cloud_config(reading, data, len);
@@ -204,14 +204,14 @@ static int take_text(struct reading *reading, const char *data, size_t len) {
         static const char byte_order_mark[] = "\xef\xbb\xbf";
         const char *end = data + len, *first;
 
-        if (begins(data, len, byte_order_mark))
+        if (begins_with(data, len, byte_order_mark))
                 data += strlen(byte_order_mark);
         len = (size_t)(end - data);
         first = skip_space(data, len);
         if (first == end)
                 return pass_over(reading, "empty");
         for (size_t i = 0; i < N_ELEMENTS(first_lines); i++) {
-                if (!begins(first, (size_t)(end - first), first_lines[i].line))
+                if (!begins_with(first, (size_t)(end - first), first_lines[i].line))
                         continue;
                 reading->found.hint = first_lines[i].hint;
                 return first_lines[i].take ? first_lines[i].take(reading, data, len)

@@ -22,14 +22,14 @@ static const char usage[] =
         "platform [OPTION...]\n\n"
         "Run by node-bootstrap-platform.service before the join. Not for use by hand.\n";
 
-static int collect(struct nb_failure *f) {
+static int collect_sources(struct nb_failure *f) {
         _cleanup_(nb_closep) int folder_fd = -1;
         int r = nb_sources_folder("RUNTIME_DIRECTORY", &folder_fd, f);
 
         return r < 0 ? r : nb_collect(&nb_places, folder_fd, f);
 }
 
-static int discard(struct nb_failure *f) {
+static int discard_token(struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         int r = nb_lock_take(NULL, &lock_fd, f);
 
@@ -57,7 +57,7 @@ int main(int argc, char *argv[]) {
                 return EXIT_SUCCESS;
         if (r >= 0) {
                 nb_log_field(NB_FIELD_STAGE, "%s", is_discard ? "discard" : "platform");
-                r = is_discard ? discard(&f) : collect(&f);
+                r = is_discard ? discard_token(&f) : collect_sources(&f);
         }
         if (r >= 0)
                 return EXIT_SUCCESS;

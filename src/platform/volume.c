@@ -30,7 +30,7 @@ static const struct layout {
 
 /* --- Mounting --- */
 
-static long configure(int context_fd, unsigned command, const char *key, const char *value) {
+static long configure_mount(int context_fd, unsigned command, const char *key, const char *value) {
         return syscall(SYS_fsconfig, context_fd, command, key, value, 0);
 }
 
@@ -40,10 +40,11 @@ static int mount_as(const char *type, const char *device, int *ret_fd) {
         _cleanup_(nb_closep) int context_fd = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
         int fd;
 
-        if (context_fd < 0 || configure(context_fd, FSCONFIG_SET_STRING, "source", device) < 0 ||
-            configure(context_fd, FSCONFIG_SET_STRING, "uid", "0") < 0 ||
-            configure(context_fd, FSCONFIG_SET_FLAG, "ro", NULL) < 0 ||
-            configure(context_fd, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
+        if (context_fd < 0 ||
+            configure_mount(context_fd, FSCONFIG_SET_STRING, "source", device) < 0 ||
+            configure_mount(context_fd, FSCONFIG_SET_STRING, "uid", "0") < 0 ||
+            configure_mount(context_fd, FSCONFIG_SET_FLAG, "ro", NULL) < 0 ||
+            configure_mount(context_fd, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
                 return -errno;
         fd = (int)syscall(SYS_fsmount, context_fd, FSMOUNT_CLOEXEC,
                           MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
@@ -83,7 +84,7 @@ static int open_folder(int root_fd, const struct layout *layout, int *ret_fd) {
         return 0;
 }
 
-static int refuse(const struct layout *layout, const char *name, int r, struct nb_failure *f) {
+static int refuse_file(const struct layout *layout, const char *name, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r == -EBADF ? -EINVAL : r,
                               "%s on volume '%s' cannot be read: %m; expected a regular file of at "
                               "most 1 MiB, and no symbolic links",
@@ -103,12 +104,12 @@ int nb_volume_read_files(int root_fd, enum nb_volume_kind kind, struct nb_volume
 
         r = open_folder(root_fd, layout, &folder_fd);
         if (r < 0 && r != -ENOENT)
-                return refuse(layout, "the folder of the files", r, f);
+                return refuse_file(layout, "the folder of the files", r, f);
         for (size_t i = 0; r >= 0 && i < N_ELEMENTS(files); i++) {
                 r = nb_file_read_secret(folder_fd, files[i].name, NB_USER_DATA_MAX, files[i].ret,
                                         NULL);
                 if (r < 0 && r != -ENOENT)
-                        return refuse(layout, files[i].name, r, f);
+                        return refuse_file(layout, files[i].name, r, f);
                 r = 0;
         }
         volume->label = layout->labels[0];

@@ -154,7 +154,8 @@ static const struct nb_state_field record_fields[] = {
         RECORD("certificate", path, REQUIRED, certificate),
         RECORD("discovery", word, OPTIONAL, discovery),
         RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
-        RECORD("metadata", cloud, OPTIONAL, metadata),
+        /* A later version may no longer have the cloud. */
+        RECORD("metadata", word, OPTIONAL, metadata),
         RECORD("kubeletArguments", line, OPTIONAL, arguments),
         RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
         RECORD("nodeFromMetadata", boolean, OPTIONAL, is_node_from_metadata),

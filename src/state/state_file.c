@@ -210,7 +210,7 @@ int nb_state_file_parse(const struct nb_state_file *file, const char *text, size
 
 /* --- The state directory --- */
 
-static int unwritable(const char *name, int r, struct nb_failure *f) {
+static int refuse_write(const char *name, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_STATE_UNWRITABLE, r, "'%s' in the state directory: %m", name);
 }
 
@@ -218,7 +218,7 @@ int nb_state_file_write(int state_fd, const char *name, const struct nb_buffer *
                         struct nb_failure *f) {
         int r = nb_file_write(state_fd, name, 0600, text->data, text->len);
 
-        return r < 0 ? unwritable(name, r, f) : 0;
+        return r < 0 ? refuse_write(name, r, f) : 0;
 }
 
 int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f) {
@@ -229,5 +229,5 @@ int nb_state_file_clear(int state_fd, const char *name, struct nb_failure *f) {
         r = nb_file_clear(state_fd, name);
         if (r >= 0)
                 r = nb_file_clear(state_fd, temporary);
-        return r < 0 ? unwritable(name, r, f) : 0;
+        return r < 0 ? refuse_write(name, r, f) : 0;
 }
