@@ -10,6 +10,7 @@ import pytest
 
 import faults
 import metadata
+from attackers import CloudPlay, plays
 from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 from machine import TOKEN
 
@@ -163,7 +164,6 @@ def never_asked(world, run):
     assert world.beside.requests == []
 
 
-
 FAULTS = [
     CloudCase("nobody listens", nobody_listens, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("packets are dropped", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
@@ -223,4 +223,12 @@ FAULTS = [
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_fault(played, case):
+    played(case)
+
+
+# Over verified TLS nothing there is evidence.
+@pytest.mark.parametrize("case", [
+    *plays(CloudPlay, FAULTS, "no route"),
+    *plays(CloudPlay, [row for row in rows() if row.name.endswith("nothing there")], "equinix: nothing there")])
+def test_waits_for_the_real_server(played, case):
     played(case)
