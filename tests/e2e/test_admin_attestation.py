@@ -3,10 +3,9 @@
 
 import json
 
+from harness.csrs import GROUP, Place
 from harness.node import UNIT
 from harness.wait import until
-
-from test_admin_approve import GROUP, Place
 
 KEY = "/etc/credstore.encrypted/node-bootstrap.attestation-key"
 SEAL = f"""

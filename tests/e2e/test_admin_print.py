@@ -10,8 +10,8 @@ import subprocess
 import pytest
 import yaml
 from harness.node import UNIT, settings
+from harness.vmware import on_vmware
 from harness.wait import PATIENCE, until
-from test_platform import on_vmware
 
 ENCRYPTED = "/etc/credstore.encrypted/node-bootstrap.token"
 

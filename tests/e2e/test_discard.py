@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 from harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
-from test_kill import forget
-from test_platform import GUESTINFO, on_vmware
+from harness.vmware import GUESTINFO, on_vmware
 
 MARK = "/var/lib/kubelet/node-bootstrap.discard"
 DISCARD_UNIT = "node-bootstrap-discard.service"
@@ -142,7 +141,7 @@ def test_never_before_the_kubeconfig(fragile):
         assert not succeeded
         assert fragile.read(TOKEN) == token, f"step {step}"
         assert removed(fragile) == []
-        forget(fragile)
+        fragile.unjoin()
         fragile.path(MARK).unlink(missing_ok=True)
         fragile.configure(node={"name": f"{fragile.name}-{step}"}, **DISCARD)
     assert fragile.exists(KUBECONFIG)

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from harness.node import SOURCE, UNIT, example, settings
+from harness.vmware import on_vmware
 from harness.wait import PATIENCE
-from test_platform import on_vmware
 
 EXAMPLES = SOURCE / "packaging/examples"
 MIB = 1 << 20

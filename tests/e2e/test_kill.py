@@ -9,7 +9,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from harness.controlplane import CLUSTER_INFO, CSRS
-from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, STATE, UNIT
+from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, PROGRAM, UNIT
 from harness.wait import PATIENCE, until
 
 STAGES = {
@@ -158,19 +158,10 @@ def assert_whole(node):
     assert x509.load_pem_x509_certificate(node.read(CA_FILE)) == node.cluster.ca.certificate
 
 
-def forget(node):
-    """An unjoined machine again."""
-    node.run("systemctl", "stop", UNIT)
-    for folder in (PKI, STATE, "/etc/kubernetes"):
-        for path in node.path(folder).glob("*"):
-            if path.is_file() or path.is_symlink():
-                path.unlink()
-
-
 @pytest.mark.parametrize("program", ["node-bootstrap", "install"])
 def test_dies_at_every_step(fragile, program):
     def begin(name):
-        forget(fragile)
+        fragile.unjoin()
         fragile.configure(node={"name": name})
 
     die_at_every_step(fragile, program, begin)

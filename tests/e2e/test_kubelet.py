@@ -53,7 +53,7 @@ def kubelet_arguments(node):
     return node.read_of_kubelet("cmdline").split("\0")
 
 
-def test_node_name_by_kubeadms_way(node, cluster):
+def test_node_name_in_kubeadms_flags(node, cluster):
     name = f"other.{node.name}"
     node.configure(node={"name": name}).enable(UNIT).boot()
     cluster.await_node(name)

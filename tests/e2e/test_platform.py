@@ -1,38 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap-platform.service: what the join's sandbox does not show, and what token.discard takes away afterwards.
 
-VMware's tool is a shell script here, with the real one's arguments, streams and exit statuses (open-vm-tools, rpctool.c), and values in
-files; a machine on VMware is one whose DMI says so. A volume that can be read needs a kernel with iso9660 or vfat: see test_vm.py.
+A volume that can be read needs a kernel with iso9660 or vfat: see test_vm.py.
 """
 
 import json
 import subprocess
 
 import pytest
-from harness.node import TOKEN, UNIT, read_failures
+from harness.node import UNIT, read_failures
+from harness.vmware import GUESTINFO, PLATFORM, on_vmware
 from harness.wait import until
 
-PLATFORM = "node-bootstrap-platform.service"
 FOLDER = "/run/node-bootstrap-platform"
-GUESTINFO = "/etc/e2e-guestinfo"
-RPCTOOL = f"""#!/bin/sh
-test $# = 1 || exit 1
-set -f
-set -- $1
-case $1:$# in
-info-get:2)
-        test -e {GUESTINFO}/$2 || {{ echo "No value found" >&2; exit 1; }}
-        cat {GUESTINFO}/$2
-        echo ;;
-info-set:3)
-        printf %s "$3" >{GUESTINFO}/$2
-        echo ;;
-*)
-        echo "Two and exactly two arguments expected" >&2
-        exit 1 ;;
-esac
-"""
-DMI = {"sys_vendor": "VMware, Inc.", "product_name": "VMware Virtual Platform"}
 
 
 def said(node, code, unit=PLATFORM):
@@ -45,20 +25,6 @@ def left(node):
     for name in node.run("ls", FOLDER).stdout.split():
         found[name] = node.run("cat", f"{FOLDER}/{name}").stdout
     return {name: json.loads(text) if name == "platform.json" else text for name, text in found.items()}
-
-
-def on_vmware(node, **values):
-    """A machine on VMware with these values in its guestinfo; '_' stands for '-' and '__' for '.'."""
-    for name, text in DMI.items():
-        node.write(f"/etc/e2e-dmi/{name}", text + "\n")
-    for unit in (UNIT, PLATFORM):
-        node.drop_in(unit, "[Service]\nTemporaryFileSystem=/sys/class\nBindReadOnlyPaths=/etc/e2e-dmi:/sys/class/dmi/id\n", "40-dmi.conf")
-    node.drop_in(PLATFORM, "[Unit]\nConditionPathExists=\n", "41-started.conf")
-    node.write("/usr/bin/vmware-rpctool", RPCTOOL, 0o755)
-    node.path(GUESTINFO).mkdir(0o700, exist_ok=True)
-    for name, text in values.items():
-        node.write(f"{GUESTINFO}/guestinfo.{name.replace('__', '.').replace('_', '-')}", text, 0o600)
-    return node
 
 
 def kernel_line(node, text):

@@ -7,10 +7,10 @@ import stat
 
 import pytest
 from harness import controlplane
+from harness.leaks import Sampler, forms, found_in
 from harness.machine import descendants
 from harness.node import KUBECONFIG, STATE, TOKEN, UNIT, read_failures
 from harness.wait import PATIENCE, until
-from test_secrecy import Sampler, forms, found_in
 
 pytestmark = pytest.mark.each_release
 
@@ -321,7 +321,7 @@ def test_reset_with_everything(fresh, cluster):
     failed(set_up(fresh, "--timeout=5m", check=False), "settings-incomplete")
 
 
-def test_other_ways_in(new_node, cluster):
+def test_other_join_methods(new_node, cluster):
     """A kubeadm configuration, a discovery file on standard input, and a kubeconfig instead of a token."""
     token = cluster.token()
     join_configuration = f"""

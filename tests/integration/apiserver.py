@@ -213,7 +213,7 @@ class ApiServer(endpoint.Endpoint):
 
     @property
     def kinds(self):
-        """Without the requests for the Node object and the server's version: see test_node.py and test_k3s.py."""
+        """Without the requests for the Node object and the server's version: see test_node_name_taken.py and test_k3s.py."""
         return [request.kind for request in self.requests if request.kind not in ("node", "version")]
 
     def secure(self, connection):
@@ -344,6 +344,14 @@ def expired_event(asked, oldest):
 
 
 # The program.
+
+def node_object(name="node-1", ready="True", address="192.0.2.77", **changes):
+    conditions = [{"type": "MemoryPressure", "status": "False"}]
+    if ready is not None:
+        conditions.append({"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-02T03:04:05Z"})
+    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name},
+            "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]}, **changes}
+
 
 def new_token():
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -4,14 +4,18 @@
 The programs are taken from $NB_BUILDDIR, or from build/ beside the sources.
 """
 
+import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import admin
+import crash
 import machine as machines
 import namespace
 
+sys.path.insert(0, str(machines.SOURCE / "tests"))     # documentation.py
 SIDE_BY_SIDE = 12       # joins at once: nearly all of their time is waiting
 
 
@@ -55,6 +59,21 @@ def api(tmp_path):
 @pytest.fixture
 def token():
     return machines.TOKEN
+
+
+@pytest.fixture(scope="module")
+def strace():
+    return shutil.which("strace") or pytest.skip("strace is not installed")
+
+
+@pytest.fixture(scope="module")
+def crash_table():
+    """With -s: command, call, points, outcomes."""
+    crash.TABLE.clear()
+    yield
+    for (command, call), outcomes in sorted(crash.TABLE.items()):
+        words = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
+        print(f"\n{command:14} {call:12} {sum(outcomes.values()):4}  {words}", end="")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from cryptography import x509
 
 import pki
 
+MACHINE_CONFIG = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"      # OpenShift's requester
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 KNOWN_USAGES = {"digital signature", "key encipherment", "client auth", "server auth", "key agreement", "any"}
 

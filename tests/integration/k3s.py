@@ -4,7 +4,7 @@
 import apiserver
 import pki
 import supervisor
-from machine import NODE, SECRET, TOKEN, TOKEN_ID, Case, World
+from machine import NODE, SECRET, TOKEN, TOKEN_ID, Case, Machine, World
 
 PASSWORD_FILE = "etc/rancher/node/password"
 SERVER_SECRET = "5e6b2f8c0d9147a3"          # the password of the server's own agent token
@@ -60,3 +60,23 @@ class K3sCase(Case):
 def join(world, **options):
     world.machine.inspect().joined()
     return world.machine.join(**options)
+
+
+class Rejoin:
+    """A node with a certificate in a file where kubelet expects a link: it joins again."""
+
+    def __init__(self, world, identity=None, **options):
+        self.world = world
+        self.identity = identity or world.cluster.signer.node(NODE, **options)
+        world.machine.put_joined_before(self.identity, world.server.url, ca=world.cluster.ca)
+        world.machine.target(Machine.CURRENT).unlink()
+        world.machine.put(Machine.CURRENT, self.identity.combined)
+
+    def join(self):
+        run = self.world.machine.inspect().joined()
+        assert run.note["verdict"] != "usable"
+        return self.world.machine.join()
+
+    @property
+    def users(self):
+        return [request.connection.user or request.user for request in self.world.server.seen("client-kubelet")]

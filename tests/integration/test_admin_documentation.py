@@ -3,15 +3,12 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import documentation
 from machine import SOURCE, find_program
-
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
 
 PAGE = documentation.plain((SOURCE / "man/node-bootstrap-admin.8.in").read_text(encoding="ascii"))
 COMMON = {"help", "version", "kubeconfig", "context"}

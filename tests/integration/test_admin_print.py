@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import yaml
 
+from ignition import from_butane, without_urls
 from machine import TOKEN, find_program
-from test_examples import from_butane, without_urls
 
 NAME = "node-1"
 DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"

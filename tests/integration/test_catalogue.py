@@ -5,16 +5,10 @@ import configparser
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
-import pytest
-
-from machine import FAILURES, SOURCE, find_program
-from test_explain import complete, explain, one_line, plain
-
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
+import documentation
+from command_line import complete, explain, one_line, plain
+from machine import FAILURES, SOURCE
 
 BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}
@@ -57,7 +51,7 @@ def explained():
 
 def asserted():
     """The quoted words in all tests that do not read the table itself."""
-    here = {pathlib.Path(__file__).name, "test_explain.py", "test_timeline.py"}
+    here = {pathlib.Path(__file__).name, "test_explain.py", "test_status_last_join.py"}
     paths = [path for folder in ("integration", "e2e") for path in (SOURCE / "tests" / folder).glob("*.py") if path.name not in here]
     return {word for path in paths for word in re.findall(r"\"([a-z][a-z-]*)\"", path.read_text(encoding="utf-8"))}
 

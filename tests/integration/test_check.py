@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check: settings and credentials as the service would get them, in a mount name space with an /etc and a /run of its own."""
 
-import json
 import os
 import pty
 import re
@@ -12,104 +11,10 @@ import pytest
 
 import apiserver
 import pki
-from machine import FAILURES, HEADER, SECRET, SOURCE, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
+from check import BASIS, CONFIG, ETC_STORE, OTHER, PIN, PLATFORM, RUN_STORE, SEALED, SYSTEM, Place, sections
+from machine import HEADER, SECRET, SOURCE, TOKEN, TOKEN_ID, find_faketime, find_program, to_yaml
 
-OTHER = "ghijkl.fedcba9876543210"
 MASKED = f"{TOKEN_ID}.****************"
-PIN = "sha256:" + "ab" * 32
-ETC_STORE, RUN_STORE, SYSTEM, SEALED = "etc/credstore", "run/credstore", "run/credentials/@system", "etc/credstore.encrypted"
-BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
-CONFIG = "etc/node-bootstrap/config.yaml"
-# No network, too: whatever is looked at here is on the machine.
-INSIDE = 'mount --rbind "$0/etc" /etc; mount --rbind "$0/sys" /sys/class; mount --rbind "$0/run" /run; exec "$@"'
-SYSTEMCTL = 'if [ -e "$0/systemctl" ]; then mount --bind "$0/systemctl" /usr/bin/systemctl; fi; '
-PLATFORM = "run/node-bootstrap-platform"
-
-
-class Place:
-    def __init__(self, path):
-        self.path = path
-        for folder in ("etc", "run", "sys"):
-            (path / folder).mkdir()
-        self.secrets = [SECRET, OTHER.split(".")[1]]
-
-    def put(self, name, text, mode=0o600, folder_mode=0o755):
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(folder_mode)
-        path.write_text(text)
-        path.chmod(mode)
-
-    def settings(self, changes=None, name=CONFIG):
-        self.put(name, HEADER + to_yaml(changes or BASIS), 0o644)
-
-    def token(self, text=TOKEN, store=ETC_STORE, name="token", **options):
-        self.put(f"{store}/node-bootstrap.{name}", text, **options)
-
-    def platform(self, user_data=None, **note):
-        """What node-bootstrap-platform.service has found."""
-        self.put(f"{PLATFORM}/platform.json", json.dumps(note), folder_mode=0o700)
-        if user_data is not None:
-            self.put(f"{PLATFORM}/user-data", user_data, folder_mode=0o700)
-
-    def drop_in(self, text):
-        """systemd runs, and the service has this drop-in."""
-        path = "etc/systemd/system/node-bootstrap.service.d/token.conf"
-        (self.path / "run/systemd/system").mkdir(parents=True)
-        self.put(path, text, 0o644)
-        self.put("systemctl", f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] && echo DropInPaths=/{path}\n", 0o755)
-
-    def dmi(self, **files):
-        for name, value in files.items():
-            self.put(f"sys/dmi/id/{name}", value + "\n", 0o444)
-
-    def files(self):
-        return {str(path): (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in sorted(self.path.rglob("*"))}
-
-    def argv(self, *arguments, before=()):
-        return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", SYSTEMCTL + INSIDE, self.path, *before,
-                find_program("node-bootstrap"), "check", "--local", *arguments]
-
-    @staticmethod
-    def environment(**more):
-        kept = {key: value for key, value in os.environ.items() if key.startswith(("ASAN_", "LSAN_", "UBSAN_", "LLVM_PROFILE"))}
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **kept, **more}
-
-    def check(self, *arguments, before=(), **environment):
-        files = self.files()
-        done = subprocess.run(self.argv(*arguments, before=before), env=self.environment(**environment), check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert self.files() == files, "files were changed"
-        for secret in self.secrets:
-            assert secret not in done.stdout + done.stderr, "a secret was printed"
-        assert done.stderr == ""
-        return done
-
-    def good(self, *arguments, **options):
-        done = self.check(*arguments, **options)
-        assert done.returncode == 0 and "✗" not in done.stdout and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
-        return sections(done.stdout)
-
-    def bad(self, code, *words, section="Join", **options):
-        done = self.check(**options)
-        assert done.returncode == 1, done.stdout
-        found = sections(done.stdout)
-        [failure] = [row for row in found[section] if row.startswith(f"✗ {code}: ")]
-        assert f"  {FAILURES[code]['remedy'].split('@')[0]}" in done.stdout, "the remedy is not there"
-        for word in words:
-            assert word in failure, f"{word!r} is not in {failure}"
-        return found
-
-
-def sections(text):
-    """title -> rows, without their indentation."""
-    found = {}
-    for line in text.splitlines():
-        if line and not line.startswith(" "):
-            rows = found[line] = []
-        elif line:
-            rows.append(line.strip())
-    return found
 
 
 @pytest.fixture

@@ -2,29 +2,22 @@
 """node-bootstrap check makes the requests of a join, except the CSR."""
 
 import json
-import os
 import re
-import shutil
 import socket
-import time
 
 import pytest
 
 import apiserver
 import csrs
 import faults
+import join_methods
 import pki
-import ways
+from check import kubelet_below, step_of, texts
 from k3s import K3sWorld
-from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, find_program, to_yaml
-from test_node import node_object
-from test_pending import MACHINE_CONFIG, USER
+from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
 
+USER = "system:bootstrap:" + TOKEN_ID
 ALL = ["settings", "credentials", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
-
-
-def kubelet_below(path):
-    return {"kubeconfig": f"{path}/kubernetes/kubelet.conf", "caFile": f"{path}/kubernetes/ca.crt", "certificateDirectory": f"{path}/pki"}
 
 
 def everything(path):
@@ -60,15 +53,6 @@ def report(world, **options):
 
 def states(found):
     return {step["step"]: step["state"] for step in found["steps"]}
-
-
-def step_of(found, name):
-    [step] = [step for step in found["steps"] if step["step"] == name]
-    return step
-
-
-def texts(found, name):
-    return "\n".join(row["text"] for row in step_of(found, name)["rows"])
 
 
 def fails(world, name, code, *words, **options):
@@ -256,7 +240,7 @@ def test_access_review_forbidden(world):
 
 
 def test_node_name_is_taken(world):
-    world.cluster.nodes[NODE] = node_object()
+    world.cluster.nodes[NODE] = apiserver.node_object()
     fails(world, "node-name", "node-name-taken", NODE)
 
 
@@ -284,7 +268,7 @@ def unbind(world):
 
 def of_openshift(world):
     def rename(obj):
-        obj["spec"]["username"] = MACHINE_CONFIG
+        obj["spec"]["username"] = csrs.MACHINE_CONFIG
     world.server.on("get", faults.edited(rename))
 
 
@@ -337,7 +321,7 @@ def test_state_of_the_request(world, controller, code, words):
 
 
 def test_discovery_file(tmp_path):
-    world = ways.World(tmp_path)
+    world = join_methods.World(tmp_path)
     try:
         world.configure(discovery={"file": world.give("cluster-info.yaml", world.document())})
         found = report(world)

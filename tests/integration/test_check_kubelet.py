@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from check import kubelet_below, step_of, texts
 from machine import FAILURES, NODE, TOKEN, find_program, to_yaml
-from test_check_join import kubelet_below, step_of, texts
 
 CODE = "kubelet-unprepared"
 GATED = {"After": "node-bootstrap.service", "Requires": "node-bootstrap.service"}

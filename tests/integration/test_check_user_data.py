@@ -7,25 +7,22 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import time
 
 import pytest
 
 import apiserver
+import documentation
 import pki
-from cloud import CloudWorld
+from check import sections
+from cloud import OTHER_TOKEN, CloudWorld
 from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
-from test_check import sections
-from test_metadata_data import FORMS, FORBIDDEN, OTHER_TOKEN
-
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
+from user_data import FORBIDDEN, FORMS
 
 PIN = "sha256:" + "ab" * 32
 BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
 DOCUMENT = HEADER + to_yaml({**BASIS, "bootstrap": {"token": TOKEN}})
-NOBODY = ["unshare", "--user", "--net"]         # without a capability, and with no way to anybody
+NOBODY = ["unshare", "--user", "--net"]         # without a capability, and with no connection to anybody
 
 
 def check(file, *arguments, network=False, **options):

@@ -9,6 +9,7 @@ import pytest
 import apiserver
 import faults
 import pki
+from attackers import Play, plays
 from machine import SECRET, TOKEN_ID, Case
 
 OTHER = "zyxwvu"
@@ -279,4 +280,9 @@ ACCEPTED = [
 
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_accepted(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", plays(Play, SIGNATURES))
+def test_waits_for_the_real_server(played, case):
     played(case)

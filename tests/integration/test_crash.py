@@ -4,46 +4,21 @@
 After each of them a reader must find the old state or the new one, and the next start must finish the join. With -s a table of the points at which each command was killed is printed.
 """
 
-import collections
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
 import csrs
 import pki
+from crash import TABLE, points, put_back, save, traced
+from installed import FLAGS, SERVER, other_cluster, snapshot
 from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
-from test_inspect import other_cluster
-from test_install import FLAGS, SERVER, snapshot
 
-STEPS = "openat,mkdirat,mkdir,fchmod,write,fsync,renameat,renameat2,rename,linkat,link,symlinkat,symlink,unlinkat,unlink"
-LIBRARY = re.compile(r'openat\(AT_FDCWD, "(?:(?:/usr)?/lib\S*/lib[^/"]+\.so[.\d]*|/etc/ld\.so\.cache)",')
-TABLE = collections.defaultdict(collections.Counter)      # (command, call) -> how often which outcome
+pytestmark = pytest.mark.usefixtures("crash_table")
+
 RECORD = {"version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "caCertHashes": [], "csr": "", "discovery": "token",
           "kubeletArguments": "--v=2", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE, "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x"}
-ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0"}
-
-
-@pytest.fixture(scope="module")
-def strace():
-    return shutil.which("strace") or pytest.skip("strace is not installed")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def table():
-    """With -s: command, call, points, outcomes."""
-    TABLE.clear()
-    yield
-    for (command, call), outcomes in sorted(TABLE.items()):
-        words = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
-        print(f"\n{command:14} {call:12} {sum(outcomes.values()):4}  {words}", end="")
-
-
-def traced(machine, strace, program, *arguments, inject=None):
-    command = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
-    return machine.start(strace, *command, machine.program(program), *arguments, environment=ENVIRONMENT).wait()
 
 
 def install(machine, strace, inject=None, program=""):
@@ -52,32 +27,6 @@ def install(machine, strace, inject=None, program=""):
 
 def join(machine, strace, inject=None):
     return traced(machine, strace, "node-bootstrap", "join", f"--config-directory={machine.etc}", inject=inject)
-
-
-def points(machine):
-    """Every (call, number) to inject a fault into, without the opens of shared libraries; strace counts for each process."""
-    numbers, found = collections.Counter(), {}
-    for line in (machine.path / "trace").read_text().splitlines():
-        step = re.match(r"(?:(\d+) +)?(\w+)\(", line)
-        if step:
-            numbers[step.groups()] += 1
-            if not LIBRARY.search(line):
-                found[step[2], numbers[step.groups()]] = True
-    return list(found)
-
-
-def reset(machine, files):
-    """Puts root and state back to what `files` holds."""
-    for folder in (machine.root, machine.state):
-        subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
-        shutil.copytree(files / folder.name, folder, symlinks=True)
-
-
-def save(machine):
-    files = machine.path / "saved"
-    for folder in (machine.root, machine.state):
-        shutil.copytree(folder, files / folder.name, symlinks=True)
-    return files
 
 
 def consistent(machine, old):
@@ -109,7 +58,7 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
     install(machine, strace).joined()
     found = set()
     for name, number in points(machine):
-        reset(machine, files)
+        put_back(machine, files)
         run = install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"
         outcome = consistent(machine, old)
@@ -136,7 +85,7 @@ def test_installer_meets_an_error(machine, cluster, strace, error):
     install(machine, strace).joined()
     strikes = [(name, number) for name, number in points(machine) if name not in ("openat", "write", "unlink", "unlinkat", "mkdir", "mkdirat")]
     for name, number in strikes:
-        reset(machine, files)
+        put_back(machine, files)
         run = install(machine, strace, f"{name}:error={error}:when={number}")
         if run.exit != 0:
             assert run.code in ("target-unwritable", "internal"), f"{name} {number}: {run.stderr}"
@@ -164,7 +113,7 @@ def test_previous_is_kept_at_every_error(world, strace):
     strikes = [(name, number) for name, number in points(machine) if name in ("renameat", "renameat2", "symlinkat", "fsync", "fchmod")]
     kept = 0
     for name, number in strikes:
-        reset(machine, files)
+        put_back(machine, files)
         run = install(machine, strace, f"{name}:error=EIO:when={number}", program)
         if consistent(machine, old) == "old":
             run.joined()
@@ -198,7 +147,7 @@ def test_join_is_killed(world, strace):
     join_points = points(machine)
     assert len(join_points) > 8
     for name, number in join_points:
-        reset(machine, files)
+        put_back(machine, files)
         before = set(world.csrs())
         run = join(machine, strace, f"{name}:signal=KILL:when={number}")
         files_left = {path.name for path in machine.state.iterdir()}
@@ -222,7 +171,7 @@ def test_join_meets_an_error(world, strace, error):
     for name, number in points(machine):
         if name not in ("fsync", "renameat", "renameat2", "linkat"):
             continue
-        reset(machine, files)
+        put_back(machine, files)
         before = set(world.csrs())
         run = join(machine, strace, f"{name}:error={error}:when={number}")
         run.failed("state-unwritable", 73)

@@ -11,20 +11,21 @@ import subprocess
 import pytest
 
 import namespace
+from crash import SECOND, STEPS, TABLE, points, put_back, save, setup_argv
+from installed import snapshot
 from machine import TOKEN, Machine, find_program
-from test_crash import STEPS, TABLE, points, save, strace, table  # noqa: F401
-from test_crash import reset as put_back
-from test_install import snapshot
+
+pytestmark = pytest.mark.usefixtures("crash_table")
 
 
-def traced(machine, strace, argv, inject=None):  # noqa: F811
+def traced(machine, strace, argv, inject=None):
     words = ["-f", "-o", str(machine.path / "trace"), "-e", f"trace={STEPS}"] + (["-e", f"inject={inject}"] if inject else [])
     run = machine.new_run([strace, *words, *argv], {**machine.environment, "ASAN_OPTIONS": "detect_leaks=0"})
     machine.runs.append(run)
     return run.wait()
 
 
-def each_point(machine, strace, command, argv, prepare):  # noqa: F811
+def each_point(machine, strace, command, argv, prepare):
     """Injects a fault into every call of every kind; yields each outcome for the caller to verify."""
     prepare()
     run = traced(machine, strace, argv)
@@ -41,7 +42,7 @@ def each_point(machine, strace, command, argv, prepare):  # noqa: F811
         assert again.wait().exit == 0, f"{where}: {again.stderr}"
 
 
-def test_reset(world, strace):  # noqa: F811
+def test_reset(world, strace):
     """The kubeconfig is removed first; the record, which lists the rest, last."""
     machine = world.machine
     machine.unit().joined()
@@ -63,15 +64,7 @@ def test_reset(world, strace):  # noqa: F811
     assert machine.target_names() == {} and list(machine.state.iterdir()) == []
 
 
-SECOND = "bcdefg.0123456789abcdef"
-PIN = "sha256:" + "ab" * 32
-
-
-def setup_argv(root, endpoint, token):
-    return [find_program("node-bootstrap"), "setup", f"--root={root}", endpoint, f"--token={token}", f"--discovery-token-ca-cert-hash={PIN}", "--force"]
-
-
-def test_setup(machine, strace):  # noqa: F811
+def test_setup(machine, strace):
     """The token of one cluster is never beside the settings of another."""
     document, token = machine.target("etc/node-bootstrap/config.yaml.d/50-setup.yaml"), machine.target("etc/credstore/node-bootstrap.token")
     machine.secret_files.append(token)
@@ -102,7 +95,7 @@ def machine_folders():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the folders of the machine are root's")
-def test_discard(machine, strace, machine_folders):  # noqa: F811
+def test_discard(machine, strace, machine_folders):
     """The mark stays until everything is removed."""
     kubelet, store = machine_folders
     mark, token = kubelet / "node-bootstrap.discard", store / "node-bootstrap.token"
@@ -120,7 +113,7 @@ def test_discard(machine, strace, machine_folders):  # noqa: F811
     assert outcomes == {"old", "no token, mark", "new"} and not token.exists() and not mark.exists()
 
 
-def test_what_was_there_before_a_failed_setup(machine, strace):  # noqa: F811
+def test_what_was_there_before_a_failed_setup(machine, strace):
     """A full disk while the first setup writes: no half of a file, and the next one succeeds."""
     argv = setup_argv(machine.root, "10.0.0.2:6443", SECOND)
     machine.secret_files.append(machine.target("etc/credstore/node-bootstrap.token"))

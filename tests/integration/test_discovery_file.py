@@ -6,8 +6,8 @@ import pytest
 import apiserver
 import faults
 import pki
+from join_methods import Case
 from machine import TOKEN_ID, Machine
-from ways import Case
 
 SECRET_VALUE = "hunter2hunter2hunter2"
 CHECKED = ["cluster-info", "create", "watch"]
@@ -152,7 +152,7 @@ NEWER = [
 ]
 
 
-# The way to the server.
+# The connection to the server.
 
 def unreachable(world):
     return file(server="https://" + faults.dead_endpoint())(world)
@@ -209,7 +209,7 @@ def never_sent(world, run):
     assert world.csrs() == [] and all("authorization" not in request.headers for request in world.server.requests)
 
 
-WAY = [
+CONNECTIONS = [
     Case("nobody listens", unreachable, "endpoint-refused", 69),
     Case("a server of another CA", other_ca, "tls-untrusted", 76, requests=[], check=never_sent),
     Case("a server of another CA, and a clock that is off", other_ca, "tls-untrusted", 76, requests=[], check=never_sent, faketime="+3m"),
@@ -296,8 +296,8 @@ def test_newer_cluster_info(played, case):
     played(case)
 
 
-@pytest.mark.parametrize("case", WAY)
-def test_way_to_the_server(played, case):
+@pytest.mark.parametrize("case", CONNECTIONS)
+def test_connection_to_the_server(played, case):
     played(case)
 
 

@@ -8,8 +8,9 @@ import pytest
 import apiserver
 import faults
 import pki
+from attackers import UrlPlay, plays
+from join_methods import Case, World, bootstrap_kubeconfig, data
 from machine import TOKEN_ID, Machine
-from ways import Case, World, bootstrap_kubeconfig, data
 
 SECRET_VALUE = "hunter2hunter2hunter2"
 PATH = "/fleet/cluster-info.yaml"
@@ -247,6 +248,13 @@ def test_what_it_says(played, case):
 
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings(played, case):
+    played(case)
+
+
+# The machine of the second row has a CA file that no server can prove; the others are about its clock, and about an address without a server.
+@pytest.mark.parametrize("case", plays(UrlPlay, WHO, "another CA", "one that the system's CAs do not know", "nobody",
+                                       "a certificate that a clock of before this program takes for a future one"))
+def test_waits_for_the_real_server(played, case):
     played(case)
 
 

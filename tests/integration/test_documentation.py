@@ -5,15 +5,12 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
+import documentation
 from machine import SOURCE, find_program
-
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
 
 MAN = SOURCE / "man"
 
@@ -28,7 +25,7 @@ def test_every_example_says_what_it_is():
 
 
 def test_every_example_has_a_run():
-    """Settings and setup: test_documented_ways.py; `shell` in the pages: tests/e2e. A new example needs a test there."""
+    """Settings and setup: test_documented_join_methods.py; `shell` in the pages: tests/e2e. A new example needs a test there."""
     found = Counter((example.kind, example.where.split(":")[0].removesuffix(".in")) for example in documentation.examples()
                     if example.kind.startswith("shell") and example.kind != "shell-setup")
     assert {key: n for key, n in found.items() if key[0] != "shell" or key[1] == "README.md"} == {

@@ -14,7 +14,8 @@ import pytest
 import apiserver
 import faults
 import pki
-from machine import TOKEN_ID, Case, find_program
+from attackers import Play, plays
+from machine import Case, find_program
 
 numbers = itertools.count(1)
 
@@ -310,6 +311,15 @@ def test_elsewhere(played, case):
 
 @pytest.mark.parametrize("case", TWO)
 def test_two_endpoints(played, case):
+    played(case)
+
+
+# The pin is that of the expired CA.
+@pytest.mark.parametrize("case", [
+    *plays(Play, CONNECTIONS, "nobody listens", "no answer to the connection", "name that does not resolve"), *plays(Play, ANSWERS),
+    *plays(Play, TLS, "the proven CA has expired", "another CA of the name of the proven one, which has expired"),
+    *plays(Play, ELSEWHERE, "to where nobody listens")])
+def test_waits_for_the_real_server(played, case):
     played(case)
 
 

@@ -11,22 +11,18 @@ from pathlib import Path
 
 import pytest
 
+import apiserver
 import csrs
 import faults
+import installed
+import join_configuration
+import join_methods
 import metadata
 import pki
-import test_cluster_info
-import test_discovery_file
-import test_inspect
-import test_join_configuration
-import test_k3s_node
-import test_refresh
-import test_verify_access
-import ways
 from cloud import CloudWorld
 from journal import INSIDE, Socket
-from k3s import K3sWorld
-from machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
+from k3s import K3sWorld, Rejoin
+from machine import FAILURES, HEADER, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World, to_yaml
 
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 
@@ -41,7 +37,7 @@ def join_twice(world):
 
 
 def join_with_a_stranger_in_the_bundle(world):
-    test_cluster_info.extra_ca(world)
+    world.cluster.bundle = [pki.CA("extra").pem, world.cluster.ca.pem]
     join(world)
 
 
@@ -62,7 +58,7 @@ def joined_and_a_setting_is_misspelt(world):
 
 
 def other_cluster_is_not_there(world):
-    test_inspect.other_cluster(world)
+    installed.other_cluster(world)
     world.server.on_connect = faults.reset
     world.machine.configure(world.server, timeout="5s")
     join(world)
@@ -82,18 +78,18 @@ def key_is_damaged(world):
 
 
 def previous_certificate_is_refused(world):
-    test_k3s_node.Rejoin(world).join().joined()
+    Rejoin(world).join().joined()
 
 
 def verify_access(world, action):
     world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
-    test_verify_access.verify(world.machine)
+    world.machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
     world.server.on("node", action)
     join(world)
 
 
 def access_is_revoked(world):
-    verify_access(world, test_verify_access.not_taken)
+    verify_access(world, lambda request: apiserver.unauthorized() if request.user == pki.node_user(NODE) else None)
 
 
 def access_is_unknown(world):
@@ -101,9 +97,9 @@ def access_is_unknown(world):
 
 
 def refresh(world, change=lambda world: None):
-    machine = test_refresh.join(world)
+    join(world)
     change(world)
-    assert test_refresh.refresh(machine).exit == 0
+    world.machine.unit("--refresh").joined()
 
 
 def refresh_renewed(world):
@@ -120,14 +116,15 @@ def refresh_of_nothing(world):
 
 def kubeadm_document(world):
     path = world.machine.etc / "config.yaml"
-    world.configure(document=test_join_configuration.with_ignored_keys(world))
+    world.configure(document=join_configuration.document(world, "v1beta4", skipPhases=["preflight"]))
     world.machine.secret_files.append(path)
     path.chmod(0o600)
     join(world)
 
 
 def newer_is_of_another_ca(world):
-    world.configure(**test_discovery_file.rotated_without_a_link(world))
+    world.cluster.bundle = [pki.CA().pem]
+    world.configure(discovery={"file": world.give("cluster.conf", world.document())})
     join(world)
 
 
@@ -190,8 +187,8 @@ EVENTS = [
     ("refresh-unchanged", "info", World, refresh),
     ("refresh-inapplicable", "info", World, refresh_of_nothing),
     ("refresh-not-shown", "warning", World, refresh_not_shown),
-    ("keys-ignored", "notice", ways.World, kubeadm_document),
-    ("newer-left-out", "warning", ways.World, newer_is_of_another_ca),
+    ("keys-ignored", "notice", join_methods.World, kubeadm_document),
+    ("newer-left-out", "warning", join_methods.World, newer_is_of_another_ca),
     ("node-name-lowered", "notice", World, name_in_capitals),
     ("kubelet-arguments-missing", "warning", World, flags_are_foreign),
     ("metadata-read", "info", CloudWorld, metadata_with_a_document),

@@ -7,9 +7,8 @@ import os
 import pytest
 
 import pki
+from installed import SERVER, before, plain_file, snapshot
 from machine import NODE, Machine, find_program
-from test_inspect import before, plain_file
-from test_install import SERVER, snapshot
 
 
 def extend(text, name="config.yaml"):

@@ -5,41 +5,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 import yaml
 
+import documentation
+from ignition import from_butane, without_urls
 from machine import SOURCE
-
-sys.path.insert(0, str(SOURCE / "tests"))
-import documentation  # noqa: E402
 
 EXAMPLES = SOURCE / "packaging/examples"
 BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 TOKEN = "abcdef.0123456789abcdef"
-
-
-def from_butane(document):
-    """The Ignition config that butane generates from the fields of the example."""
-    def resource(entry):
-        contents = entry.get("contents")
-        return {**entry, "contents": contents["inline"]} if contents else entry
-
-    assert (document["variant"], document["version"]) == ("fcos", "1.4.0")
-    storage = {kind: [resource(entry) for entry in entries] for kind, entries in document["storage"].items()}
-    return {"ignition": {"version": "3.3.0"}, "storage": storage, "systemd": document["systemd"]}
-
-
-def without_urls(document):
-    """An Ignition config with the text of its files instead of their data URLs."""
-    for file in document["storage"]["files"]:
-        scheme, text = file["contents"]["source"].split(",", 1)
-        assert scheme == "data:" and not file["contents"].get("compression")
-        file["contents"] = unquote(text)
-    return document
 
 
 def test_butane_and_ignition_are_the_same():

@@ -1,27 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap explain, and what bash completes."""
 
-import os
 import re
 import subprocess
 
 import pytest
 
-from machine import FAILURES, SOURCE, find_program
+from command_line import complete, explain
+from machine import FAILURES, find_program
 
 WIDTH = 80
-
-
-def explain(*words):
-    return subprocess.run([find_program("node-bootstrap"), "explain", *words], env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-
-
-def plain(text):
-    return re.sub(r"@NODE_BOOTSTRAP_([A-Z_]+)@", r"<\1>", text)
-
-
-def one_line(text):
-    return re.sub(r"\s+", " ", text).strip()
 
 
 def test_lines_are_short():
@@ -74,24 +62,6 @@ def test_commands_of_remedies_have_no_placeholder():
 
 
 # --- bash ---
-
-def complete(*words):
-    """What bash offers for the last word; bash splits words at '='."""
-    parts = [part for word in words for part in re.split(r"(=)", word) if part] or [""]
-    if words[-1] == "":
-        parts.append("")
-    script = """
-        source "$1"; shift
-        compopt() { :; }  # there is no completion under way
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        _node_bootstrap
-        printf '%s\\n' "${COMPREPLY[@]}"
-    """
-    path = os.path.dirname(find_program("node-bootstrap")) + ":/usr/bin:/bin"
-    done = subprocess.run(["bash", "-euc", script, "bash", SOURCE / "packaging/completion/node-bootstrap", *parts],
-                          env={"PATH": path}, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return [word for word in done.stdout.split("\n") if word]
 
 
 def verbs():

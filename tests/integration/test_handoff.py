@@ -5,7 +5,6 @@ Whatever is left, nothing may be written below the root that the settings do not
 outside of the state directory is read or removed, and the installer ends.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -16,8 +15,9 @@ import pytest
 
 import csrs
 import pki
-from machine import HEADER, NODE, SECRET, Machine, node_kubeconfig, to_yaml
-from test_install import SERVER, snapshot
+from installed import SERVER, snapshot
+from join_methods import DOCUMENT, K3S, URL, discover_by
+from machine import NODE, SECRET, Machine, node_kubeconfig
 
 MALFORMED = ("handoff-malformed", 65)
 UNTRUSTED = ("handoff-untrusted", 76)
@@ -248,75 +248,53 @@ def test_files_that_change_under_the_reader(machine, cluster):
 
 # What identifies the cluster, for each join method.
 
-DOCUMENT, URL, K3S = "document", "url", "k3s"
-K10 = "::abcdef.0123456789abcdef"
-
-
-def discovered(machine, way, ca, **discovery):
-    """Settings that discover by a document (with the CA that is given), a URL, or the hash in a k3s token."""
-    machine.endpoints = ["192.0.2.10:6443"]
-    sections = {"discovery": discovery, "node": {"name": NODE}}
-    if way == DOCUMENT:
-        authority = f"    certificate-authority-data: {base64.b64encode(ca.pem).decode()}\n" if ca else ""
-        path = machine.path / "cluster.conf"
-        path.write_text(f"apiVersion: v1\nkind: Config\nclusters:\n- name: k\n  cluster:\n    server: {SERVER}\n{authority}")
-        discovery["file"] = str(path)
-    elif way == URL:
-        discovery["file"] = "https://192.0.2.10:6443/cluster.conf"
-    else:
-        discovery["endpoints"] = machine.endpoints
-        sections["cluster"] = {"type": "k3s"}
-        machine.set_credential("token", "K10" + (hashlib.sha256(ca.pem).hexdigest() if ca else "") + K10)
-    machine.write_settings(HEADER + to_yaml(sections))
-
-
-class Way:
+class Method:
     """A handoff of a join with this method; its failure, or None if it is valid."""
 
-    def __init__(self, name, way, expected, has_ca=True, pins=None, ca=None, **changes):
-        self.name, self.way, self.expected, self.has_ca, self.pins, self.ca, self.changes = name, way, expected, has_ca, pins, ca, changes
+    def __init__(self, name, method, expected, has_ca=True, pins=None, ca=None, **changes):
+        self.name, self.method, self.expected, self.has_ca, self.pins, self.ca, self.changes = name, method, expected, has_ca, pins, ca, changes
 
 
 ELSEWHERE = {"endpoint": "192.0.2.66:6443"}
 OTHER_PORT = {"endpoint": "192.0.2.10:6444"}
 OTHER_HASH = hashlib.sha256(OTHER_CA.pem).hexdigest()
-WAYS = [
-    Way("document", DOCUMENT, None),
-    Way("document, and the API server is elsewhere", DOCUMENT, None, server="https://192.0.2.66:6443"),
-    Way("document, another CA", DOCUMENT, UNTRUSTED, ca=OTHER_CA),
-    Way("document, pinned to its CA", DOCUMENT, None, pins="own"),
-    Way("document, pinned to another", DOCUMENT, UNTRUSTED, pins="other"),
-    Way("document, from elsewhere", DOCUMENT, UNTRUSTED, **ELSEWHERE),
-    Way("document, from another port", DOCUMENT, UNTRUSTED, **OTHER_PORT),
-    Way("document, the CAs of the system in the place of its own", DOCUMENT, (("handoff-untrusted", 76), ("handoff-malformed", 65)), ca=""),
-    Way("document without CA", DOCUMENT, None, has_ca=False, ca=""),
-    Way("document without CA, another server", DOCUMENT, UNTRUSTED, has_ca=False, ca="", server="https://192.0.2.66:6443"),
-    Way("document without CA, another server name", DOCUMENT, UNTRUSTED, has_ca=False, ca="", tlsServerName="example.org"),
-    Way("document without CA, a proxy", DOCUMENT, UNTRUSTED, has_ca=False, ca="", proxyURL="http://192.0.2.66:3128"),
-    Way("document without CA, a CA of its own", DOCUMENT, UNTRUSTED, has_ca=False, ca=OTHER_CA),
-    Way("document without CA, but pinned", DOCUMENT, (("handoff-untrusted", 76), ("handoff-malformed", 65)), has_ca=False, ca="", pins="own"),
-    Way("URL", URL, None),
-    Way("URL, the CAs of the system", URL, None, ca=""),
-    Way("URL, pinned", URL, None, pins="own"),
-    Way("URL, pinned to another", URL, UNTRUSTED, pins="other"),
-    Way("URL, from elsewhere", URL, UNTRUSTED, **ELSEWHERE),
-    Way("URL, from another port", URL, UNTRUSTED, **OTHER_PORT),
-    Way("token of k3s", K3S, None),
-    Way("token of k3s, another CA", K3S, UNTRUSTED, ca=OTHER_CA),
-    Way("token of k3s, from elsewhere", K3S, UNTRUSTED, **ELSEWHERE),
-    Way("token of k3s, from another port", K3S, UNTRUSTED, **OTHER_PORT),
-    Way("token of k3s, the CAs of the system", K3S, (("handoff-untrusted", 76), ("handoff-malformed", 65)), ca=""),
-    Way("token of k3s without hash", K3S, UNTRUSTED, has_ca=False),
-    Way("token of k3s without hash, and another CA with its hash", K3S, UNTRUSTED, has_ca=False, ca=OTHER_CA, k3sHash=OTHER_HASH),
-    Way("token of k3s, another CA with its hash", K3S, UNTRUSTED, ca=OTHER_CA, k3sHash=OTHER_HASH),
+METHODS = [
+    Method("document", DOCUMENT, None),
+    Method("document, and the API server is elsewhere", DOCUMENT, None, server="https://192.0.2.66:6443"),
+    Method("document, another CA", DOCUMENT, UNTRUSTED, ca=OTHER_CA),
+    Method("document, pinned to its CA", DOCUMENT, None, pins="own"),
+    Method("document, pinned to another", DOCUMENT, UNTRUSTED, pins="other"),
+    Method("document, from elsewhere", DOCUMENT, UNTRUSTED, **ELSEWHERE),
+    Method("document, from another port", DOCUMENT, UNTRUSTED, **OTHER_PORT),
+    Method("document, the CAs of the system in the place of its own", DOCUMENT, (("handoff-untrusted", 76), ("handoff-malformed", 65)), ca=""),
+    Method("document without CA", DOCUMENT, None, has_ca=False, ca=""),
+    Method("document without CA, another server", DOCUMENT, UNTRUSTED, has_ca=False, ca="", server="https://192.0.2.66:6443"),
+    Method("document without CA, another server name", DOCUMENT, UNTRUSTED, has_ca=False, ca="", tlsServerName="example.org"),
+    Method("document without CA, a proxy", DOCUMENT, UNTRUSTED, has_ca=False, ca="", proxyURL="http://192.0.2.66:3128"),
+    Method("document without CA, a CA of its own", DOCUMENT, UNTRUSTED, has_ca=False, ca=OTHER_CA),
+    Method("document without CA, but pinned", DOCUMENT, (("handoff-untrusted", 76), ("handoff-malformed", 65)), has_ca=False, ca="", pins="own"),
+    Method("URL", URL, None),
+    Method("URL, the CAs of the system", URL, None, ca=""),
+    Method("URL, pinned", URL, None, pins="own"),
+    Method("URL, pinned to another", URL, UNTRUSTED, pins="other"),
+    Method("URL, from elsewhere", URL, UNTRUSTED, **ELSEWHERE),
+    Method("URL, from another port", URL, UNTRUSTED, **OTHER_PORT),
+    Method("token of k3s", K3S, None),
+    Method("token of k3s, another CA", K3S, UNTRUSTED, ca=OTHER_CA),
+    Method("token of k3s, from elsewhere", K3S, UNTRUSTED, **ELSEWHERE),
+    Method("token of k3s, from another port", K3S, UNTRUSTED, **OTHER_PORT),
+    Method("token of k3s, the CAs of the system", K3S, (("handoff-untrusted", 76), ("handoff-malformed", 65)), ca=""),
+    Method("token of k3s without hash", K3S, UNTRUSTED, has_ca=False),
+    Method("token of k3s without hash, and another CA with its hash", K3S, UNTRUSTED, has_ca=False, ca=OTHER_CA, k3sHash=OTHER_HASH),
+    Method("token of k3s, another CA with its hash", K3S, UNTRUSTED, ca=OTHER_CA, k3sHash=OTHER_HASH),
 ]
 
 
-@pytest.mark.parametrize("row", WAYS, ids=lambda row: row.name)
-def test_ways_of_discovery(machine, cluster, row):
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
+def test_discovery_methods(machine, cluster, row):
     """The root side uses the same settings, and trusts only what they name."""
     pins = {"own": [cluster.ca.pin], "other": [OTHER_CA.pin]}.get(row.pins)
-    discovered(machine, row.way, cluster.ca if row.has_ca else None, **({"caCertHashes": pins} if pins else {}))
+    discover_by(machine, row.method, cluster.ca if row.has_ca else None, **({"caCertHashes": pins} if pins else {}))
     ca = cluster.ca.pem if row.ca is None else row.ca and row.ca.pem
     machine.put_handoff(cluster.ca, row.changes.pop("server", SERVER), **{"ca": ca.decode() if ca else "", **row.changes})
     run = machine.install()
@@ -327,7 +305,7 @@ def test_ways_of_discovery(machine, cluster, row):
     run.joined()
     kubeconfig, record = machine.read(Machine.KUBECONFIG), json.loads(machine.read(Machine.RECORD))
     assert ("certificate-authority" in kubeconfig) == machine.target(Machine.CA_FILE).exists() == bool(ca)
-    assert record["discovery"] == {DOCUMENT: "file", URL: "url", K3S: "cacerts"}[row.way]
+    assert record["discovery"] == {DOCUMENT: "file", URL: "url", K3S: "cacerts"}[row.method]
     assert record["caFileHashes"] == ([cluster.ca.pin] if ca else [])
 
 
@@ -341,14 +319,14 @@ def test_neither_pins_nor_leave_to_do_without(machine, cluster, server):
 
 def test_token_of_k3s_that_is_gone(machine, cluster):
     """Without its hash the CA is unknown; `join` must ask again."""
-    discovered(machine, K3S, cluster.ca)
+    discover_by(machine, K3S, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
     (machine.credentials / "node-bootstrap.token").unlink()
     assert machine.inspect().joined().note["verdict"] == "absent" and not machine.target(Machine.KUBECONFIG).exists()
 
 
 def test_document_that_is_gone(machine, cluster):
-    discovered(machine, DOCUMENT, cluster.ca)
+    discover_by(machine, DOCUMENT, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
     (machine.path / "cluster.conf").unlink()
     assert machine.inspect().joined().note["verdict"] == "absent" and machine.target_names() == {}
@@ -357,9 +335,9 @@ def test_document_that_is_gone(machine, cluster):
 
 def test_document_changed_meanwhile(machine, cluster):
     """The earlier request does not match the current settings."""
-    discovered(machine, DOCUMENT, cluster.ca)
+    discover_by(machine, DOCUMENT, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
-    discovered(machine, DOCUMENT, OTHER_CA)
+    discover_by(machine, DOCUMENT, OTHER_CA)
     assert machine.inspect().joined().note["verdict"] == "absent" and machine.target_names() == {}
 
 

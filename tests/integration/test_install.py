@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import pki
+from installed import FLAGS, SERVER, snapshot
 from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
 
-SERVER = "https://192.0.2.10:6443"
 OTHER = pki.CA("other")
 
 
@@ -138,11 +138,6 @@ def test_nothing_to_do(machine, ca):
     assert snapshot(machine.root) == before
 
 
-def snapshot(folder):
-    return {str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns, path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
-            for path in folder.rglob("*")}
-
-
 def test_nothing_to_install(machine):
     run = machine.install().failed("handoff-missing", 65)
     assert run.stderr.startswith("node-bootstrap-install: ") and machine.target_names() == {}
@@ -150,7 +145,6 @@ def test_nothing_to_install(machine):
 
 # How the node name reaches kubelet.
 
-FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 OURS = f"--hostname-override={NODE}"
 # name, kubeadm-flags.env before, whether it is written, whether an argument is reported as missing
 FLAG_FILES = [

@@ -7,6 +7,7 @@ import apiserver
 import csrs
 import faults
 import pki
+from attackers import K3sPlay, plays
 from k3s import SERVER_SECRET, USER, K3sCase, K3sWorld
 from machine import HEADER, NODE, TOKEN, TOKEN_ID, to_yaml
 
@@ -304,7 +305,12 @@ def test_certificates(played, case):
     played(case)
 
 
-# Beside another way to discover the cluster.
+@pytest.mark.parametrize("case", plays(K3sPlay, BAD_CACERTS, "liar before a dead endpoint"))
+def test_waits_for_the_real_server(played, case):
+    played(case)
+
+
+# Beside another discovery method.
 
 def with_file(world, **settings):
     """A discovery file of another cluster, in the place of endpoints."""

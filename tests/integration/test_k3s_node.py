@@ -12,7 +12,7 @@ import apiserver
 import faults
 import pki
 import supervisor
-from k3s import PASSWORD_FILE, SERVER_SECRET, USER, K3sWorld, join
+from k3s import PASSWORD_FILE, SERVER_SECRET, USER, K3sWorld, Rejoin, join
 from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 
 
@@ -217,25 +217,6 @@ def test_rke2_asked_at_the_wrong_port(rke):
 
 
 # Joining again: the node's present certificate is tried first.
-
-class Rejoin:
-    """A node with a certificate in a file where kubelet expects a link: it joins again."""
-
-    def __init__(self, world, identity=None, **options):
-        self.world = world
-        self.identity = identity or world.cluster.signer.node(NODE, **options)
-        world.machine.put_joined_before(self.identity, world.server.url, ca=world.cluster.ca)
-        world.machine.target(Machine.CURRENT).unlink()
-        world.machine.put(Machine.CURRENT, self.identity.combined)
-
-    def join(self):
-        run = self.world.machine.inspect().joined()
-        assert run.note["verdict"] != "usable"
-        return self.world.machine.join()
-
-    @property
-    def users(self):
-        return [request.connection.user or request.user for request in self.world.server.seen("client-kubelet")]
 
 
 def test_certificate_goes_first(world):

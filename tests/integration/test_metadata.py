@@ -8,6 +8,7 @@ import pytest
 
 import faults
 import metadata
+from attackers import CloudPlay, plays
 from cloud import MALFORMED, MISSING, OTHER_TOKEN, CloudCase, gives, knows_the_cluster
 from machine import TOKEN
 
@@ -159,7 +160,6 @@ def never_asked(world, run):
     assert world.beside.requests == []
 
 
-
 FAULTS = [
     CloudCase("nobody listens", nobody_listens, *UNREACHABLE, metadata.LINK_LOCAL),
     CloudCase("packets are dropped", swallowed, *UNREACHABLE, metadata.LINK_LOCAL),
@@ -218,4 +218,11 @@ FAULTS = [
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_fault(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", [
+    *plays(CloudPlay, FAULTS, "no route"),
+    *plays(CloudPlay, [row for row in rows() if row.name.endswith("nothing there")])])
+def test_waits_for_the_real_server(played, case):
     played(case)

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import pki
+from installed import SERVER, snapshot
 from machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
-from test_install import SERVER, snapshot
 
 NOTE = "metadata.yaml"
 MARK = "var/lib/kubelet/node-bootstrap.discard"

@@ -7,13 +7,10 @@ import re
 import pytest
 
 import pki
+from crash import SECOND, setup_argv
 from disk import install_argv, put, read, replay
+from installed import SERVER, before, refresh_handoff
 from machine import TOKEN, Machine
-from test_crash import strace  # noqa: F401
-from test_crash_commands import SECOND, setup_argv
-from test_inspect import before
-from test_install import SERVER
-from test_refresh import note
 
 
 def judge(state, old):
@@ -34,7 +31,7 @@ def judge(state, old):
 
 
 @pytest.mark.parametrize("is_rejoin", [False, True], ids=["fresh", "again"])
-def test_install(machine, cluster, strace, is_rejoin):  # noqa: F811
+def test_install(machine, cluster, strace, is_rejoin):
     if is_rejoin:
         before(start=-pki.DAY, end=-pki.HOUR)(machine, cluster.ca)
     machine.put_handoff(cluster.ca, SERVER)
@@ -50,10 +47,10 @@ def test_install(machine, cluster, strace, is_rejoin):  # noqa: F811
     assert found == {"none", "new"} | ({"old"} if is_rejoin else set())
 
 
-def test_refresh(world, strace):  # noqa: F811
+def test_refresh(world, strace):
     machine = world.machine
     machine.unit().joined()
-    machine.put_state("refreshed.json", json.dumps(note(machine, [world.cluster.ca.pem, pki.CA("new").pem], server="https://192.0.2.77:6443")))
+    machine.put_state("refreshed.json", json.dumps(refresh_handoff(machine, [world.cluster.ca.pem, pki.CA("new").pem], server="https://192.0.2.77:6443")))
     old, found = read(machine.root), set()
     for state in replay(machine, machine.root, strace, install_argv(machine, "--refresh")):
         found.add(judge(state, old))
@@ -64,7 +61,7 @@ def test_refresh(world, strace):  # noqa: F811
     assert found == {"old", "new"}
 
 
-def test_reset(world, strace):  # noqa: F811
+def test_reset(world, strace):
     machine = world.machine
     machine.unit().joined()
     old, found = read(machine.root), set()
@@ -76,7 +73,7 @@ def test_reset(world, strace):  # noqa: F811
     assert found == {"old", "none"}
 
 
-def test_setup(machine, strace):  # noqa: F811
+def test_setup(machine, strace):
     """The token of one cluster is never beside the settings of another."""
     document, token = "etc/node-bootstrap/config.yaml.d/50-setup.yaml", "etc/credstore/node-bootstrap.token"
     machine.secret_files.append(machine.target(token))

@@ -11,11 +11,11 @@ import threading
 
 import pytest
 
+from check import kubelet_below
 from cloud import CloudWorld
 from endpoint import Hangup
 from machine import NODE, PATIENCE, TOKEN, find_program
 from namespace import Namespace
-from test_check_join import kubelet_below
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

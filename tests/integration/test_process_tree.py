@@ -11,9 +11,9 @@ import time
 
 import pytest
 
+from crash import WITHOUT_LEAK_DETECTION
+from installed import SERVER
 from machine import NODE, PATIENCE, find_program
-from test_crash import ENVIRONMENT, strace  # noqa: F401
-from test_install import SERVER
 
 NOBODY = 65534
 CAP_DAC_OVERRIDE = 1 << 1
@@ -143,11 +143,11 @@ def test_status_texts(machine, folder):
     assert run.statuses[:2] == ["one", "two MAINPID=1"] and set(run.statuses[2]) == {"x"}
 
 
-def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):  # noqa: F811
+def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):
     machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
     trace = machine.path / "trace"
     run = machine.new_run([strace, "-f", "-o", str(trace), "-e", "trace=process,socket", find_program("install"),
-                           *machine.install_words(f"--program={find_program('node-bootstrap')}")], {**machine.environment, **ENVIRONMENT})
+                           *machine.install_words(f"--program={find_program('node-bootstrap')}")], {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     assert "has already joined" in run.wait().joined().stderr
     lines = trace.read_text().splitlines()

@@ -5,8 +5,8 @@ import pytest
 
 import apiserver
 import faults
+from join_methods import World
 from machine import TOKEN_ID, Machine
-from ways import World
 
 DEAD = "http://127.0.0.1:1"
 PINNED = 2      # connections of a join by token: the unverified one, and the verified one
@@ -33,7 +33,7 @@ class Asking(faults.Proxy):
 
 
 @pytest.fixture
-def ways(tmp_path):
+def world(tmp_path):
     world = World(tmp_path)
     yield world
     world.close()
@@ -41,9 +41,9 @@ def ways(tmp_path):
 
 
 @pytest.fixture
-def by_token(ways):
-    ways.configure(discovery={"endpoints": [ways.server.endpoint], "caCertHashes": [ways.cluster.ca.pin]})
-    return ways
+def by_token(world):
+    world.configure(discovery={"endpoints": [world.server.endpoint], "caCertHashes": [world.cluster.ca.pin]})
+    return world
 
 
 USED = [
@@ -92,12 +92,12 @@ NAMES = [
 
 
 @pytest.mark.parametrize("exception, is_used", [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
-def test_exception_for_a_name(ways, exception, is_used):
-    proxy = ways.closing(faults.Proxy())
-    endpoint = f"localhost:{ways.server.port}"
-    ways.cluster.server = f"https://{endpoint}"
-    ways.configure(discovery={"endpoints": [endpoint], "caCertHashes": [ways.cluster.ca.pin]})
-    ways.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
+def test_exception_for_a_name(world, exception, is_used):
+    proxy = world.closing(faults.Proxy())
+    endpoint = f"localhost:{world.server.port}"
+    world.cluster.server = f"https://{endpoint}"
+    world.configure(discovery={"endpoints": [endpoint], "caCertHashes": [world.cluster.ca.pin]})
+    world.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
     assert proxy.asked == ([endpoint] * PINNED if is_used else [])
 
 
@@ -151,32 +151,32 @@ def test_password_of_a_proxy_without_a_way_to_it_is_not_printed(by_token, proxy)
     assert by_token.server.kinds == []
 
 
-# The other ways in.
+# The other join methods.
 
-def test_url_discovery(ways):
+def test_url_discovery(world):
     """Web server and API server, both through the proxy."""
-    proxy = ways.closing(faults.Proxy())
-    web = ways.endpoint(ways.stranger())
-    web.on("any", faults.answer(ways.document()))
-    ways.configure(discovery={"file": f"https://{web.endpoint}/x", "urlCAFile": ways.give("web.crt", web.cluster.ca.pem)})
-    ways.machine.unit(environment={"HTTPS_PROXY": proxy.url}).joined()
-    assert proxy.asked == [web.endpoint, ways.server.endpoint, ways.server.endpoint]
+    proxy = world.closing(faults.Proxy())
+    web = world.endpoint(world.stranger())
+    web.on("any", faults.answer(world.document()))
+    world.configure(discovery={"file": f"https://{web.endpoint}/x", "urlCAFile": world.give("web.crt", web.cluster.ca.pem)})
+    world.machine.unit(environment={"HTTPS_PROXY": proxy.url}).joined()
+    assert proxy.asked == [web.endpoint, world.server.endpoint, world.server.endpoint]
 
 
-def test_proxy_url_is_stronger(ways):
+def test_proxy_url_is_stronger(world):
     """As in clientcmd: the document's proxy applies to its cluster, whatever the environment says."""
-    proxy = ways.closing(faults.Proxy())
-    text = apiserver.kubeconfig(ways.server.url, ways.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
-    ways.configure(discovery={"file": ways.give("cluster.conf", text)})
-    ways.machine.unit(environment={"HTTPS_PROXY": DEAD}).joined()
-    assert proxy.asked == [ways.server.endpoint] * 2
-    assert proxy.url in ways.machine.read(Machine.KUBECONFIG)
+    proxy = world.closing(faults.Proxy())
+    text = apiserver.kubeconfig(world.server.url, world.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    world.configure(discovery={"file": world.give("cluster.conf", text)})
+    world.machine.unit(environment={"HTTPS_PROXY": DEAD}).joined()
+    assert proxy.asked == [world.server.endpoint] * 2
+    assert proxy.url in world.machine.read(Machine.KUBECONFIG)
 
 
-def test_proxy_url_although_the_environment_excepts_it(ways):
+def test_proxy_url_although_the_environment_excepts_it(world):
     """As in clientcmd: NO_PROXY is for the proxies of the environment."""
-    proxy = ways.closing(faults.Proxy())
-    text = apiserver.kubeconfig(ways.server.url, ways.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
-    ways.configure(discovery={"file": ways.give("cluster.conf", text)})
-    ways.machine.unit(environment={"NO_PROXY": "127.0.0.0/8"}).joined()
-    assert proxy.asked == [ways.server.endpoint] * 2
+    proxy = world.closing(faults.Proxy())
+    text = apiserver.kubeconfig(world.server.url, world.cluster.ca.pem, extra_cluster=f"    proxy-url: {proxy.url}\n")
+    world.configure(discovery={"file": world.give("cluster.conf", text)})
+    world.machine.unit(environment={"NO_PROXY": "127.0.0.0/8"}).joined()
+    assert proxy.asked == [world.server.endpoint] * 2

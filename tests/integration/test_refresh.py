@@ -9,8 +9,11 @@ import pytest
 import apiserver
 import faults
 import pki
+from crash import TABLE, points, put_back, save, traced
+from installed import contents, refresh_handoff
 from machine import FAILURES, HEADER, SECRET, Machine, to_yaml
-from test_crash import TABLE, points, reset, save, strace, table, traced  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("crash_table")
 
 RESTART = "var/lib/kubelet/node-bootstrap.restart"
 
@@ -39,12 +42,6 @@ def refresh(machine):
     run = machine.unit("--refresh")
     run.said = run.stderr
     return run
-
-
-def contents(machine):
-    """What kubelet would see, without the record."""
-    return {name: os.readlink(machine.target(name)) if machine.target(name).is_symlink() else machine.target(name).read_bytes()
-            for name in machine.target_names()}
 
 
 def record(machine):
@@ -274,14 +271,10 @@ def test_nothing_to_do(world, name):
 
 # The root side takes what the network side leaves for hostile.
 
-def note(machine, cas, **changes):
-    server = record(machine)["server"]
-    return {"version": 1, "ca": b"".join(cas).decode(), "server": server, "tlsServerName": "", "proxyURL": "", **changes}
-
 
 def left(world, **changes):
     """A handoff that would be accepted, with these changes."""
-    return json.dumps(note(world.machine, [world.cluster.ca.pem, pki.CA("new").pem], **changes))
+    return json.dumps(refresh_handoff(world.machine, [world.cluster.ca.pem, pki.CA("new").pem], **changes))
 
 
 def link(world):
@@ -304,7 +297,7 @@ def changed(**changes):
 
 
 def bundle(make):
-    return text(lambda world: json.dumps(note(world.machine, make(world.cluster.ca))))
+    return text(lambda world: json.dumps(refresh_handoff(world.machine, make(world.cluster.ca))))
 
 
 HOSTILE = {
@@ -400,13 +393,13 @@ def without_record(found):
     return {name: text for name, text in found.items() if name != Machine.RECORD}
 
 
-def test_installer_is_killed(world, strace):  # noqa: F811
+def test_installer_is_killed(world, strace):
     """Each file is the old one or the new one, no kubeconfig comes before its CA, and the next refresh does the rest."""
     machine, world.strace = world.machine, strace
     files, before, after = changed_cluster(world)
     found = set()
     for name, number in points(machine):
-        reset(machine, files)
+        put_back(machine, files)
         run = traced_install(machine, strace, f"{name}:signal=KILL:when={number}")
         where = f"killed at {name} {number}"
         if run.exit == 0:
@@ -427,14 +420,14 @@ def test_installer_is_killed(world, strace):  # noqa: F811
     assert found == {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
 
 
-def test_installer_meets_an_error(world, strace):  # noqa: F811
+def test_installer_meets_an_error(world, strace):
     """All or nothing, except for what the last directory sync did not confirm."""
     machine, world.strace = world.machine, strace
     files, before, after = changed_cluster(world)
     strikes = [(name, number) for name, number in points(machine) if name in ("renameat2", "fsync", "fchmod")]
     failed = 0
     for name, number in strikes:
-        reset(machine, files)
+        put_back(machine, files)
         run = traced_install(machine, strace, f"{name}:error=EIO:when={number}")
         if run.exit == 0:
             assert without_record(contents(machine)) == without_record(after), f"{name} {number}"

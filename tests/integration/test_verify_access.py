@@ -6,8 +6,8 @@ import pytest
 import apiserver
 import faults
 import pki
+from installed import snapshot
 from machine import HEADER, NODE, TOKEN_ID, Machine, node_kubeconfig, to_yaml
-from test_inspect import snapshot
 
 USER = pki.node_user(NODE)
 

@@ -79,6 +79,14 @@ class Node(Machine):
         """Token and settings, as a provisioning tool would leave them."""
         return self.give(token or self.cluster.token()).configure(**configuration)
 
+    def unjoin(self):
+        """Resets the machine to its state before the join, with its settings."""
+        self.run("systemctl", "stop", UNIT)
+        for folder in (PKI, STATE, "/etc/kubernetes"):
+            for path in self.path(folder).glob("*"):
+                if path.is_file() or path.is_symlink():
+                    path.unlink()
+
     def forget(self):
         """Resets the machine to its state before settings and join; it stays up."""
         self.run("systemctl", "stop", "kubelet.service", UNIT)

@@ -14,7 +14,7 @@ import pytest
 
 import csrs
 from machine import PATIENCE, find_program
-from test_pending import wait_until
+from wait import wait_until
 
 COLUMNS = 100
 WAITS = re.compile(r"Waiting since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC for approval: kubectl certificate approve ")

@@ -4,8 +4,8 @@
 import pytest
 
 import pki
+from installed import SERVER
 from machine import FAILURES, HEADER, NODE, Machine, to_yaml
-from test_install import SERVER
 
 K10 = "K10::abcdef.0123456789abcdef"
 PASSWORD = "etc/rancher/node/password"

@@ -2,6 +2,7 @@
 """Join methods other than token and endpoints, and cases that run the unit's command."""
 
 import base64
+import hashlib
 import json
 
 import yaml
@@ -9,6 +10,7 @@ import yaml
 import apiserver
 import machine as machines
 import pki
+from installed import SERVER
 from machine import HEADER, NODE, Machine, to_yaml
 
 
@@ -87,3 +89,26 @@ def bootstrap_kubeconfig(api_server, ca, user, **cluster):
                        "clusters": [{"name": "local", "cluster": {"server": api_server, **authority, **cluster}}],
                        "users": [{"name": "kubelet", "user": user}],
                        "contexts": [{"name": "kubelet", "context": {"cluster": "local", "user": "kubelet"}}]}, indent=1)
+
+
+# What identifies the cluster.
+DOCUMENT, URL, K3S = "document", "url", "k3s"
+K10 = "::abcdef.0123456789abcdef"
+
+
+def discover_by(machine, method, ca, **discovery):
+    """Settings that discover by a document (with the CA that is given), a URL, or the hash in a k3s token."""
+    machine.endpoints = ["192.0.2.10:6443"]
+    sections = {"discovery": discovery, "node": {"name": NODE}}
+    if method == DOCUMENT:
+        authority = f"    certificate-authority-data: {base64.b64encode(ca.pem).decode()}\n" if ca else ""
+        path = machine.path / "cluster.conf"
+        path.write_text(f"apiVersion: v1\nkind: Config\nclusters:\n- name: k\n  cluster:\n    server: {SERVER}\n{authority}")
+        discovery["file"] = str(path)
+    elif method == URL:
+        discovery["file"] = "https://192.0.2.10:6443/cluster.conf"
+    else:
+        discovery["endpoints"] = machine.endpoints
+        sections["cluster"] = {"type": "k3s"}
+        machine.set_credential("token", "K10" + (hashlib.sha256(ca.pem).hexdigest() if ca else "") + K10)
+    machine.write_settings(HEADER + to_yaml(sections))

@@ -11,31 +11,31 @@ import time
 
 import pytest
 
+from crash import WITHOUT_LEAK_DETECTION
+from installed import SERVER
 from machine import HEADER, find_program, to_yaml
-from test_crash import ENVIRONMENT, strace  # noqa: F401
-from test_install import SERVER
 
 
-def traced(machine, strace, *argv, words=()):  # noqa: F811
+def traced(machine, strace, *argv, words=()):
     """The trace of all file system calls of `argv`; descriptors with their paths."""
     path = machine.path / "trace"
-    run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, "RUNTIME_DIRECTORY": str(machine.path), **ENVIRONMENT})
+    run = machine.new_run([strace, "-f", "-y", "-o", str(path), "-e", "trace=openat,fsync,rename,renameat,renameat2,linkat,umask", *argv, *words], {**machine.environment, "RUNTIME_DIRECTORY": str(machine.path), **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     run.wait().joined()
     return path.read_text().splitlines()
 
 
-def install(machine, strace, *words):  # noqa: F811
+def install(machine, strace, *words):
     return traced(machine, strace, find_program("install"), *machine.install_words("--program=", *words))
 
 
-def setting_up(machine, strace, cluster):  # noqa: F811
+def setting_up(machine, strace, cluster):
     machine.secret_files.append(machine.target("etc/credstore/node-bootstrap.token"))
     return traced(machine, strace, find_program("node-bootstrap"), "setup", f"--root={machine.root}", "10.0.0.1:6443", "--token=bcdefg.0123456789abcdef",
                   "--discovery-token-unsafe-skip-ca-verification")
 
 
-def joining(machine, strace, cluster):  # noqa: F811
+def joining(machine, strace, cluster):
     machine.put_handoff(cluster.ca, SERVER)
     return install(machine, strace)
 
@@ -44,7 +44,7 @@ WRITERS = [joining, setting_up]
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=["install", "setup"])
-def test_each_file_is_synced_before_it_gets_its_name(machine, cluster, strace, write):  # noqa: F811
+def test_each_file_is_synced_before_it_gets_its_name(machine, cluster, strace, write):
     synced, published = set(), 0
     for line in write(machine, strace, cluster):
         if found := re.search(r"fsync\(\d+<(.*)>\) += 0", line):
@@ -60,7 +60,7 @@ def test_each_file_is_synced_before_it_gets_its_name(machine, cluster, strace, w
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=["install", "setup"])
-def test_each_file_is_made_exclusively_and_without_following_links(machine, cluster, strace, write):  # noqa: F811
+def test_each_file_is_made_exclusively_and_without_following_links(machine, cluster, strace, write):
     made = [line for line in write(machine, strace, cluster) if "openat(" in line and "O_CREAT" in line and str(machine.path) in line and "/trace" not in line]
     assert len(made) >= 2
     for line in made:
@@ -68,7 +68,7 @@ def test_each_file_is_made_exclusively_and_without_following_links(machine, clus
 
 
 @pytest.mark.parametrize("words", [["install"], ["platform"]], ids=lambda words: words[0])
-def test_umask(machine, strace, cluster, words):  # noqa: F811
+def test_umask(machine, strace, cluster, words):
     """Set by the program before it creates any file."""
     machine.put_handoff(cluster.ca, SERVER)
     rest = ["--program=", f"--root={machine.root}", f"--config-directory={machine.etc}"] if words[0] == "install" else []

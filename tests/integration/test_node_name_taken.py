@@ -8,15 +8,8 @@ import pytest
 
 import faults
 import pki
+from apiserver import node_object
 from machine import HEADER, NODE, Case, find_program, to_yaml
-
-
-def node_object(name=NODE, ready="True", address="192.0.2.77", **changes):
-    conditions = [{"type": "MemoryPressure", "status": "False"}]
-    if ready is not None:
-        conditions.append({"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-02T03:04:05Z"})
-    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name},
-            "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]}, **changes}
 
 
 def there(*arguments, **changes):

@@ -2,17 +2,16 @@
 """A CSR that is not approved: what is reported, why, and when it is repeated. The clock runs faster here."""
 
 import re
-import time
 
 import pytest
 
 import csrs
 import faults
-from machine import NODE, PATIENCE, TOKEN_ID
+from machine import NODE, TOKEN_ID
+from wait import wait_until
 
 FASTER = "+0 x10"
 USER = "system:bootstrap:" + TOKEN_ID
-MACHINE_CONFIG = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
 
 
 @pytest.fixture
@@ -24,13 +23,6 @@ def world(world):
 def told(run):
     """The codes of all messages, in order."""
     return [found[1] for line in run.lines if (found := re.search(r": (csr-pending[a-z-]*): ", line))]
-
-
-def wait_until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def join(world):
@@ -71,7 +63,7 @@ def test_no_approver(world):
 def test_no_machine(world):
     """OpenShift has its own approver, so the API server is not asked."""
     def rename(obj):
-        obj["spec"]["username"] = MACHINE_CONFIG
+        obj["spec"]["username"] = csrs.MACHINE_CONFIG
     world.server.on("create", faults.edited(rename))
     world.server.on("watch", faults.stall)
     run = join(world).failed("csr-pending-unapproved", 75, f"InternalDNS is '{NODE}'", "oc get machines")

@@ -14,21 +14,14 @@ import threading
 import pytest
 
 import pki
+from crash import WITHOUT_LEAK_DETECTION, put_back, save
+from installed import SERVER, refresh_handoff, snapshot
 from machine import NODE, TOKEN, Machine, find_program
-from test_crash import ENVIRONMENT, save
-from test_crash import reset as put_back
-from test_install import SERVER, snapshot
-from test_refresh import note
 
 CHANGES = "openat,mkdirat,fchmod,fsync,renameat,renameat2,symlinkat,unlinkat"
 WAITING = "waiting up to 60 s for another node-bootstrap command"
 OTHER = "node-2"
 PINS = ["sha256:" + digit * 64 for digit in "ab"]
-
-
-@pytest.fixture(scope="module")
-def strace():
-    return shutil.which("strace") or pytest.skip("strace is not installed")
 
 
 class Held:
@@ -64,7 +57,7 @@ COMMANDS = {
 
 def command(machine, name, program=()):
     return machine.new_run([*program, find_program("install"), *machine.install_words("--program=", *COMMANDS[name])],
-                           {**machine.environment, **ENVIRONMENT})
+                           {**machine.environment, **WITHOUT_LEAK_DETECTION})
 
 
 def setup_argv(root, number):
@@ -78,7 +71,7 @@ def test_waits_for_the_other(world, name):
     machine = world.machine
     if name != "install":
         machine.unit().joined()
-        machine.put_state("refreshed.json", json.dumps(note(machine, [world.cluster.ca.pem, pki.CA("new").pem])))
+        machine.put_state("refreshed.json", json.dumps(refresh_handoff(machine, [world.cluster.ca.pem, pki.CA("new").pem])))
     else:
         machine.put_handoff(world.cluster.ca, SERVER)
     files, held = snapshot(machine.path), Held(machine.root)
@@ -174,7 +167,7 @@ def test_side_by_side(world, strace, names):
     first, other = world.machine, second(world)
     if names != ("install", "install"):
         first.unit().joined()
-        first.put_state("refreshed.json", json.dumps(note(first, [world.cluster.ca.pem, pki.CA("new").pem])))
+        first.put_state("refreshed.json", json.dumps(refresh_handoff(first, [world.cluster.ca.pem, pki.CA("new").pem])))
     else:
         first.put_handoff(world.cluster.ca, SERVER)
     other.put_handoff(world.cluster.ca, "https://192.0.2.22:6443", node=OTHER)
@@ -202,7 +195,7 @@ def test_two_setups(tmp_path, strace):
         root = tmp_path / str(number)
         root.mkdir()
         argv = [[strace, "-qq", "-f", "-o", "/dev/null", *delay, *setup_argv(root, which)] for which, delay in enumerate(delays)]
-        threads = [threading.Thread(target=subprocess.run, args=(words,), kwargs={"capture_output": True, "env": {"PATH": "/usr/sbin:/usr/bin", **ENVIRONMENT}}) for words in argv]
+        threads = [threading.Thread(target=subprocess.run, args=(words,), kwargs={"capture_output": True, "env": {"PATH": "/usr/sbin:/usr/bin", **WITHOUT_LEAK_DETECTION}}) for words in argv]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -11,10 +11,12 @@ import re
 import pytest
 
 import apiserver
+import documentation
+import join_methods
 import pki
-import test_documented_ways as documented
-import test_refresh
-import ways
+from documented_methods import BEARER, METHODS, OTHER, K3sWorld, at
+from installed import contents
+from k3s import SERVER_SECRET
 from machine import HEADER, NODE, SECRET, TOKEN, TOKEN_ID, to_yaml
 
 BEARER_CERTIFICATE = "system:serviceaccount:fleet:bootstrap"
@@ -68,7 +70,7 @@ def forms(secret):
 
 def secrets_of(world):
     """All secrets of this machine."""
-    found = {SECRET, TOKEN, documented.BEARER, documented.OTHER.split(".")[1], *world.machine.secrets, *world.cluster.secrets()}
+    found = {SECRET, TOKEN, BEARER, OTHER.split(".")[1], *world.machine.secrets, *world.cluster.secrets()}
     password = world.machine.root / "etc/rancher/node/password"
     if password.exists():
         found.add(password.read_text().strip())
@@ -94,7 +96,7 @@ def leaks(connections, secrets):
     return found
 
 
-# The ways.
+# The join methods.
 
 def by_client_certificate(world, text):
     """A bootstrap kubeconfig with a key of its own."""
@@ -102,25 +104,25 @@ def by_client_certificate(world, text):
     certificate = pki.cert_pem(world.cluster.signer.client(key.public_key(), BEARER_CERTIFICATE, ["fleet"]))
     world.cluster.requesters[BEARER_CERTIFICATE] = ("fleet",)
     (world.machine.credentials / "node-bootstrap.token").unlink()
-    world.machine.set_credential("kubeconfig", ways.bootstrap_kubeconfig(world.server.url, world.cluster.ca.pem, {
-        "client-certificate-data": ways.data(certificate), "client-key-data": ways.data(pki.key_pem(key))}))
+    world.machine.set_credential("kubeconfig", join_methods.bootstrap_kubeconfig(world.server.url, world.cluster.ca.pem, {
+        "client-certificate-data": join_methods.data(certificate), "client-key-data": join_methods.data(pki.key_pem(key))}))
     yield HEADER + to_yaml({"node": {"name": NODE}})
 
 
 def by_password_of_k3s(world, text):
-    world.give(f"node:{documented.k3s.SERVER_SECRET}")
-    yield documented.at(world, text)
+    world.give(f"node:{SERVER_SECRET}")
+    yield at(world, text)
 
 
 def by_user_data(world, text):
     (world.machine.credentials / "node-bootstrap.token").unlink()
-    world.user_data = documented.at(world, text)
+    world.user_data = at(world, text)
     yield HEADER + to_yaml({"node": {"name": NODE}})
 
 
-def write_way(world, way, text, timeout="60s"):
+def write_settings(world, method, text, timeout="60s"):
     """The initial configuration of the machine."""
-    steps = way(world, text)
+    steps = method(world, text)
     world.machine.write_settings(next(steps))
     (world.machine.etc / "config.yaml").chmod(0o600)
     world.machine.write_settings(HEADER + to_yaml({"timeout": timeout}) + ("" if re.search(r"^  name: ", text, re.M) else f"node: {{name: {NODE}}}\n"),
@@ -136,22 +138,22 @@ def join(world):
     return machine.join()
 
 
-def find_ways():
-    """name -> (world, way, text of the example)"""
-    found = {example.argument or "token": (*documented.WAYS[example.argument or "token"], example.text) for example in documented.documentation.examples("yaml")}
+def find_methods():
+    """name -> (world, method, text of the example)"""
+    found = {example.argument or "token": (*METHODS[example.argument or "token"], example.text) for example in documentation.examples("yaml")}
     del found["node-anew"]      # joins twice by itself
-    found["client-certificate"] = (ways.World, by_client_certificate, "")
-    found["k3s-password"] = (documented.K3sWorld, by_password_of_k3s, found["k3s"][2])
-    found["user-data"] = (ways.World, by_user_data, documented.documentation.examples("user-data")[0].text)
+    found["client-certificate"] = (join_methods.World, by_client_certificate, "")
+    found["k3s-password"] = (K3sWorld, by_password_of_k3s, found["k3s"][2])
+    found["user-data"] = (join_methods.World, by_user_data, documentation.examples("user-data")[0].text)
     return found
 
 
 class Attack:
     """A join method with a man in the middle from the first connection on, or later."""
 
-    def __init__(self, way, person, after):
-        self.name = f"{way}, {person.__name__}" + (f" after {after}" if after else "")
-        self.way, self.person, self.after = way, person, after
+    def __init__(self, method, person, after):
+        self.name = f"{method}, {person.__name__}" + (f" after {after}" if after else "")
+        self.method, self.person, self.after = method, person, after
 
     def play(self, path):
         """A busy computer may take more than the short time until somebody is met."""
@@ -160,10 +162,10 @@ class Attack:
 
     def meets(self, path, timeout):
         path.mkdir()
-        world_type, way, text = find_ways()[self.way]
+        world_type, method, text = find_methods()[self.method]
         world = world_type(path)
         try:
-            write_way(world, way, text, timeout)
+            write_settings(world, method, text, timeout)
             evil = pki.CA("kubernetes")
             servers = [world.server, *world._more]
             if self.after == 0:
@@ -181,7 +183,7 @@ class Attack:
         return bool(met)
 
 
-ATTACKS = [Attack(way, person, after) for way in find_ways()
+ATTACKS = [Attack(method, person, after) for method in find_methods()
            for person, after in [*((person, 0) for person in PEOPLE), (replay, 1)]]
 
 
@@ -190,15 +192,15 @@ def test_nothing_secret_is_sent(played, case):
     played(case)
 
 
-@pytest.mark.parametrize("way", find_ways())
-def test_what_the_cluster_gets_would_be_found(tmp_path, way):
+@pytest.mark.parametrize("method", find_methods())
+def test_what_the_cluster_gets_would_be_found(tmp_path, method):
     """The search works: it finds the secrets in the same join without an attacker."""
-    world_type, steps, text = find_ways()[way]
+    world_type, steps, text = find_methods()[method]
     world = world_type(tmp_path)
     try:
-        write_way(world, steps, text)
+        write_settings(world, steps, text)
         join(world).joined()
-        if way != "client-certificate":
+        if method != "client-certificate":
             assert leaks(world.server.connections, secrets_of(world))
     finally:
         world.close()
@@ -217,14 +219,14 @@ def joined(world):
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("question", ["refresh", "verifyAccess"])
 def test_nothing_secret_is_sent_afterwards(joined, question, person):
-    evil, before = pki.CA("kubernetes"), test_refresh.contents(joined.machine)
+    evil, before = pki.CA("kubernetes"), contents(joined.machine)
     person(joined, evil)
     step_in(joined.server, evil, 0)
     if question == "refresh":
-        test_refresh.refresh(joined.machine)
+        joined.machine.unit("--refresh")
     else:
         joined.machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/20.yaml")
         joined.machine.unit().joined()
     met = joined.server.connections[joined.met:]
     assert met and leaks(met, secrets_of(joined)) == []
-    assert test_refresh.contents(joined.machine) == before
+    assert contents(joined.machine) == before

@@ -9,8 +9,8 @@ import apiserver
 import faults
 import pki
 from cryptography.hazmat.primitives import serialization
+from join_methods import Case, bootstrap_kubeconfig, data
 from machine import SECRET, TOKEN, TOKEN_ID, Machine
-from ways import Case, bootstrap_kubeconfig, data
 
 OTHER = "fedcba.fedcba9876543210"
 OTHER_ID, OTHER_SECRET = OTHER.split(".")
@@ -217,7 +217,7 @@ ALONE = [
 ]
 
 
-# With another way of discovery.
+# With another discovery method.
 
 def beside_endpoints(world):
     """Discovery by token and endpoints; the kubeconfig has an unused address."""
@@ -261,13 +261,13 @@ def openshift_joined(world, run):
     assert world.server.url in world.machine.read("var/lib/kubelet/kubeconfig")
 
 
-def with_way(world):
+def with_server_name_and_proxy(world):
     world.server.identity = world.cluster.ca.serving(["api-int.example.org"])
     world.proxy = world.closing(faults.Proxy())
     return prepare(world, certificate_data(), **{"tls-server-name": "api-int.example.org", "proxy-url": world.proxy.url})
 
 
-def way_arrived(world, run):
+def name_and_proxy_arrived(world, run):
     by_certificate(world, run)
     cluster, _ = world.kubeconfig()
     assert (cluster["tls-server-name"], cluster["proxy-url"]) == ("api-int.example.org", world.proxy.url)
@@ -280,7 +280,7 @@ BESIDE = [
     Case("a kubeconfig is stronger than a token", stronger_than_a_token, None, 0, check=authenticated),
     Case("endpoints, and no token", endpoints_without_token, "token-missing", 66, "remove discovery.endpoints", requests=[]),
     Case("paths of OpenShift", openshift, None, 0, check=openshift_joined),
-    Case("tls-server-name and proxy-url", with_way, None, 0, check=way_arrived),
+    Case("tls-server-name and proxy-url", with_server_name_and_proxy, None, 0, check=name_and_proxy_arrived),
 ]
 
 

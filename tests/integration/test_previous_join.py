@@ -9,12 +9,9 @@ import pytest
 import csrs
 import faults
 import pki
-import test_handoff
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig
-from test_install import SERVER, snapshot
-
-OTHER = pki.CA("other")
-DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
+from installed import DATED, OTHER, SERVER, before, other_cluster, other_pin, own_pin, plain_file, record, snapshot
+from join_methods import DOCUMENT, K3S, discover_by
+from machine import NODE, TOKEN_ID, Machine, node_kubeconfig
 
 
 class Row:
@@ -24,51 +21,9 @@ class Row:
         self.name, self.make, self.verdict, self.fallback, self.words, self.pins = name, make, verdict, fallback, words, pins
 
 
-def before(ca=None, *, kubeconfig=None, embedded=False, pem=None, **options):
-    """A machine that joined with a certificate of this kind."""
-    def make(machine, own):
-        identity = (ca or own).node(**{"node": NODE, **options})
-        machine.put_joined_before(identity, SERVER, ca=own, embedded=embedded)
-        if pem is not None:
-            machine.put(DATED, pem(identity))
-        if kubeconfig is not None:
-            machine.put(Machine.KUBECONFIG, kubeconfig)
-    return make
-
-
-def record(make, *, pins, ca_file=None):
-    """Also the record of our own join with these pins; ca_file replaces the CA file."""
-    def both(machine, own):
-        make(machine, own)
-        machine.put(Machine.RECORD, json.dumps({
-            "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
-            "caCertHashes": [pin(own) for pin in pins],
-            "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
-            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED}), 0o644)
-        if ca_file is not None:
-            machine.put(Machine.CA_FILE, ca_file(own), 0o644)
-    return both
-
-
-def own_pin(ca):
-    return ca.pin
-
-
-def other_pin(ca):
-    return OTHER.pin
-
-
 def dangling(machine, ca):
     before()(machine, ca)
     machine.target(DATED).unlink()
-
-
-def plain_file(machine, ca, **options):
-    """kubelet-client-current.pem is a file: kubelet loads it anyway."""
-    before(**options)(machine, ca)
-    path = machine.target(Machine.CURRENT)
-    path.unlink()
-    path.write_bytes(machine.target(DATED).read_bytes())
 
 
 def rotated(machine, ca):
@@ -148,25 +103,25 @@ def k3s_hash(ca):
 
 
 ANCHORS = [
-    ("the document of the last join", test_handoff.DOCUMENT, "own", lambda own: own.pin, "usable"),
-    ("a document of another cluster", test_handoff.DOCUMENT, "other", lambda own: own.pin, "other-cluster"),
-    ("another document, and it fits the CA file", test_handoff.DOCUMENT, "own", lambda own: OTHER.pin, "usable"),
-    ("a document without CA", test_handoff.DOCUMENT, None, lambda own: own.pin, "usable"),
-    ("the token of the last join", test_handoff.K3S, "own", k3s_hash, "usable"),
-    ("a token of another cluster", test_handoff.K3S, "other", k3s_hash, "other-cluster"),
-    ("another token, and it fits the CA file", test_handoff.K3S, "own", lambda own: k3s_hash(OTHER), "usable"),
-    ("a token without hash", test_handoff.K3S, None, k3s_hash, "usable"),
+    ("the document of the last join", DOCUMENT, "own", lambda own: own.pin, "usable"),
+    ("a document of another cluster", DOCUMENT, "other", lambda own: own.pin, "other-cluster"),
+    ("another document, and it fits the CA file", DOCUMENT, "own", lambda own: OTHER.pin, "usable"),
+    ("a document without CA", DOCUMENT, None, lambda own: own.pin, "usable"),
+    ("the token of the last join", K3S, "own", k3s_hash, "usable"),
+    ("a token of another cluster", K3S, "other", k3s_hash, "other-cluster"),
+    ("another token, and it fits the CA file", K3S, "own", lambda own: k3s_hash(OTHER), "usable"),
+    ("a token without hash", K3S, None, k3s_hash, "usable"),
 ]
 
 
-@pytest.mark.parametrize("way, configured, anchor, verdict", [row[1:] for row in ANCHORS], ids=[row[0] for row in ANCHORS])
-def test_other_cluster(machine, cluster, way, configured, anchor, verdict):
-    joined_by(machine, cluster.ca, {test_handoff.DOCUMENT: "file", test_handoff.K3S: "cacerts"}[way], anchor(cluster.ca))
-    test_handoff.discovered(machine, way, {"own": cluster.ca, "other": OTHER}.get(configured))
+@pytest.mark.parametrize("method, configured, anchor, verdict", [row[1:] for row in ANCHORS], ids=[row[0] for row in ANCHORS])
+def test_other_cluster(machine, cluster, method, configured, anchor, verdict):
+    joined_by(machine, cluster.ca, {DOCUMENT: "file", K3S: "cacerts"}[method], anchor(cluster.ca))
+    discover_by(machine, method, {"own": cluster.ca, "other": OTHER}.get(configured))
     run = machine.inspect().joined()
     assert run.note["verdict"] == verdict and (verdict == "usable" or run.note["fallback"])
     if verdict == "other-cluster":
-        assert ("cluster.conf" if way == test_handoff.DOCUMENT else "hash in the token") in run.stderr
+        assert ("cluster.conf" if method == DOCUMENT else "hash in the token") in run.stderr
 
 
 @pytest.mark.parametrize("lose", [lambda machine: (machine.path / "cluster.conf").unlink(), lambda machine: (machine.path / "cluster.conf").write_text("{["),
@@ -174,7 +129,7 @@ def test_other_cluster(machine, cluster, way, configured, anchor, verdict):
 def test_what_is_gone_by_now_is_no_matter(machine, cluster, lose):
     """A healthy node does not need its bootstrap credentials."""
     joined_by(machine, cluster.ca, "file", cluster.ca.pin)
-    test_handoff.discovered(machine, test_handoff.DOCUMENT, cluster.ca)
+    discover_by(machine, DOCUMENT, cluster.ca)
     lose(machine)
     assert machine.inspect().joined().note["verdict"] == "usable"
 
@@ -226,12 +181,6 @@ def test_joins_anew(world, row):
     said = "\n".join(run.stderr for run in world.machine.runs)
     assert ("joining again: " in said) == existed and (f"the existing '/{Machine.KUBECONFIG}' was renamed" in said) == existed
     assert world.server.url in world.machine.read(Machine.KUBECONFIG)
-
-
-def other_cluster(world):
-    """Joined before with other pins; the settings now name the cluster that answers."""
-    world.machine.put_joined_before(OTHER.node(NODE), SERVER, ca=OTHER)
-    record(lambda machine, ca: None, pins=[other_pin])(world.machine, OTHER)
 
 
 def test_moves_to_another_cluster(world):

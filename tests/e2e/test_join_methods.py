@@ -20,7 +20,7 @@ SYSTEM_CA = "/usr/local/share/ca-certificates/test.crt"
 
 @pytest.fixture(scope="module")
 def booted(new_shared_node):
-    node = new_shared_node("ways").enable(UNIT)
+    node = new_shared_node("methods").enable(UNIT)
     node.boot("--unit=basic.target")
     return node
 
@@ -177,7 +177,7 @@ def test_join_configuration(node, cluster, as_credential):
     assert found["metadata"]["labels"]["pool"] == "gpu"
 
 
-# Ways through the network.
+# Through the network.
 
 def test_name_with_a_dead_address(node, cluster, closing):
     """Both addresses of a name are tried; the first one drops packets."""

@@ -14,6 +14,7 @@ import apiserver
 import csrs
 import faults
 import pki
+from attackers import Play, plays
 from machine import SECRET, TOKEN_ID, Case
 
 
@@ -51,6 +52,11 @@ TRUST = [
 
 @pytest.mark.parametrize("case", TRUST)
 def test_trust(played, case):
+    played(case)
+
+
+@pytest.mark.parametrize("case", plays(Play, TRUST))
+def test_waits_for_the_real_server(played, case):
     played(case)
 
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines on which install has written, now or for an earlier join, and what they hold afterwards."""
+
+import json
+import os
+
+import pki
+from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+
+SERVER = "https://192.0.2.10:6443"
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+OTHER = pki.CA("other")
+DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
+
+
+def snapshot(folder):
+    return {str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns, path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
+            for path in folder.rglob("*")}
+
+
+def before(ca=None, *, kubeconfig=None, embedded=False, pem=None, **options):
+    """A machine that joined with a certificate of this kind."""
+    def make(machine, own):
+        identity = (ca or own).node(**{"node": NODE, **options})
+        machine.put_joined_before(identity, SERVER, ca=own, embedded=embedded)
+        if pem is not None:
+            machine.put(DATED, pem(identity))
+        if kubeconfig is not None:
+            machine.put(Machine.KUBECONFIG, kubeconfig)
+    return make
+
+
+def record(make, *, pins, ca_file=None):
+    """Also the record of our own join with these pins; ca_file replaces the CA file."""
+    def both(machine, own):
+        make(machine, own)
+        machine.put(Machine.RECORD, json.dumps({
+            "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
+            "caCertHashes": [pin(own) for pin in pins],
+            "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
+            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED}), 0o644)
+        if ca_file is not None:
+            machine.put(Machine.CA_FILE, ca_file(own), 0o644)
+    return both
+
+
+def own_pin(ca):
+    return ca.pin
+
+
+def other_pin(ca):
+    return OTHER.pin
+
+
+def plain_file(machine, ca, **options):
+    """kubelet-client-current.pem is a file: kubelet loads it anyway."""
+    before(**options)(machine, ca)
+    path = machine.target(Machine.CURRENT)
+    path.unlink()
+    path.write_bytes(machine.target(DATED).read_bytes())
+
+
+def other_cluster(world):
+    """Joined before with other pins; the settings now name the cluster that answers."""
+    world.machine.put_joined_before(OTHER.node(NODE), SERVER, ca=OTHER)
+    record(lambda machine, ca: None, pins=[other_pin])(world.machine, OTHER)
+
+
+def contents(machine):
+    """What kubelet would see."""
+    return {name: os.readlink(machine.target(name)) if machine.target(name).is_symlink() else machine.target(name).read_bytes()
+            for name in machine.target_names()}
+
+
+def refresh_handoff(machine, cas, **changes):
+    """What `refresh` leaves for install: these CAs, and the server of the join."""
+    server = json.loads(machine.read(Machine.RECORD))["server"]
+    return {"version": 1, "ca": b"".join(cas).decode(), "server": server, "tlsServerName": "", "proxyURL": "", **changes}
