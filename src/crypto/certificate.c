@@ -146,6 +146,9 @@ int nb_certificates_parse(const char *pem, size_t len, bool is_mixed,
                 return r;
         if (certificates->n == 0)
                 return -EINVAL;
+        r = nb_sha256(pem, len, certificates->digest);
+        if (r < 0)
+                return r;
         *ret = TAKE(certificates);
         return 0;
 }

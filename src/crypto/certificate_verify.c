@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 #include "crypto/request.h"
@@ -62,21 +63,37 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates,
 }
 
 /* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
-struct identity {
+struct subject {
         unsigned n_attributes;
-        bool is_node; /* the last common name, which Go uses, is the node's */
+        char node_name[NB_CERTIFICATE_NODE_SIZE]; /* from the last common name, which Go uses */
         bool is_in_group;
 };
 
-static bool ava_is(const gnutls_x509_ava_st *ava, const char *prefix, const char *rest) {
-        size_t prefix_len = strlen(prefix), rest_len = strlen(rest);
+static bool ava_is_text(const gnutls_x509_ava_st *ava) {
+        return ava->value_tag == TAG_UTF8_STRING || ava->value_tag == TAG_PRINTABLE_STRING ||
+               ava->value_tag == TAG_IA5_STRING;
+}
 
-        if (ava->value_tag != TAG_UTF8_STRING && ava->value_tag != TAG_PRINTABLE_STRING &&
-            ava->value_tag != TAG_IA5_STRING)
-                return false;
-        return ava->value.size == prefix_len + rest_len &&
-               memcmp(ava->value.data, prefix, prefix_len) == 0 &&
-               memcmp(ava->value.data + prefix_len, rest, rest_len) == 0;
+static void read_common_name(const gnutls_x509_ava_st *ava,
+                             char ret_node_name[static NB_CERTIFICATE_NODE_SIZE]) {
+        static const char prefix[] = NB_NODE_COMMON_NAME_PREFIX;
+        const char *text = (const char *)ava->value.data;
+        size_t len = ava->value.size, prefix_len = strlen(prefix);
+
+        ret_node_name[0] = '\0';
+        if (!ava_is_text(ava) || len <= prefix_len ||
+            len - prefix_len >= NB_CERTIFICATE_NODE_SIZE || memcmp(text, prefix, prefix_len) != 0 ||
+            !nb_text_is_printable(text, len))
+                return;
+        memcpy(ret_node_name, text + prefix_len, len - prefix_len);
+        ret_node_name[len - prefix_len] = '\0';
+}
+
+static bool is_node_group(const gnutls_x509_ava_st *ava) {
+        size_t len = strlen(NB_NODE_ORGANIZATION);
+
+        return ava_is_text(ava) && ava->value.size == len &&
+               memcmp(ava->value.data, NB_NODE_ORGANIZATION, len) == 0;
 }
 
 static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
@@ -88,38 +105,42 @@ static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
 }
 
 /* Empty if the subject cannot be read. */
-static struct identity read_identity(const struct nb_certificates *certificates,
-                                     const char *node_name) {
-        struct identity identity = { 0 };
+static struct subject read_subject(const struct nb_certificates *chain) {
+        struct subject subject = { 0 };
         gnutls_x509_dn_t dn;
         gnutls_x509_ava_st ava;
 
-        if (gnutls_x509_crt_get_subject(certificates->entries[0].crt, &dn) < 0)
-                return identity;
+        if (gnutls_x509_crt_get_subject(chain->entries[0].crt, &dn) < 0)
+                return subject;
         for (int rdn = 0;; rdn++) {
                 int i = 0;
 
                 for (; gnutls_x509_dn_get_rdn_ava(dn, rdn, i, &ava) >= 0; i++) {
-                        identity.n_attributes++;
+                        subject.n_attributes++;
                         if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME))
-                                identity.is_node = ava_is(&ava, NB_NODE_COMMON_NAME_PREFIX,
-                                                          node_name);
-                        else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME) &&
-                                 ava_is(&ava, NB_NODE_ORGANIZATION, ""))
-                                identity.is_in_group = true;
+                                read_common_name(&ava, subject.node_name);
+                        else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME))
+                                subject.is_in_group |= is_node_group(&ava);
                 }
                 if (i == 0)
                         break;
         }
-        return identity;
+        return subject;
 }
 
-bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
-                                bool is_exact) {
-        struct identity identity = read_identity(certificates, node_name);
+void nb_certificate_node_name(const struct nb_certificates *chain,
+                              char ret[static NB_CERTIFICATE_NODE_SIZE]) {
+        struct subject subject = read_subject(chain);
 
-        return identity.is_node && identity.is_in_group &&
-               (!is_exact || identity.n_attributes == 2);
+        memcpy(ret, subject.node_name, sizeof(subject.node_name));
+}
+
+bool nb_certificate_is_for_node(const struct nb_certificates *chain, const char *node_name,
+                                bool is_exact) {
+        struct subject subject = read_subject(chain);
+
+        return subject.node_name[0] && strcmp(subject.node_name, node_name) == 0 &&
+               subject.is_in_group && (!is_exact || subject.n_attributes == 2);
 }
 
 /* GnuTLS accepts a certificate without extended key usage for every purpose, so require at least
