@@ -154,7 +154,7 @@ static bool is_for_client_auth(gnutls_x509_crt_t crt) {
                                                  GNUTLS_KP_FLAG_DISALLOW_ANY);
 }
 
-static int unusable(struct nb_failure *f, int errnum, const char *found) {
+static int refuse_issued(struct nb_failure *f, int errnum, const char *found) {
         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, errnum, "the issued certificate %s",
                               found);
 }
@@ -164,8 +164,8 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
         char subject[NB_SUBJECT_SIZE];
 
         if (nb_certificate_verify_key(chain, key) < 0)
-                return unusable(f, EKEYREJECTED,
-                                "is for another key; expected that of the pending request");
+                return refuse_issued(f, EKEYREJECTED,
+                                     "is for another key; expected that of the pending request");
         if (!nb_certificate_is_for_node(chain, node_name, true)) {
                 nb_certificate_subject(chain, 0, subject);
                 return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
@@ -175,9 +175,9 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
                                       subject, node_name);
         }
         if (nb_certificate_is_ca(chain, 0))
-                return unusable(f, EPERM, "is a CA; expected one that may not issue others");
+                return refuse_issued(f, EPERM, "is a CA; expected one that may not issue others");
         if (!is_for_client_auth(chain->entries[0].crt))
-                return unusable(
+                return refuse_issued(
                         f, EPERM,
                         "is not for client authentication; expected that extended key usage");
         return 0;
@@ -188,24 +188,17 @@ static int verify_time(const struct nb_certificates *chain, size_t i, time_t now
         time_t not_before = nb_certificate_not_before(chain, i),
                not_after = nb_certificate_not_after(chain, i);
         char at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
-        const char *which = i == 0 ? "issued" : "intermediate";
+        bool has_expired = not_after < now;
 
+        if (!has_expired && not_before != (time_t)-1 &&
+            (int64_t)not_before - skew_sec <= (int64_t)now)
+                return 0;
         nb_time_format(now, clock);
-        if (not_after < now) {
-                nb_time_format(not_after, at);
-                return nb_failure_set(
-                        f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                        "the %s certificate expired at %s; by the clock of this machine it is %s",
-                        which, at, clock);
-        }
-        if (not_before == (time_t)-1 || (int64_t)not_before - skew_sec > (int64_t)now) {
-                nb_time_format(not_before, at);
-                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                                      "the %s certificate is valid from %s on; by the clock of "
-                                      "this machine it is %s",
-                                      which, at, clock);
-        }
-        return 0;
+        nb_time_format(has_expired ? not_after : not_before, at);
+        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
+                              "the %s certificate %s %s; by the clock of this machine it is %s",
+                              i == 0 ? "issued" : "intermediate",
+                              has_expired ? "expired at" : "is valid from", at, clock);
 }
 
 int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,

@@ -12,16 +12,6 @@
 #include "crypto/key_internal.h"
 #include "crypto/pem.h"
 
-static void privkey_deinitp(gnutls_privkey_t *key) {
-        if (*key)
-                gnutls_privkey_deinit(*key);
-}
-
-static void pubkey_deinitp(gnutls_pubkey_t *key) {
-        if (*key)
-                gnutls_pubkey_deinit(*key);
-}
-
 static int key_new(struct nb_key **ret_key) {
         _cleanup_(nb_key_freep) struct nb_key *key = calloc(1, sizeof(*key));
 
@@ -32,8 +22,8 @@ static int key_new(struct nb_key **ret_key) {
 }
 
 static int read_public_key(struct nb_key *key) {
-        _cleanup_(privkey_deinitp) gnutls_privkey_t private = NULL;
-        _cleanup_(pubkey_deinitp) gnutls_pubkey_t public = NULL;
+        _cleanup_(nb_privkey_deinitp) gnutls_privkey_t private = NULL;
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t public = NULL;
         gnutls_ecc_curve_t curve;
         size_t id_size = sizeof(key->id);
         int r;

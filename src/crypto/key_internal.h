@@ -39,6 +39,21 @@ static inline gnutls_datum_t nb_datum_const(const void *data, size_t len) {
         return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)data, .size = (unsigned)len };
 }
 
+static inline void nb_crq_deinitp(gnutls_x509_crq_t *crq) {
+        if (*crq)
+                gnutls_x509_crq_deinit(*crq);
+}
+
+static inline void nb_privkey_deinitp(gnutls_privkey_t *key) {
+        if (*key)
+                gnutls_privkey_deinit(*key);
+}
+
+static inline void nb_pubkey_deinitp(gnutls_pubkey_t *key) {
+        if (*key)
+                gnutls_pubkey_deinit(*key);
+}
+
 static inline int nb_gnutls_to_errno(int r) {
         return r == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -EIO;
 }

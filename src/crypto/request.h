@@ -31,7 +31,7 @@ int nb_request_create(const struct nb_key *key, const char *node_name, bool is_p
 int nb_request_name(const struct nb_key *key, const char *node_name,
                     char ret[static NB_REQUEST_NAME_SIZE]);
 
-/* Verifies that `pem` is a request for exactly this key and this node's subject. 0; -EKEYREJECTED
- * for another key; -EPERM for another subject; -EINVAL if it is not a request, or its signature is
- * invalid. */
+/* Verifies that `pem` begins with a request for this key and exactly this node's subject. 0;
+ * -EKEYREJECTED for another key; -EPERM for another subject; -EINVAL if it is not a request, or its
+ * signature is invalid; -ENOMEM. */
 int nb_request_verify(const char *pem, size_t len, const struct nb_key *key, const char *node_name);

@@ -28,13 +28,7 @@ static int set_password(const char *text, size_t len, const char *source,
 
         if (user_len == 0 || password_len == 0)
                 return -EINVAL;
-        r = nb_secret_init(&identity->secret, strlen(AGENT_USER ":") + password_len);
-        if (r < 0)
-                return r;
-        r = nb_secret_append(&identity->secret, AGENT_USER ":", strlen(AGENT_USER ":"));
-        if (r < 0)
-                return r;
-        r = nb_secret_append(&identity->secret, colon + 1, password_len);
+        r = nb_secret_join(&identity->secret, AGENT_USER ":", colon + 1, password_len);
         if (r < 0)
                 return r;
         identity->kind = NB_IDENTITY_PASSWORD;
