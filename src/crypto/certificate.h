@@ -51,8 +51,8 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
 /* The pin: SHA-256 of the SubjectPublicKeyInfo in DER, NB_SHA256_SIZE bytes. */
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);
 
-/* Its subject alternative names for messages: "a.example, 10.0.0.1". Names that do not fit are
- * omitted; "" if there is none. */
+/* Its DNS names and addresses for messages: "a.example, 10.0.0.1, ..." if not all fit; "" if there
+ * is none. */
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size);
 

@@ -101,7 +101,7 @@ static int verify_k3s(const struct nb_bootstrap *bootstrap, const struct nb_sett
                               "discovery.unsafeSkipCAVerification: true; found neither");
 }
 
-static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
+static int select_k3s_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
         const struct nb_settings *s = c->settings;
         struct nb_ca_criteria criteria = { .pins = s->pins,
@@ -123,9 +123,9 @@ static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         return nb_ca_select(c->pem, c->len, &criteria, c->ret_pem, c->ret_selection, f);
 }
 
-static int identify(const struct nb_bootstrap *bootstrap,
-                    _unused_ const struct nb_settings *settings,
-                    struct nb_cluster_identity *ret_identity) {
+static int identify_by_hash(const struct nb_bootstrap *bootstrap,
+                            _unused_ const struct nb_settings *settings,
+                            struct nb_cluster_identity *ret_identity) {
         snprintf(ret_identity->name, sizeof(ret_identity->name), "the hash in the token");
         ret_identity->is_k3s_hash = true;
         ret_identity->n_pins = bootstrap->has_hash;
@@ -141,6 +141,6 @@ const struct nb_method nb_method_k3s = {
         .verified = "the cluster is verified by the hash in the token",
         .load = load_k3s,
         .verify = verify_k3s,
-        .select_ca = select_ca,
-        .identify = identify,
+        .select_ca = select_k3s_ca,
+        .identify = identify_by_hash,
 };
