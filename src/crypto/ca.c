@@ -5,6 +5,7 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 
@@ -78,53 +79,36 @@ static void take_issued(const struct nb_certificates *bundle, enum state *states
                         }
 }
 
-/* The detail of a failure has room for this many hashes. */
-#define HASHES_NAMED 2
-
-static void name_found(const struct nb_certificates *bundle, const enum state *states,
-                       struct nb_buffer *ret_names) {
-        unsigned n_named = 0, n_more = 0;
+static int fail_mismatch(const struct nb_certificates *bundle,
+                         const struct nb_ca_criteria *criteria, struct nb_failure *f) {
+        char hash[2 * NB_SHA256_SIZE + 1] = "", text[sizeof("sha256:") + sizeof(hash)],
+                                       others[32] = "", found[2 * sizeof(text) + 8] = "";
 
         for (size_t i = 0; i < bundle->n; i++) {
-                char hash[2 * NB_SHA256_SIZE + 1];
-
-                if (states[i] == STATE_DUPLICATE || !nb_certificate_is_ca(bundle, i))
+                if (!nb_certificate_is_ca(bundle, i))
                         continue;
-                if (n_named == HASHES_NAMED) {
-                        n_more++;
-                        continue;
-                }
                 nb_hex_encode(bundle->entries[i].pin, NB_SHA256_SIZE, hash);
-                nb_buffer_printf(ret_names, "%ssha256:%s", n_named++ > 0 ? ", " : "", hash);
+                snprintf(text, sizeof(text), "sha256:%s", hash);
+                nb_text_list_add(found, sizeof(found), text);
         }
-        if (n_more > 0)
-                nb_buffer_printf(ret_names, " and %u more", n_more);
-}
-
-static int fail_mismatch(const struct nb_certificates *bundle, const enum state *states,
-                         const struct nb_ca_criteria *criteria, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer found = NB_BUFFER_INIT(1024);
-        char expected[2 * NB_SHA256_SIZE + 1] = "", others[32] = "";
-
-        name_found(bundle, states, &found);
-        if (found.len == 0)
-                return nb_failure_set(f, criteria->mismatch,
-                                      found.error < 0 ? found.error : EKEYREJECTED,
+        if (!found[0])
+                return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
                                       "the CA bundle holds no CA certificate");
         if (criteria->k3s_hash) {
-                nb_hex_encode(criteria->k3s_hash, NB_SHA256_SIZE, expected);
+                nb_hex_encode(criteria->k3s_hash, NB_SHA256_SIZE, hash);
                 return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
                                       "the hash %s of the token is not that of the CA bundle, nor "
                                       "that of a CA certificate in it",
-                                      expected);
+                                      hash);
         }
-        if (criteria->n_pins > 0)
-                nb_hex_encode(criteria->pins[0], NB_SHA256_SIZE, expected);
+        if (criteria->n_pins == 0)
+                return nb_failure_set(f, criteria->mismatch, EKEYREJECTED, "there are no pins");
+        nb_hex_encode(criteria->pins[0], NB_SHA256_SIZE, hash);
         if (criteria->n_pins > 1)
                 snprintf(others, sizeof(others), " or one of %u others", criteria->n_pins - 1);
         return nb_failure_set(f, criteria->mismatch, EKEYREJECTED,
                               "the CA certificates found have the hashes %s; expected sha256:%s%s",
-                              found.data, expected, others);
+                              found, hash, others);
 }
 
 static int append_taken(const struct nb_certificates *bundle, const enum state *states,
@@ -173,7 +157,7 @@ int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *crite
                                       nb_certificates_reason(r));
         mark_duplicates(bundle, states);
         if (take_chosen(bundle, criteria, states) == 0)
-                return fail_mismatch(bundle, states, criteria, f);
+                return fail_mismatch(bundle, criteria, f);
         r = append_taken(bundle, states, ret_pem, &selection);
         if (r < 0) {
                 ret_pem->len = before;

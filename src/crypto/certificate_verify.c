@@ -15,10 +15,8 @@
 
 #define OID_SIZE 128
 
-/* Universal tags (X.680) of the string types whose content is the text itself. */
-#define TAG_UTF8_STRING 12
-#define TAG_PRINTABLE_STRING 19
-#define TAG_IA5_STRING 22
+/* A common name whose node name fits. */
+#define ATTRIBUTE_SIZE (sizeof(NB_NODE_COMMON_NAME_PREFIX) - 1 + NB_CERTIFICATE_NODE_SIZE)
 
 static void trust_list_deinitp(gnutls_x509_trust_list_t *list) {
         if (*list)
@@ -62,69 +60,38 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates,
         return nb_digest_is_equal(id, key->id) ? 0 : -EKEYREJECTED;
 }
 
-/* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
 struct subject {
-        unsigned n_attributes;
         char node_name[NB_CERTIFICATE_NODE_SIZE]; /* from the last common name, which Go uses */
         bool is_in_group;
+        bool has_more; /* than two attributes */
 };
 
-static bool ava_is_text(const gnutls_x509_ava_st *ava) {
-        return ava->value_tag == TAG_UTF8_STRING || ava->value_tag == TAG_PRINTABLE_STRING ||
-               ava->value_tag == TAG_IA5_STRING;
+/* Copies attribute `i` of this type, in the order of all RDNs, as Kubernetes flattens them. The
+ * text is escaped as in RFC 4514, so a value with a special character, or one that is not text
+ * ("#..."), never equals an expected one. "" if it is too long. Returns whether there is one. */
+static bool read_attribute(const struct nb_certificates *chain, const char *oid, unsigned i,
+                           char ret[static ATTRIBUTE_SIZE]) {
+        size_t len = ATTRIBUTE_SIZE;
+        int r = gnutls_x509_crt_get_dn_by_oid(chain->entries[0].crt, oid, i, 0, ret, &len);
+
+        if (r < 0 || !nb_text_is_printable(ret, len))
+                ret[0] = '\0';
+        return r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER;
 }
 
-static void read_common_name(const gnutls_x509_ava_st *ava,
-                             char ret_node_name[static NB_CERTIFICATE_NODE_SIZE]) {
-        static const char prefix[] = NB_NODE_COMMON_NAME_PREFIX;
-        const char *text = (const char *)ava->value.data;
-        size_t len = ava->value.size, prefix_len = strlen(prefix);
-
-        ret_node_name[0] = '\0';
-        if (!ava_is_text(ava) || len <= prefix_len ||
-            len - prefix_len >= NB_CERTIFICATE_NODE_SIZE || memcmp(text, prefix, prefix_len) != 0 ||
-            !nb_text_is_printable(text, len))
-                return;
-        memcpy(ret_node_name, text + prefix_len, len - prefix_len);
-        ret_node_name[len - prefix_len] = '\0';
-}
-
-static bool is_node_group(const gnutls_x509_ava_st *ava) {
-        size_t len = strlen(NB_NODE_ORGANIZATION);
-
-        return ava_is_text(ava) && ava->value.size == len &&
-               memcmp(ava->value.data, NB_NODE_ORGANIZATION, len) == 0;
-}
-
-static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
-        size_t len = strlen(oid);
-
-        /* The size may include the NUL. */
-        return ava->oid.size >= len && memcmp(ava->oid.data, oid, len) == 0 &&
-               (ava->oid.size == len || !ava->oid.data[len]);
-}
-
-/* Empty if the subject cannot be read. */
 static struct subject read_subject(const struct nb_certificates *chain) {
+        static const char prefix[] = NB_NODE_COMMON_NAME_PREFIX;
         struct subject subject = { 0 };
-        gnutls_x509_dn_t dn;
-        gnutls_x509_ava_st ava;
+        char text[ATTRIBUTE_SIZE], oid[OID_SIZE];
+        size_t size = sizeof(oid);
 
-        if (gnutls_x509_crt_get_subject(chain->entries[0].crt, &dn) < 0)
-                return subject;
-        for (int rdn = 0;; rdn++) {
-                int i = 0;
-
-                for (; gnutls_x509_dn_get_rdn_ava(dn, rdn, i, &ava) >= 0; i++) {
-                        subject.n_attributes++;
-                        if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME))
-                                read_common_name(&ava, subject.node_name);
-                        else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME))
-                                subject.is_in_group |= is_node_group(&ava);
-                }
-                if (i == 0)
-                        break;
-        }
+        for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_COMMON_NAME, i, text); i++)
+                strcpy(subject.node_name,
+                       strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "");
+        for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_ORGANIZATION_NAME, i, text); i++)
+                subject.is_in_group |= strcmp(text, NB_NODE_ORGANIZATION) == 0;
+        subject.has_more = gnutls_x509_crt_get_dn_oid(chain->entries[0].crt, 2, oid, &size) !=
+                           GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
         return subject;
 }
 
@@ -140,7 +107,7 @@ bool nb_certificate_is_for_node(const struct nb_certificates *chain, const char 
         struct subject subject = read_subject(chain);
 
         return subject.node_name[0] && strcmp(subject.node_name, node_name) == 0 &&
-               subject.is_in_group && (!is_exact || subject.n_attributes == 2);
+               subject.is_in_group && !(is_exact && subject.has_more);
 }
 
 /* GnuTLS accepts a certificate without extended key usage for every purpose, so require at least
