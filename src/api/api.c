@@ -54,8 +54,9 @@ static bool is_issuer_valid_now(const struct nb_certificates *chain,
 
 /* Check the chain before the validity period: the dates of an untrusted certificate prove nothing.
  */
-static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, size_t ca_len,
-                            const char *host, char *ret_reason, size_t size) {
+static enum nb_code explain_certificate(const char *pem, size_t len, const char *ca_pem,
+                                        size_t ca_len, const char *host, char *ret_reason,
+                                        size_t size) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *ca = NULL;
         char names[160], issuer[NB_SUBJECT_SIZE];
         int r;
@@ -90,32 +91,18 @@ static enum nb_code explain(const char *pem, size_t len, const char *ca_pem, siz
         return NB_TLS_NAME_MISMATCH;
 }
 
-int nb_header_init(struct nb_secret *ret_line, const char *name, const char *value, size_t len) {
-        int r;
-
-        r = nb_secret_init(ret_line, strlen(name) + len);
-        if (r < 0)
-                return r;
-        (void)nb_secret_append(ret_line, name, strlen(name));
-        return nb_secret_append(ret_line, value, len);
-}
-
-static int authorize(struct nb_secret *ret_line, const struct nb_identity *identity) {
-        _cleanup_(nb_buffer_done) struct nb_buffer basic = NB_BUFFER_INIT(BASIC_MAX);
-        int r;
+static int format_authorization(struct nb_secret *ret_line, const struct nb_identity *identity) {
+        _cleanup_(nb_buffer_wipe) struct nb_buffer basic = NB_BUFFER_INIT(BASIC_MAX);
 
         if (identity->kind == NB_IDENTITY_TOKEN)
-                return nb_header_init(ret_line, "Authorization: Bearer ", identity->secret.data,
+                return nb_secret_join(ret_line, "Authorization: Bearer ", identity->secret.data,
                                       identity->secret.len);
         if (identity->kind != NB_IDENTITY_PASSWORD)
                 return 0;
         nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
-        r = basic.error;
-        if (r >= 0)
-                r = nb_header_init(ret_line, "Authorization: Basic ", basic.data, basic.len);
-        if (basic.data)
-                explicit_bzero(basic.data, basic.allocated);
-        return r;
+        if (basic.error < 0)
+                return basic.error;
+        return nb_secret_join(ret_line, "Authorization: Basic ", basic.data, basic.len);
 }
 
 static void set_server(struct nb_api *api, const struct nb_url *server) {
@@ -131,7 +118,7 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
                 .ca = cluster->ca,
                 .ca_len = cluster->ca_len,
                 .is_server = is_server,
-                .explain = explain,
+                .explain = explain_certificate,
                 .tls_server_name = cluster->tls_server_name,
                 .proxy_url = cluster->proxy_url,
         };
@@ -145,7 +132,7 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
         r = nb_http_new(&trust, &api.http, f);
         if (r < 0)
                 return r;
-        if (identity && authorize(&api.authorization, identity) < 0)
+        if (identity && format_authorization(&api.authorization, identity) < 0)
                 return nb_failure_set_memory(f);
         set_server(&api, &cluster->server);
         *ret_api = TAKE(api);

@@ -67,10 +67,6 @@ int nb_api_perform(struct nb_api *api, const struct nb_call *call,
 int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb_http_request *more,
                  struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
-/* Formats a header line. `name` includes ": ", and may include an authentication scheme. 0,
- * -ENOMEM. */
-int nb_header_init(struct nb_secret *ret_line, const char *name, const char *value, size_t len);
-
 /* The body, or "". */
 const char *nb_answer_text(const struct nb_http_answer *answer);
 

@@ -101,9 +101,9 @@ int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
         _cleanup_(nb_secret_done) struct nb_secret name = NB_SECRET_INIT, password = NB_SECRET_INIT;
         int r;
 
-        if (nb_header_init(&name, is_rke2 ? "rke2-Node-Name: " : "k3s-Node-Name: ",
+        if (nb_secret_join(&name, is_rke2 ? "rke2-Node-Name: " : "k3s-Node-Name: ",
                            request->node_name, strlen(request->node_name)) < 0 ||
-            nb_header_init(&password, is_rke2 ? "rke2-Node-Password: " : "k3s-Node-Password: ",
+            nb_secret_join(&password, is_rke2 ? "rke2-Node-Password: " : "k3s-Node-Password: ",
                            request->node_password, strlen(request->node_password)) < 0)
                 return nb_failure_set_memory(f);
         r = nb_api_perform(api, &call,

@@ -11,8 +11,8 @@
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static void encode(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
-                   struct nb_buffer *ret) {
+static void encode_digits(const uint8_t *data, size_t len, const char *alphabet, bool is_padded,
+                          struct nb_buffer *ret) {
         size_t n_digits = (len * 8 + 5) / 6;
         size_t n = is_padded ? (len + 2) / 3 * 4 : n_digits;
 
@@ -78,11 +78,11 @@ int nb_base64_decode_secret(const char *text, size_t len, struct nb_secret *ret)
 }
 
 void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
-        encode(data, len, standard, true, ret);
+        encode_digits(data, len, standard, true, ret);
 }
 
 void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret) {
-        encode(data, len, url_safe, false, ret);
+        encode_digits(data, len, url_safe, false, ret);
 }
 
 void nb_hex_encode(const uint8_t *data, size_t len, char *ret) {

@@ -106,13 +106,18 @@ int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd)
         return make_folder(root_fd, path, mode, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, ret_fd);
 }
 
-DIR *nb_folder_list(int folder_fd) {
-        _cleanup_(nb_closep) int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static DIR *list_folder(int folder_fd, const char *name) {
+        _cleanup_(nb_closep) int fd = openat(folder_fd, name,
+                                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
         if (folder)
                 (void)TAKE_FD(fd);
         return folder;
+}
+
+DIR *nb_folder_list(int folder_fd) {
+        return list_folder(folder_fd, ".");
 }
 
 void nb_folder_closep(DIR **folder) {
@@ -304,7 +309,6 @@ int nb_file_remove(int folder_fd, const char *name) {
 
 static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left) {
         _cleanup_(nb_folder_closep) DIR *folder = NULL;
-        _cleanup_(nb_closep) int fd = -1;
         struct dirent *entry;
         int r;
 
@@ -314,11 +318,9 @@ static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned
                 return -errno;
         if (depth == 0)
                 return -ELOOP;
-        fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        folder = fd < 0 ? NULL : fdopendir(fd);
+        folder = list_folder(folder_fd, name);
         if (!folder)
                 return -errno;
-        (void)TAKE_FD(fd);
         while ((errno = 0, entry = readdir(folder))) {
                 if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
                         continue;

@@ -26,7 +26,7 @@
 #define PROCESSES_MAX 64
 #define DESCRIPTORS_MAX 256
 
-static int fail(int error, const char *what, struct nb_failure *f) {
+static int fail_drop(int error, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, error, "cannot drop root's privileges: %s: %m", what);
 }
 
@@ -34,21 +34,21 @@ static int fail(int error, const char *what, struct nb_failure *f) {
 
 static pid_t child; /* set in the parent */
 
-static void pass_on(int signal) {
+static void pass_signal_on(int signal) {
         (void)kill(child, signal);
 }
 
 static int await_child(int *ret_status, struct nb_failure *f) {
         static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-        const struct sigaction action = { .sa_handler = pass_on };
+        const struct sigaction action = { .sa_handler = pass_signal_on };
         int status;
 
         for (size_t i = 0; i < N_ELEMENTS(signals); i++)
                 if (sigaction(signals[i], &action, NULL) < 0)
-                        return fail(errno, "sigaction", f);
+                        return fail_drop(errno, "sigaction", f);
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
-                        return fail(errno, "waitpid", f);
+                        return fail_drop(errno, "waitpid", f);
         *ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         return 1;
 }
@@ -81,10 +81,10 @@ static int begin_child(struct nb_failure *f) {
         int r = bind_to_parent();
 
         if (r < 0)
-                return fail(r, "prctl", f);
+                return fail_drop(r, "prctl", f);
         /* A new session has no controlling terminal, so that TIOCSTI fails. */
         if (setsid() < 0)
-                return fail(errno, "setsid", f);
+                return fail_drop(errno, "setsid", f);
         /* Best effort: old kernels and valgrind do not have this system call. */
         (void)close_range(STDERR_FILENO + 1, UINT_MAX, 0);
         return 0;
@@ -97,12 +97,12 @@ int nb_privilege_split(int *ret_status, struct nb_failure *f) {
                 return 0;
         /* If SIGCHLD is ignored, the exit status of a child is lost. */
         if (sigaction(SIGCHLD, &default_action, NULL) < 0)
-                return fail(errno, "sigaction", f);
+                return fail_drop(errno, "sigaction", f);
         fflush(NULL);
         parent = getpid();
         child = fork();
         if (child < 0)
-                return fail(errno, "fork", f);
+                return fail_drop(errno, "fork", f);
         return child == 0 ? begin_child(f) : await_child(ret_status, f);
 }
 
@@ -149,22 +149,22 @@ int nb_privilege_reduce(struct nb_failure *f) {
         if (geteuid() != 0)
                 return 0;
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return fail(errno, "no_new_privs", f);
+                return fail_drop(errno, "no_new_privs", f);
         r = change_user(choose_user());
         if (r < 0)
-                return fail(r, "change of user", f);
+                return fail_drop(r, "change of user", f);
         /* The kernel counts processes per user, so set the limit only for a UID of our own. */
         if ((r > 0 && set_limit(RLIMIT_NPROC, PROCESSES_MAX) < 0) ||
             set_limit(RLIMIT_CORE, 0) < 0 || set_limit(RLIMIT_NOFILE, DESCRIPTORS_MAX) < 0)
-                return fail(errno, "setrlimit", f);
+                return fail_drop(errno, "setrlimit", f);
         r = bind_to_parent();
         if (r >= 0)
                 r = nb_privilege_keep(UINT32_C(1) << CAP_DAC_READ_SEARCH);
-        return r < 0 ? fail(r, "capset", f) : 0;
+        return r < 0 ? fail_drop(r, "capset", f) : 0;
 }
 
 int nb_privilege_drop(struct nb_failure *f) {
         int r = nb_privilege_keep(0);
 
-        return r < 0 ? fail(r, "capset", f) : 0;
+        return r < 0 ? fail_drop(r, "capset", f) : 0;
 }

@@ -29,10 +29,17 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size) {
         return 0;
 }
 
-int nb_secret_copy(struct nb_secret *ret_secret, const void *data, size_t len) {
-        int r = nb_secret_init(ret_secret, len);
+int nb_secret_join(struct nb_secret *ret_secret, const char *prefix, const void *data, size_t len) {
+        int r = nb_secret_init(ret_secret, strlen(prefix) + len);
 
-        return r < 0 ? r : nb_secret_append(ret_secret, data, len);
+        if (r < 0)
+                return r;
+        (void)nb_secret_append(ret_secret, prefix, strlen(prefix));
+        return nb_secret_append(ret_secret, data, len);
+}
+
+int nb_secret_copy(struct nb_secret *ret_secret, const void *data, size_t len) {
+        return nb_secret_join(ret_secret, "", data, len);
 }
 
 int nb_secret_append(struct nb_secret *secret, const void *data, size_t len) {

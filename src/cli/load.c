@@ -450,6 +450,7 @@ int nb_installed_read_certificate(const struct nb_settings *settings,
                                       "'%s' contains no valid certificate", path);
         nb_certificate_subject(chain, 0, ret_certificate->subject);
         nb_certificate_issuer(chain, 0, ret_certificate->issuer);
+        nb_certificate_node_name(chain, ret_certificate->node_name);
         ret_certificate->not_before = nb_certificate_not_before(chain, 0);
         ret_certificate->not_after = nb_certificate_not_after(chain, 0);
         return 0;

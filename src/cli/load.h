@@ -104,6 +104,7 @@ int nb_load_node_name(const struct nb_settings *settings,
 
 struct nb_installed_certificate {
         char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
+        char node_name[NB_CERTIFICATE_NODE_SIZE];
         time_t not_before, not_after;
 };
 

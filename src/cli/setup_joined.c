@@ -8,31 +8,20 @@
 #include "cli/load.h"
 #include "cli/setup_internal.h"
 #include "crypto/certificate.h"
-#include "crypto/digest.h"
 #include "kube/k3s_token.h"
 #include "method/cluster_identity.h"
 #include "state/record.h"
 
-#define USER "CN=system:node:"
-
-static bool is_node(const char *subject, const char *node_name) {
-        const char *name = strstr(subject, USER);
-        size_t len = strlen(node_name);
-
-        name = name ? name + strlen(USER) : "";
-        return strcspn(name, ",") == len && !strncmp(name, node_name, len);
-}
-
 /* Whether the settings that do not select the cluster are unchanged: another node name or socket is
  * an intended change. */
-static bool is_unchanged(const struct nb_setup *setup, const char *subject) {
+static bool is_unchanged(const struct nb_setup *setup, const char *node_name) {
         for (unsigned i = 0; i < _NB_SETTING_N; i++) {
                 enum nb_setting key = i;
 
                 if (!nb_setting_is_set(&setup->settings, key) || key == NB_SETTING_ENDPOINTS ||
                     key == NB_SETTING_CA_CERT_HASHES ||
                     key == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
-                    (key == NB_SETTING_NODE_NAME && is_node(subject, setup->settings.node_name)))
+                    (key == NB_SETTING_NODE_NAME && !strcmp(setup->settings.node_name, node_name)))
                         continue;
                 if (!nb_setup_is_equal(&setup->settings, &setup->now, key))
                         return false;
@@ -41,11 +30,7 @@ static bool is_unchanged(const struct nb_setup *setup, const char *subject) {
 }
 
 static enum nb_setup_joined compare_pins(const struct nb_settings *wanted,
-                                         const struct nb_secret *pem) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
-
-        if (nb_certificates_parse(pem->data, pem->len, true, &ca) < 0)
-                return NB_SETUP_NOT_JOINED;
+                                         const struct nb_certificates *ca) {
         for (size_t i = 0; i < nb_certificates_count(ca); i++)
                 if (nb_pins_contain(wanted->pins, wanted->n_pins, nb_certificate_pin(ca, i)))
                         return NB_SETUP_JOINED;
@@ -76,18 +61,18 @@ static bool is_server_same(const struct nb_settings *wanted, const struct nb_set
  * CA file may contain only some of them; and another server may belong to the same cluster. */
 static enum nb_setup_joined compare(struct nb_setup *setup) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
-        _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
+        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
-        uint8_t hash[NB_SHA256_SIZE];
         bool is_same;
 
-        if (nb_sources_read(&setup->sources, setup->now.ca_file, NB_CA_FILE_MAX, &ca, NULL) < 0)
+        if (nb_sources_read(&setup->sources, setup->now.ca_file, NB_CA_FILE_MAX, &pem, NULL) < 0 ||
+            nb_certificates_parse(pem.data, pem.len, true, &ca) < 0)
                 return NB_SETUP_NOT_JOINED;
         if (setup->settings.n_pins > 0)
-                return compare_pins(&setup->settings, &ca);
+                return compare_pins(&setup->settings, ca);
         if (nb_k3s_token_parse(token->data, token->len, "setup", &k3s) >= 0 && k3s.has_hash)
-                is_same = nb_ca_hash_k3s(ca.data, ca.len, hash) >= 0 &&
-                          nb_digest_is_equal(hash, k3s.hash);
+                is_same = nb_ca_has_k3s_hash(ca, k3s.hash);
         else
                 is_same = is_server_same(&setup->settings, &setup->now);
         return is_same ? NB_SETUP_JOINED : NB_SETUP_NOT_JOINED;
@@ -107,7 +92,7 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
                 return NB_SETUP_NOT_JOINED;
         joined = compare(setup);
         if (joined == NB_SETUP_JOINED &&
-            (setup->is_forced || !is_unchanged(setup, certificate.subject)))
+            (setup->is_forced || !is_unchanged(setup, certificate.node_name)))
                 return NB_SETUP_NOT_JOINED;
         if (joined == NB_SETUP_JOINED)
                 printf("already joined (%s); unchanged, the token was not written\n",

@@ -17,16 +17,6 @@
 #define DOMAIN "node-bootstrap attestation v1\n"
 #define MESSAGE_SIZE (sizeof(DOMAIN) - 1 + NB_SHA256_SIZE)
 
-static void private_deinitp(gnutls_privkey_t *key) {
-        if (*key)
-                gnutls_privkey_deinit(*key);
-}
-
-static void public_deinitp(gnutls_pubkey_t *key) {
-        if (*key)
-                gnutls_pubkey_deinit(*key);
-}
-
 /* The signature of each type of key that may be enrolled. ECDSA is of P-256 or larger. */
 static const struct algorithm {
         int type; /* gnutls_pk_algorithm_t */
@@ -66,7 +56,7 @@ static int format_message(const char *pem, size_t len, size_t *ret_offset,
 
 static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
                         gnutls_datum_t *ret_signature) {
-        _cleanup_(private_deinitp) gnutls_privkey_t private = NULL;
+        _cleanup_(nb_privkey_deinitp) gnutls_privkey_t private = NULL;
         const struct algorithm *algorithm;
         unsigned bits = 0;
         int r;
@@ -113,7 +103,7 @@ int nb_attestation_append(const struct nb_secret *key_pem, struct nb_buffer *pem
 static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_key,
                              const struct algorithm **ret_algorithm) {
         _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
-        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
         const struct algorithm *algorithm;
         gnutls_datum_t datum;
         unsigned bits = 0;
@@ -138,7 +128,7 @@ static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_k
 }
 
 int nb_attestation_key_verify(const char *pem, size_t len) {
-        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
         const struct algorithm *algorithm;
 
         return import_public_key(pem, len, &key, &algorithm);
@@ -147,7 +137,7 @@ int nb_attestation_key_verify(const char *pem, size_t len) {
 static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *proof,
                                                         const uint8_t message[static MESSAGE_SIZE],
                                                         const char *public_key) {
-        _cleanup_(public_deinitp) gnutls_pubkey_t key = NULL;
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
         const gnutls_datum_t data = nb_datum_const(message, MESSAGE_SIZE);
         const gnutls_datum_t signature = nb_datum_const(proof->data, proof->len);
         const struct algorithm *algorithm;
@@ -159,44 +149,11 @@ static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *
                        : NB_ATTESTATION_VALID;
 }
 
-/*
- * The kinds of proof. `message` is DOMAIN and the SHA-256 of the request; a proof must cover it, or
- * it could be moved to another request. How further kinds would cover it:
- *
- *      TPM quote        systemd 262 or newer, systemd-report-sign-tpm2: Varlink call
- *                       io.systemd.Report.Signer.Sign at /run/systemd/report.sign/tpm2, with the
- *                       SHA-256 of `message` as the digest. The proof is the JSON reply: quote,
- *                       event log, and the public key, which must be the enrolled one.
- *      Google Cloud     instance/service-accounts/default/identity?format=full, with `message` in
- *                       hex as the audience: a JWT (RS256) with the instance's name and project.
- *      Azure            attested/document, with the first 32 hex digits of the SHA-256 as the
- *                       nonce, its maximal length: PKCS #7 with the ID of the machine.
- *      AWS              instance-identity/rsa2048: PKCS #7 with the ID of the instance, without a
- *                       nonce. It covers nothing of the request, so it could only be accepted once
- *                       for each instance.
- */
-static const struct kind {
-        const char *label;
-        enum nb_attestation_verdict (*verify)(const struct nb_buffer *proof,
-                                              const uint8_t message[static MESSAGE_SIZE],
-                                              const char *public_key);
-} kinds[] = {
-        { LABEL_KEY_SIGNATURE, verify_key_signature },
-};
-
-static const struct kind *find_kind(const struct nb_pem_block *block) {
-        for (size_t i = 0; i < N_ELEMENTS(kinds); i++)
-                if (nb_pem_block_is(block, kinds[i].label))
-                        return &kinds[i];
-        return NULL;
-}
-
-/* The first block of a known kind decides, so the cost of verifying is bounded. */
+/* The first signature decides, so the cost of verifying is bounded. */
 enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
                                                   const char *public_key) {
         _cleanup_(nb_buffer_done) struct nb_buffer proof = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
         uint8_t message[MESSAGE_SIZE];
-        const struct kind *kind;
         struct nb_pem_block block;
         size_t offset, at;
         int r;
@@ -207,10 +164,9 @@ enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
                 r = nb_pem_next(pem, len, &offset, &block);
                 if (r <= 0)
                         return r < 0 ? NB_ATTESTATION_INVALID : NB_ATTESTATION_MISSING;
-                kind = find_kind(&block);
-        } while (!kind);
+        } while (!nb_pem_block_is(&block, LABEL_KEY_SIGNATURE));
         at = (size_t)(block.text - pem);
-        if (nb_pem_decode(pem, len, &at, kind->label, &proof) < 0)
+        if (nb_pem_decode(pem, len, &at, LABEL_KEY_SIGNATURE, &proof) < 0)
                 return NB_ATTESTATION_INVALID;
-        return kind->verify(&proof, message, public_key);
+        return verify_key_signature(&proof, message, public_key);
 }

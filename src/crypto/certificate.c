@@ -146,6 +146,9 @@ int nb_certificates_parse(const char *pem, size_t len, bool is_mixed,
                 return r;
         if (certificates->n == 0)
                 return -EINVAL;
+        r = nb_sha256(pem, len, certificates->digest);
+        if (r < 0)
+                return r;
         *ret = TAKE(certificates);
         return 0;
 }
@@ -226,41 +229,23 @@ const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, si
         return certificates->entries[i].pin;
 }
 
-/* Formats a DNS name or IP address; "" for other types. */
-static void format_name(unsigned type, const uint8_t *data, size_t len, char *ret, size_t size) {
-        int family = len == 4 ? AF_INET : AF_INET6;
-
-        ret[0] = '\0';
-        if (type == GNUTLS_SAN_DNSNAME)
-                nb_text_copy_line((const char *)data, len, ret, size);
-        else if (type == GNUTLS_SAN_IPADDRESS && (len == 4 || len == 16))
-                (void)inet_ntop(family, data, ret, (socklen_t)size);
-}
-
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size) {
-        uint8_t data[256];
-        size_t used = 0, len = sizeof(data);
-        int r;
+        char data[256], name[sizeof(data)];
+        int r = 0;
 
         ret[0] = '\0';
-        for (unsigned n = 0; (r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n,
-                                                                       data, &len, NULL)) >= 0;
-             n++) {
-                char name[sizeof(data)];
-                int length;
+        for (unsigned n = 0; r >= 0; n++) {
+                size_t len = sizeof(data);
 
-                format_name((unsigned)r, data, len, name, sizeof(name));
-                len = sizeof(data);
-                if (!name[0])
+                r = gnutls_x509_crt_get_subject_alt_name(crt_at(certificates, i), n, data, &len,
+                                                         NULL);
+                if (r == GNUTLS_SAN_DNSNAME)
+                        nb_text_copy_line(data, len, name, sizeof(name));
+                else if (r != GNUTLS_SAN_IPADDRESS || (len != 4 && len != 16) ||
+                         !inet_ntop(len == 4 ? AF_INET : AF_INET6, data, name, sizeof(name)))
                         continue;
-                length = snprintf(ret + used, size - used, "%s%s", used > 0 ? ", " : "", name);
-                /* The name does not fit. */
-                if (length < 0 || (size_t)length >= size - used) {
-                        ret[used] = '\0';
-                        return;
-                }
-                used += (size_t)length;
+                nb_text_list_add(ret, size, name);
         }
 }
 

@@ -16,6 +16,7 @@
 
 #define NB_CERTIFICATES_MAX 32 /* in one bundle or chain */
 #define NB_SUBJECT_SIZE 512
+#define NB_CERTIFICATE_NODE_SIZE 256
 
 struct nb_certificates;
 
@@ -50,8 +51,8 @@ time_t nb_certificate_not_after(const struct nb_certificates *certificates, size
 /* The pin: SHA-256 of the SubjectPublicKeyInfo in DER, NB_SHA256_SIZE bytes. */
 const uint8_t *nb_certificate_pin(const struct nb_certificates *certificates, size_t i);
 
-/* Its subject alternative names for messages: "a.example, 10.0.0.1". Names that do not fit are
- * omitted; "" if there is none. */
+/* Its DNS names and addresses for messages: "a.example, 10.0.0.1, ..." if not all fit; "" if there
+ * is none. */
 void nb_certificate_names(const struct nb_certificates *certificates, size_t i, char *ret,
                           size_t size);
 
@@ -78,11 +79,16 @@ bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host
 /* Verifies that the leaf is for this key. 0 or -EKEYREJECTED. */
 int nb_certificate_verify_key(const struct nb_certificates *certificates, const struct nb_key *key);
 
+/* The node name in the leaf's last common name, "system:node:<name>"; "" if it is of another kind,
+ * unprintable or too long. */
+void nb_certificate_node_name(const struct nb_certificates *chain,
+                              char ret[static NB_CERTIFICATE_NODE_SIZE]);
+
 /* Whether the API server accepts the leaf as this node: the last common name is
  * system:node:<node_name> and an organization is system:nodes. An existing certificate, which
  * another program may have requested, may have further attributes; with `is_exact` it must have
  * only these two, in either order. */
-bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
+bool nb_certificate_is_for_node(const struct nb_certificates *chain, const char *node_name,
                                 bool is_exact);
 
 /* Verifies an issued certificate: the leaf has this key, this subject and the extended key usage
@@ -100,11 +106,13 @@ enum nb_ca_choice {
         NB_CA_ALL_UNPINNED, /* all, without a check (unsafeSkipCAVerification without pins) */
 };
 
-/* What a CA must match. If the hash in a k3s token is the hash of the exact bytes of the bundle,
- * all CAs match. If it is the hash of a CA certificate in DER, that CA and those that chain to it
- * match; the token does not cover the rest of the bundle, although k3s would trust all of it. That
- * CA need not be the root of the first certificate's chain, so that nb_ca_select() also accepts its
- * own result. */
+/*
+ * What a CA must match. k3s hashes /cacerts in one of two ways (pkg/clientaccess/token.go hashCA):
+ * the SHA-256 of the exact bytes, or of the root of the first certificate's chain in DER. If the
+ * hash in a token is that of the bytes, all CAs match. If it is that of a CA certificate in DER,
+ * that CA and those that chain to it match: the token does not cover the rest of the bundle,
+ * although k3s would trust all of it. Which CA of the bundle k3s itself would hash does not matter.
+ */
 struct nb_ca_criteria {
         const uint8_t (*pins)[NB_SHA256_SIZE];
         unsigned n_pins;
@@ -122,6 +130,10 @@ struct nb_ca_selection {
         uint8_t left_out[NB_CERTIFICATES_MAX][NB_SHA256_SIZE];
         unsigned n_left_out;
 };
+
+/* Whether the hash in a k3s token is that of the parsed text or of one CA in it. */
+bool nb_ca_has_k3s_hash(const struct nb_certificates *bundle,
+                        const uint8_t hash[static NB_SHA256_SIZE]);
 
 /* Selects the trusted CAs of a bundle. Appends them to ret_pem in their order, without duplicates,
  * and returns the pins of the selected certificates and of the others. Only CA certificates are
@@ -141,10 +153,3 @@ int nb_ca_select(const char *pem, size_t len, const struct nb_ca_criteria *crite
 int nb_ca_renew(const char *present, size_t present_len, const char *pem, size_t len,
                 enum nb_code malformed, enum nb_code mismatch, struct nb_buffer *ret_pem,
                 struct nb_ca_selection *ret_selection, struct nb_failure *f);
-
-/* Computes the hash in a k3s token from the answer of /cacerts (k3s pkg/clientaccess/token.go
- * hashCA): for one certificate, the SHA-256 of the exact bytes; for several, the SHA-256 of the
- * root of the first one's chain in DER, or of the exact bytes if there is no chain. Unlike k3s, it
- * ignores validity periods, which TLS checks. 0; -EINVAL if it is not a list of certificates (k3s
- * skips other blocks); -E2BIG, -EIO, -ENOMEM. */
-int nb_ca_hash_k3s(const char *pem, size_t len, uint8_t ret[static NB_SHA256_SIZE]);

@@ -14,6 +14,7 @@ struct nb_certificate_entry {
 };
 
 struct nb_certificates {
+        uint8_t digest[NB_SHA256_SIZE]; /* SHA-256 of the whole text */
         size_t n;
         struct nb_certificate_entry entries[NB_CERTIFICATES_MAX];
 };

@@ -8,16 +8,15 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
 #include "crypto/request.h"
 
 #define OID_SIZE 128
 
-/* Universal tags (X.680) of the string types whose content is the text itself. */
-#define TAG_UTF8_STRING 12
-#define TAG_PRINTABLE_STRING 19
-#define TAG_IA5_STRING 22
+/* A common name whose node name fits. */
+#define ATTRIBUTE_SIZE (sizeof(NB_NODE_COMMON_NAME_PREFIX) - 1 + NB_CERTIFICATE_NODE_SIZE)
 
 static void trust_list_deinitp(gnutls_x509_trust_list_t *list) {
         if (*list)
@@ -61,65 +60,54 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates,
         return nb_digest_is_equal(id, key->id) ? 0 : -EKEYREJECTED;
 }
 
-/* The attributes of a subject; Kubernetes flattens the RDNs in the same way. */
-struct identity {
-        unsigned n_attributes;
-        bool is_node; /* the last common name, which Go uses, is the node's */
+struct subject {
+        char node_name[NB_CERTIFICATE_NODE_SIZE]; /* from the last common name, which Go uses */
         bool is_in_group;
+        bool has_more; /* than two attributes */
 };
 
-static bool ava_is(const gnutls_x509_ava_st *ava, const char *prefix, const char *rest) {
-        size_t prefix_len = strlen(prefix), rest_len = strlen(rest);
+/* Copies attribute `i` of this type, in the order of all RDNs, as Kubernetes flattens them. The
+ * text is escaped as in RFC 4514, so a value with a special character, or one that is not text
+ * ("#..."), never equals an expected one. "" if it is too long. Returns whether there is one. */
+static bool read_attribute(const struct nb_certificates *chain, const char *oid, unsigned i,
+                           char ret[static ATTRIBUTE_SIZE]) {
+        size_t len = ATTRIBUTE_SIZE;
+        int r = gnutls_x509_crt_get_dn_by_oid(chain->entries[0].crt, oid, i, 0, ret, &len);
 
-        if (ava->value_tag != TAG_UTF8_STRING && ava->value_tag != TAG_PRINTABLE_STRING &&
-            ava->value_tag != TAG_IA5_STRING)
-                return false;
-        return ava->value.size == prefix_len + rest_len &&
-               memcmp(ava->value.data, prefix, prefix_len) == 0 &&
-               memcmp(ava->value.data + prefix_len, rest, rest_len) == 0;
+        if (r < 0 || !nb_text_is_printable(ret, len))
+                ret[0] = '\0';
+        return r >= 0 || r == GNUTLS_E_SHORT_MEMORY_BUFFER;
 }
 
-static bool ava_has_oid(const gnutls_x509_ava_st *ava, const char *oid) {
-        size_t len = strlen(oid);
+static struct subject read_subject(const struct nb_certificates *chain) {
+        static const char prefix[] = NB_NODE_COMMON_NAME_PREFIX;
+        struct subject subject = { 0 };
+        char text[ATTRIBUTE_SIZE], oid[OID_SIZE];
+        size_t size = sizeof(oid);
 
-        /* The size may include the NUL. */
-        return ava->oid.size >= len && memcmp(ava->oid.data, oid, len) == 0 &&
-               (ava->oid.size == len || !ava->oid.data[len]);
+        for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_COMMON_NAME, i, text); i++)
+                strcpy(subject.node_name,
+                       strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "");
+        for (unsigned i = 0; read_attribute(chain, GNUTLS_OID_X520_ORGANIZATION_NAME, i, text); i++)
+                subject.is_in_group |= strcmp(text, NB_NODE_ORGANIZATION) == 0;
+        subject.has_more = gnutls_x509_crt_get_dn_oid(chain->entries[0].crt, 2, oid, &size) !=
+                           GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
+        return subject;
 }
 
-/* Empty if the subject cannot be read. */
-static struct identity read_identity(const struct nb_certificates *certificates,
-                                     const char *node_name) {
-        struct identity identity = { 0 };
-        gnutls_x509_dn_t dn;
-        gnutls_x509_ava_st ava;
+void nb_certificate_node_name(const struct nb_certificates *chain,
+                              char ret[static NB_CERTIFICATE_NODE_SIZE]) {
+        struct subject subject = read_subject(chain);
 
-        if (gnutls_x509_crt_get_subject(certificates->entries[0].crt, &dn) < 0)
-                return identity;
-        for (int rdn = 0;; rdn++) {
-                int i = 0;
-
-                for (; gnutls_x509_dn_get_rdn_ava(dn, rdn, i, &ava) >= 0; i++) {
-                        identity.n_attributes++;
-                        if (ava_has_oid(&ava, GNUTLS_OID_X520_COMMON_NAME))
-                                identity.is_node = ava_is(&ava, NB_NODE_COMMON_NAME_PREFIX,
-                                                          node_name);
-                        else if (ava_has_oid(&ava, GNUTLS_OID_X520_ORGANIZATION_NAME) &&
-                                 ava_is(&ava, NB_NODE_ORGANIZATION, ""))
-                                identity.is_in_group = true;
-                }
-                if (i == 0)
-                        break;
-        }
-        return identity;
+        memcpy(ret, subject.node_name, sizeof(subject.node_name));
 }
 
-bool nb_certificate_is_for_node(const struct nb_certificates *certificates, const char *node_name,
+bool nb_certificate_is_for_node(const struct nb_certificates *chain, const char *node_name,
                                 bool is_exact) {
-        struct identity identity = read_identity(certificates, node_name);
+        struct subject subject = read_subject(chain);
 
-        return identity.is_node && identity.is_in_group &&
-               (!is_exact || identity.n_attributes == 2);
+        return subject.node_name[0] && strcmp(subject.node_name, node_name) == 0 &&
+               subject.is_in_group && !(is_exact && subject.has_more);
 }
 
 /* GnuTLS accepts a certificate without extended key usage for every purpose, so require at least
@@ -133,7 +121,7 @@ static bool is_for_client_auth(gnutls_x509_crt_t crt) {
                                                  GNUTLS_KP_FLAG_DISALLOW_ANY);
 }
 
-static int unusable(struct nb_failure *f, int errnum, const char *found) {
+static int refuse_issued(struct nb_failure *f, int errnum, const char *found) {
         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, errnum, "the issued certificate %s",
                               found);
 }
@@ -143,8 +131,8 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
         char subject[NB_SUBJECT_SIZE];
 
         if (nb_certificate_verify_key(chain, key) < 0)
-                return unusable(f, EKEYREJECTED,
-                                "is for another key; expected that of the pending request");
+                return refuse_issued(f, EKEYREJECTED,
+                                     "is for another key; expected that of the pending request");
         if (!nb_certificate_is_for_node(chain, node_name, true)) {
                 nb_certificate_subject(chain, 0, subject);
                 return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
@@ -154,9 +142,9 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
                                       subject, node_name);
         }
         if (nb_certificate_is_ca(chain, 0))
-                return unusable(f, EPERM, "is a CA; expected one that may not issue others");
+                return refuse_issued(f, EPERM, "is a CA; expected one that may not issue others");
         if (!is_for_client_auth(chain->entries[0].crt))
-                return unusable(
+                return refuse_issued(
                         f, EPERM,
                         "is not for client authentication; expected that extended key usage");
         return 0;
@@ -167,24 +155,17 @@ static int verify_time(const struct nb_certificates *chain, size_t i, time_t now
         time_t not_before = nb_certificate_not_before(chain, i),
                not_after = nb_certificate_not_after(chain, i);
         char at[NB_RFC3339_SIZE], clock[NB_RFC3339_SIZE];
-        const char *which = i == 0 ? "issued" : "intermediate";
+        bool has_expired = not_after < now;
 
+        if (!has_expired && not_before != (time_t)-1 &&
+            (int64_t)not_before - skew_sec <= (int64_t)now)
+                return 0;
         nb_time_format(now, clock);
-        if (not_after < now) {
-                nb_time_format(not_after, at);
-                return nb_failure_set(
-                        f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                        "the %s certificate expired at %s; by the clock of this machine it is %s",
-                        which, at, clock);
-        }
-        if (not_before == (time_t)-1 || (int64_t)not_before - skew_sec > (int64_t)now) {
-                nb_time_format(not_before, at);
-                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
-                                      "the %s certificate is valid from %s on; by the clock of "
-                                      "this machine it is %s",
-                                      which, at, clock);
-        }
-        return 0;
+        nb_time_format(has_expired ? not_after : not_before, at);
+        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EKEYEXPIRED,
+                              "the %s certificate %s %s; by the clock of this machine it is %s",
+                              i == 0 ? "issued" : "intermediate",
+                              has_expired ? "expired at" : "is valid from", at, clock);
 }
 
 int nb_certificate_verify_node(const struct nb_certificates *chain, const struct nb_key *key,

@@ -12,16 +12,6 @@
 #include "crypto/key_internal.h"
 #include "crypto/pem.h"
 
-static void privkey_deinitp(gnutls_privkey_t *key) {
-        if (*key)
-                gnutls_privkey_deinit(*key);
-}
-
-static void pubkey_deinitp(gnutls_pubkey_t *key) {
-        if (*key)
-                gnutls_pubkey_deinit(*key);
-}
-
 static int key_new(struct nb_key **ret_key) {
         _cleanup_(nb_key_freep) struct nb_key *key = calloc(1, sizeof(*key));
 
@@ -31,27 +21,11 @@ static int key_new(struct nb_key **ret_key) {
         return 0;
 }
 
-static int read_public_key(struct nb_key *key) {
-        _cleanup_(privkey_deinitp) gnutls_privkey_t private = NULL;
-        _cleanup_(pubkey_deinitp) gnutls_pubkey_t public = NULL;
-        gnutls_ecc_curve_t curve;
-        size_t id_size = sizeof(key->id);
-        int r;
+static int read_id(struct nb_key *key) {
+        size_t size = sizeof(key->id);
+        int r = gnutls_x509_privkey_get_key_id(key->key, GNUTLS_KEYID_USE_SHA256, key->id, &size);
 
-        if (gnutls_privkey_init(&private) < 0 || gnutls_pubkey_init(&public) < 0)
-                return -ENOMEM;
-        r = gnutls_privkey_import_x509(private, key->key, 0);
-        if (r >= 0)
-                r = gnutls_pubkey_import_privkey(public, private, 0, 0);
-        if (r >= 0)
-                r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
-        if (r >= 0)
-                r = gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, key->id, &id_size);
-        if (r < 0)
-                return nb_gnutls_to_errno(r);
-        key->is_p256 = gnutls_pubkey_export_ecc_raw2(public, &curve, NULL, NULL, 0) >= 0 &&
-                       curve == GNUTLS_ECC_CURVE_SECP256R1;
-        return 0;
+        return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
 int nb_key_generate(struct nb_key **ret_key) {
@@ -65,7 +39,7 @@ int nb_key_generate(struct nb_key **ret_key) {
                                          GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        r = read_public_key(key);
+        r = read_id(key);
         if (r < 0)
                 return r;
         *ret_key = TAKE(key);
@@ -132,7 +106,7 @@ int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
                 if (r < 0)
                         return import_error(r);
         }
-        r = read_public_key(key);
+        r = read_id(key);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
         *ret_key = TAKE(key);
@@ -153,7 +127,11 @@ int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem) {
 }
 
 bool nb_key_is_p256(const struct nb_key *key) {
-        return key->is_p256;
+        unsigned bits = 0;
+
+        /* GnuTLS supports no other curve of this size. */
+        return gnutls_x509_privkey_get_pk_algorithm2(key->key, &bits) == GNUTLS_PK_ECDSA &&
+               bits == 256;
 }
 
 void nb_key_free(struct nb_key *key) {
@@ -161,7 +139,6 @@ void nb_key_free(struct nb_key *key) {
                 return;
         if (key->key)
                 gnutls_x509_privkey_deinit(key->key);
-        nb_datum_done(&key->spki);
         free(key);
 }
 

@@ -4,7 +4,6 @@
 /* Private to crypto/, since it uses the types of GnuTLS. */
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <gnutls/abstract.h>
@@ -22,10 +21,8 @@
 
 struct nb_key {
         gnutls_x509_privkey_t key;
-        gnutls_datum_t spki;        /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
         uint8_t id[NB_SHA256_SIZE]; /* key ID as GnuTLS computes it, the same for all encodings of a
                                        key */
-        bool is_p256;
 };
 
 static inline void nb_datum_done(gnutls_datum_t *datum) {
@@ -37,6 +34,21 @@ static inline void nb_datum_done(gnutls_datum_t *datum) {
 /* For functions that only read a datum, but do not declare it const. */
 static inline gnutls_datum_t nb_datum_const(const void *data, size_t len) {
         return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)data, .size = (unsigned)len };
+}
+
+static inline void nb_crq_deinitp(gnutls_x509_crq_t *crq) {
+        if (*crq)
+                gnutls_x509_crq_deinit(*crq);
+}
+
+static inline void nb_privkey_deinitp(gnutls_privkey_t *key) {
+        if (*key)
+                gnutls_privkey_deinit(*key);
+}
+
+static inline void nb_pubkey_deinitp(gnutls_pubkey_t *key) {
+        if (*key)
+                gnutls_pubkey_deinit(*key);
 }
 
 static inline int nb_gnutls_to_errno(int r) {

@@ -118,8 +118,10 @@ int nb_pem_decode(const char *pem, size_t len, size_t *offset, const char *label
                         return -EINVAL;
                 nb_buffer_append(&base64, at, (size_t)(newline - at));
         }
+        if (base64.error < 0)
+                return base64.error;
         if (!skip_line(&at, end, end_line) || base64.len == 0)
-                return base64.error < 0 ? base64.error : -EINVAL;
+                return -EINVAL;
         r = nb_base64_decode(base64.data, base64.len, ret_der);
         if (r < 0)
                 return r;

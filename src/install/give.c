@@ -11,13 +11,12 @@
 #include "base/macro.h"
 #include "base/sources.h"
 #include "install/give.h"
+#include "kube/k3s_token.h"
 #include "state/handoff.h"
 #include "state/platform.h"
 
 #define NAMED_FILE_MAX (1024 * 1024) /* the largest such file is a CA bundle */
-#define PASSWORD_MAX 64              /* limit of `join` */
-#define PASSWORD_FILE_MAX 4096
-#define PASSWORD_BYTES 16 /* as in k3s, which writes them in hex */
+#define PASSWORD_BYTES 16            /* as in k3s, which writes them in hex */
 
 struct giving {
         int root_fd;
@@ -64,29 +63,15 @@ static int give_for_metadata(const struct nb_context *context, struct nb_failure
         return 0;
 }
 
-/* Parses the password like `join` and k3s. `join` could report only that it is unusable, not why.
- */
+/* `join` could report only that the password is unusable, not why. */
 static int verify_password(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        size_t len, n = 0;
-        int r = nb_path_read(context->root_fd, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, &text);
+        int r = nb_path_read(context->root_fd, NB_NODE_PASSWORD_FILE, NB_NODE_PASSWORD_FILE_MAX,
+                             &text);
 
-        if (r < 0)
-                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, r,
-                                      "'" NB_NODE_PASSWORD_FILE
-                                      "' cannot be read: %m; expected 1 to %d printable characters",
-                                      PASSWORD_MAX);
-        len = text.len;
-        while (len > 0 && strchr(" \t\r\n", text.data[len - 1]))
-                len--;
-        while (n < len && text.data[n] > ' ' && text.data[n] <= '~')
-                n++;
-        if (len > 0 && len <= PASSWORD_MAX && n == len)
-                return 0;
-        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, EINVAL,
-                              "'" NB_NODE_PASSWORD_FILE "' has %zu characters, the first %zu of "
-                              "them printable; expected 1 to %d printable characters",
-                              len, n, PASSWORD_MAX);
+        return r < 0 ? nb_failure_set(f, NB_NODE_PASSWORD_MISSING, r,
+                                      "'" NB_NODE_PASSWORD_FILE "' cannot be read: %m")
+                     : nb_node_password_parse(&text, f);
 }
 
 /* Creates the password in the format of k3s. */

@@ -13,7 +13,6 @@
 
 #define PEM_FILE_MAX (256 * 1024)
 #define PATH_SIZE 4096
-#define COMMON_NAME "CN=system:node:"
 
 /* Records why the machine is in this state; install has not failed. */
 #define CONCLUDE(why, state, ...) \
@@ -84,12 +83,7 @@ static int read_ca(const struct nb_context *context, const struct nb_kubeconfig_
         r = read_file(context, file, &ca);
         if (r < 0)
                 return r;
-        r = nb_certificates_parse(ca.data, ca.len, true, &present->ca);
-        if (r < 0)
-                return r;
-        r = nb_ca_hash_k3s(ca.data, ca.len, present->k3s_hash);
-        present->has_k3s_hash = r >= 0;
-        return r;
+        return nb_certificates_parse(ca.data, ca.len, true, &present->ca);
 }
 
 /* A machine that was copied file by file has a file here. kubelet loads it and refuses to renew
@@ -201,13 +195,13 @@ static time_t find_chain_end(const struct nb_certificates *chain) {
 /* Whether the CA file can be compared with the configured hashes, and matches none of them. */
 static bool does_ca_differ(const struct nb_present *present,
                            const struct nb_cluster_identity *identity) {
+        if (!present->ca)
+                return false;
         /* A k3s hash is of the whole /cacerts answer, while a CA file that was selected by pins
          * may have only a part of it. */
         if (identity->is_k3s_hash)
-                return present->has_k3s_hash && nb_record_has_k3s_hash(&present->record) &&
-                       !nb_digest_is_equal(present->k3s_hash, identity->pins[0]);
-        if (!present->ca)
-                return false;
+                return nb_record_has_k3s_hash(&present->record) &&
+                       !nb_ca_has_k3s_hash(present->ca, identity->pins[0]);
         for (size_t i = 0; i < nb_certificates_count(present->ca); i++)
                 if (nb_pins_contain(identity->pins, identity->n_pins,
                                     nb_certificate_pin(present->ca, i)))
@@ -287,29 +281,17 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
 
 /* --- Salvaging --- */
 
-/* "" if it is not a node's certificate. nb_present_classify() checks whether the certificate is
- * usable. */
-static void read_node_name(const struct nb_certificates *chain,
-                           char ret[static NB_NODE_NAME_MAX + 1]) {
-        char subject[NB_SUBJECT_SIZE];
-        const char *name;
-
-        nb_certificate_subject(chain, 0, subject);
-        name = strstr(subject, COMMON_NAME);
-        if (name)
-                name += strlen(COMMON_NAME);
-        if (!name || nb_node_name_parse(name, strcspn(name, ",+"), ret) < 0)
-                ret[0] = '\0';
-}
-
 static bool is_kept(struct nb_context *context, struct nb_inspection *ret_inspection) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
+        char name[NB_CERTIFICATE_NODE_SIZE];
         struct nb_failure ignored = { 0 };
 
         if (nb_present_read(context, &present, &ignored) < 0)
                 return false;
-        if (!context->node_name[0] && present.chain)
-                read_node_name(present.chain, context->node_name);
+        if (!context->node_name[0] && present.chain) {
+                nb_certificate_node_name(present.chain, name);
+                (void)nb_node_name_parse(name, strlen(name), context->node_name);
+        }
         nb_present_classify(&present, context, ret_inspection);
         return nb_node_state_is_joined(ret_inspection->state) || ret_inspection->fallback;
 }

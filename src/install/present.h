@@ -26,8 +26,6 @@ struct nb_present {
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
-        bool has_k3s_hash;          /* of the CA file, as in a k3s token */
-        uint8_t k3s_hash[NB_SHA256_SIZE];
         bool has_record;
         struct nb_record record; /* of our last join */
 };

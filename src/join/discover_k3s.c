@@ -5,7 +5,6 @@
 
 #include "api/api.h"
 #include "api/k3s_calls.h"
-#include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
@@ -35,32 +34,13 @@ static int verify_text(const struct nb_api *api, const struct nb_http_answer *an
         return 0;
 }
 
-static int verify_hash(const struct nb_join *join, const struct nb_api *api,
-                       const struct nb_http_answer *answer, struct nb_failure *f) {
-        char found[2 * NB_SHA256_SIZE + 1], expected[2 * NB_SHA256_SIZE + 1];
-        uint8_t hash[NB_SHA256_SIZE];
-        int r;
-
-        r = nb_ca_hash_k3s(nb_answer_text(answer), answer->body.len, hash);
-        if (r < 0)
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, r,
-                                      "/cacerts of %s: expected CA certificates in PEM, found %s",
-                                      api->name, nb_certificates_reason(r));
-        /* nb_bootstrap_verify() accepts a token without a hash only with
-         * unsafeSkipCAVerification. */
-        if (!join->bootstrap->has_hash || nb_digest_is_equal(hash, join->bootstrap->hash))
-                return 0;
-        nb_hex_encode(hash, sizeof(hash), found);
-        nb_hex_encode(join->bootstrap->hash, NB_K3S_HASH_SIZE, expected);
-        return nb_failure_set(f, NB_CA_HASH_MISMATCH, EKEYREJECTED,
-                              "the CA certificates of %s have the hash %s; the token expects %s",
-                              api->name, found, expected);
-}
-
 /* Selects the CAs that match the hash. Only these verify the connection for the second copy, and
  * later the connections that carry credentials. */
-static int select_vouched_for(const struct nb_join *join, const struct nb_http_answer *first,
-                              struct nb_buffer *ret_ca, struct nb_failure *f) {
+static int select_vouched_for(const struct nb_join *join, const struct nb_api *api,
+                              const struct nb_http_answer *first, struct nb_buffer *ret_ca,
+                              struct nb_failure *f) {
+        /* nb_bootstrap_verify() accepts a token without a hash only with
+         * unsafeSkipCAVerification. */
         bool has_hash = join->bootstrap->has_hash;
         const struct nb_ca_criteria criteria = {
                 .k3s_hash = has_hash ? join->bootstrap->hash : NULL,
@@ -68,8 +48,12 @@ static int select_vouched_for(const struct nb_join *join, const struct nb_http_a
                 .malformed = NB_ANSWER_MALFORMED,
                 .mismatch = NB_CA_HASH_MISMATCH,
         };
+        int r;
 
-        return nb_ca_select(first->body.data, first->body.len, &criteria, ret_ca, NULL, f);
+        r = nb_ca_select(nb_answer_text(first), first->body.len, &criteria, ret_ca, NULL, f);
+        if (r < 0)
+                nb_failure_add(f, " (/cacerts of %s)", api->name);
+        return r;
 }
 
 static int verify_first(const struct nb_join *join, const struct nb_api *api,
@@ -81,10 +65,7 @@ static int verify_first(const struct nb_join *join, const struct nb_api *api,
         if (r < 0)
                 return r;
         r = verify_text(api, answer, f);
-        if (r < 0)
-                return r;
-        r = verify_hash(join, api, answer, f);
-        return r < 0 ? r : select_vouched_for(join, answer, ret_ca, f);
+        return r < 0 ? r : select_vouched_for(join, api, answer, ret_ca, f);
 }
 
 static int verify_answer(const struct nb_join *join, const struct nb_api *api,

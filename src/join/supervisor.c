@@ -11,19 +11,6 @@
 #include "join/report.h"
 #include "join/stages.h"
 
-/* The password is sent in an HTTP header, in which a newline would start another header. */
-static int verify_password(const struct nb_secret *password, struct nb_failure *f) {
-        if (password->len == 0)
-                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
-                                      "there is no node password in '" NB_NODE_PASSWORD_FILE "'");
-        for (const char *at = password->data; *at; at++)
-                if (*at <= ' ' || *at > '~')
-                        return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, EINVAL,
-                                              "'" NB_NODE_PASSWORD_FILE
-                                              "' is not one word of printable characters");
-        return 0;
-}
-
 /* The supervisor answers 400 to a certificate for another name. */
 static bool can_present_previous(const struct nb_join *join) {
         const struct nb_identity *previous = &join->bootstrap->previous;
@@ -100,9 +87,10 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
                                                    pem = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
         int r;
 
-        r = verify_password(&join->bootstrap->node_password, f);
-        if (r < 0)
-                return r;
+        if (join->bootstrap->node_password.len == 0)
+                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, ENOENT,
+                                      "there is no usable node password in '" NB_NODE_PASSWORD_FILE
+                                      "'");
         r = nb_pending_key_load(join, f);
         if (r < 0)
                 return r;

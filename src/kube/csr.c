@@ -6,6 +6,7 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "codec/json.h"
 #include "kube/csr.h"
 
@@ -114,20 +115,16 @@ static void read_conditions(struct nb_json *json, struct nb_csr *csr) {
                 read_condition(json, i, csr);
 }
 
-/* Groups that do not fit are left out: they are for messages only. */
+/* The groups are for messages only. */
 static void read_groups(struct nb_json *json, struct nb_csr *csr) {
         char path[PATH_SIZE], group[sizeof(csr->groups)];
         ssize_t n = nb_json_array(json, "spec.groups");
-        size_t len = 0;
 
         for (ssize_t i = 0; i < n && i < GROUPS_MAX; i++) {
                 snprintf(path, sizeof(path), "spec.groups[%zd]", i);
                 nb_json_line(json, path, group, sizeof(group));
-                if (strcmp(group, "system:authenticated") == 0 ||
-                    len + strlen(group) + 3 > sizeof(csr->groups))
-                        continue;
-                len += (size_t)snprintf(csr->groups + len, sizeof(csr->groups) - len, "%s%s",
-                                        len > 0 ? ", " : "", group);
+                if (strcmp(group, "system:authenticated") != 0)
+                        nb_text_list_add(csr->groups, sizeof(csr->groups), group);
         }
 }
 

@@ -29,7 +29,7 @@ struct nb_csr {
         char signer_name[NB_CSR_NAME_MAX + 1];
         char username[128]; /* the user who submitted it, according to the API server; printable,
                                one line; "" when absent */
-        char groups[192];   /* the user's groups that fit, without system:authenticated: "a, b" */
+        char groups[192];   /* the user's groups without system:authenticated: "a, b, ..." */
         enum nb_csr_state state;
         char reason[128]; /* of the condition that set the state; printable, one line */
         char message[256];

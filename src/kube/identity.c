@@ -27,10 +27,9 @@ int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, s
                 len = NB_TOKEN_LEN;
                 memcpy(identity.token_id, token, NB_TOKEN_ID_LEN);
         }
-        r = nb_secret_init(&identity.secret, len);
+        r = nb_secret_copy(&identity.secret, token, len);
         if (r < 0)
                 return r;
-        (void)nb_secret_append(&identity.secret, token, len); /* It fits. */
         snprintf(identity.source, sizeof(identity.source), "%s", source);
         nb_identity_done(ret_identity);
         *ret_identity = TAKE(identity);

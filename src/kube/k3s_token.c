@@ -5,6 +5,7 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/sources.h"
 #include "base/text.h"
 #include "kube/k3s_token.h"
 
@@ -13,6 +14,7 @@
 /* k3s' agent always uses this name (pkg/agent/run.go, clientaccess.WithUser), since the user
  * "server" may not request a node certificate. */
 #define AGENT_USER "node"
+#define NODE_PASSWORD_MAX 64 /* k3s makes one of 32 characters */
 
 bool nb_k3s_token_looks_like(const char *data, size_t len) {
         return len >= strlen(PREFIX) && memcmp(data, PREFIX, strlen(PREFIX)) == 0;
@@ -26,13 +28,7 @@ static int set_password(const char *text, size_t len, const char *source,
 
         if (user_len == 0 || password_len == 0)
                 return -EINVAL;
-        r = nb_secret_init(&identity->secret, strlen(AGENT_USER ":") + password_len);
-        if (r < 0)
-                return r;
-        r = nb_secret_append(&identity->secret, AGENT_USER ":", strlen(AGENT_USER ":"));
-        if (r < 0)
-                return r;
-        r = nb_secret_append(&identity->secret, colon + 1, password_len);
+        r = nb_secret_join(&identity->secret, AGENT_USER ":", colon + 1, password_len);
         if (r < 0)
                 return r;
         identity->kind = NB_IDENTITY_PASSWORD;
@@ -100,4 +96,23 @@ void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOK
 
 void nb_k3s_token_done(struct nb_k3s_token *token) {
         nb_identity_done(&token->identity);
+}
+
+int nb_node_password_parse(struct nb_secret *text, struct nb_failure *f) {
+        static const char space[] = { ' ', '\t', '\r', '\n' };
+        size_t len = text->len, n = 0;
+
+        while (len > 0 && memchr(space, text->data[len - 1], sizeof(space)))
+                len--;
+        while (n < len && text->data[n] > ' ' && text->data[n] <= '~')
+                n++;
+        if (len == 0 || len > NODE_PASSWORD_MAX || n < len)
+                return nb_failure_set(f, NB_NODE_PASSWORD_MISSING, EINVAL,
+                                      "'" NB_NODE_PASSWORD_FILE "' has %zu characters, the first "
+                                      "%zu of them printable; expected 1 to %d printable "
+                                      "characters",
+                                      len, n, NODE_PASSWORD_MAX);
+        text->data[len] = '\0';
+        text->len = len;
+        return 0;
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/failure.h"
+#include "base/secret.h"
 #include "kube/identity.h"
 
 #define NB_K3S_HASH_SIZE 32   /* SHA-256 */
@@ -36,3 +38,10 @@ int nb_k3s_token_parse(const char *data, size_t len, const char *source,
 void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_FLAW_SIZE]);
 
 void nb_k3s_token_done(struct nb_k3s_token *token);
+
+#define NB_NODE_PASSWORD_FILE_MAX 4096
+
+/* Validates the text of NB_NODE_PASSWORD_FILE, and removes trailing white space from it, as k3s
+ * does. The password is sent in an HTTP header, in which a newline would start another header.
+ * NB_NODE_PASSWORD_MISSING. */
+int nb_node_password_parse(struct nb_secret *text, struct nb_failure *f);

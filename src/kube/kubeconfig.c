@@ -48,8 +48,8 @@ struct entry {
 };
 
 /* `entry` NULL: `key` is the whole path. */
-static int refuse(const struct reading *reading, const struct entry *entry, const char *key,
-                  const char *expected, const char *found) {
+static int refuse_field(const struct reading *reading, const struct entry *entry, const char *key,
+                        const char *expected, const char *found) {
         return nb_failure_set(reading->f, reading->policy->unacceptable, 0,
                               "%s: %s%s%s: expected %s, found %s", reading->input->origin,
                               entry ? entry->path : "", entry ? "." : "", key, expected, found);
@@ -113,7 +113,7 @@ static int find_entry(const struct reading *reading, const char *list, const cha
         unsigned i = 0;
 
         if (!is_empty(entries) && entries->type != NB_YAML_SEQUENCE)
-                return refuse(reading, NULL, list, "a list", nb_yaml_type_name(entries));
+                return refuse_field(reading, NULL, list, "a list", nb_yaml_type_name(entries));
         for (const struct nb_yaml_node *entry = entries ? entries->first : NULL; entry;
              entry = entry->next, i++) {
                 const char *entry_name = find_text(entry, "name");
@@ -121,18 +121,18 @@ static int find_entry(const struct reading *reading, const char *list, const cha
                 if (name && (!entry_name || strcmp(entry_name, name) != 0))
                         continue;
                 if (found)
-                        return refuse(reading, NULL, list, expected, "several");
+                        return refuse_field(reading, NULL, list, expected, "several");
                 found = entry;
                 snprintf(ret->path, sizeof(ret->path), "%s[%u].%.*s", list, i,
                          (int)strlen(list) - 1, list);
         }
         if (!found)
-                return refuse(reading, NULL, list, expected, "none");
+                return refuse_field(reading, NULL, list, expected, "none");
         member = strchr(ret->path, '.') + 1;
         ret->fields = nb_yaml_get(found, member);
         if (ret->fields && ret->fields->type == NB_YAML_MAPPING)
                 return 0;
-        return refuse(reading, NULL, ret->path, "a mapping", nb_yaml_type_name(ret->fields));
+        return refuse_field(reading, NULL, ret->path, "a mapping", nb_yaml_type_name(ret->fields));
 }
 
 /* The names of the current context's cluster and user; NULL if no context is set. */
@@ -151,7 +151,7 @@ static int find_current(const struct reading *reading, const char **ret_cluster,
         *ret_user = find_text(context.fields, "user");
         if (*ret_cluster && *ret_user)
                 return 0;
-        return refuse(reading, NULL, context.path, "a cluster and a user", "less");
+        return refuse_field(reading, NULL, context.path, "a cluster and a user", "less");
 }
 
 /* --- PEM, as data or in a file --- */
@@ -164,12 +164,12 @@ static int read_file(const struct reading *reading, const struct entry *entry, c
         int r;
 
         if (!name)
-                return refuse(reading, entry, key, "a path",
-                              nb_yaml_type_name(nb_yaml_get(entry->fields, key)));
+                return refuse_field(reading, entry, key, "a path",
+                                    nb_yaml_type_name(nb_yaml_get(entry->fields, key)));
         if (!input->read)
-                return refuse(reading, entry, key, "data instead of a file", "a path");
+                return refuse_field(reading, entry, key, "data instead of a file", "a path");
         if (name[0] != '/' && !input->folder)
-                return refuse(reading, entry, key, "an absolute path", "a relative one");
+                return refuse_field(reading, entry, key, "an absolute path", "a relative one");
         r = snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' ? "" : input->folder,
                      name[0] == '/' ? "" : "/", name);
         r = (size_t)r >= sizeof(path) ? -ENAMETOOLONG : input->read(input->userdata, path, ret);
@@ -213,7 +213,8 @@ static int take_pem(const struct reading *reading, const struct entry *entry, co
                 r = decode_pem(data, ret);
                 if (r == -ENOMEM)
                         return nb_failure_set_memory(reading->f);
-                return r < 0 ? refuse(reading, entry, data_key, "PEM in base64", "something else")
+                return r < 0 ? refuse_field(reading, entry, data_key, "PEM in base64",
+                                            "something else")
                              : 1;
         }
         if (!has_path)
@@ -222,7 +223,7 @@ static int take_pem(const struct reading *reading, const struct entry *entry, co
         if (r < 0 || is_text(ret))
                 return r < 0 ? r : 1;
         nb_secret_done(ret);
-        return refuse(reading, entry, key, "a text file", "an empty or binary one");
+        return refuse_field(reading, entry, key, "a text file", "an empty or binary one");
 }
 
 /* As take_pem(), for data that is not secret. */
@@ -252,11 +253,12 @@ static int take_text(const struct reading *reading, const struct entry *entry, c
         if (is_empty(node))
                 return 0;
         if (node->type != NB_YAML_SCALAR || node->value_len >= size || verify(node->value) < 0)
-                return refuse(reading, entry, key,
-                              verify == nb_proxy_url_verify
-                                      ? "http, https or socks5 with host and port, without a user"
-                                      : "a host name",
-                              nb_yaml_type_name(node));
+                return refuse_field(
+                        reading, entry, key,
+                        verify == nb_proxy_url_verify
+                                ? "http, https or socks5 with host and port, without a user"
+                                : "a host name",
+                        nb_yaml_type_name(node));
         memcpy(ret, node->value, node->value_len + 1);
         return 0;
 }
@@ -275,7 +277,7 @@ static int take_server(const struct reading *reading, const struct entry *entry,
                 found = strchr(node->value, '@')
                                 ? "a URL with a user"
                                 : nb_text_quote(node->value, node->value_len, quoted);
-        return refuse(reading, entry, "server", "https://HOST[:PORT][/PREFIX]", found);
+        return refuse_field(reading, entry, "server", "https://HOST[:PORT][/PREFIX]", found);
 }
 
 static int take_cluster(const struct reading *reading, const struct entry *entry,
@@ -286,9 +288,9 @@ static int take_cluster(const struct reading *reading, const struct entry *entry
 
         if (!is_empty(node) &&
             (node->type != NB_YAML_SCALAR || !node->is_plain || strcmp(node->value, "false") != 0))
-                return refuse(reading, entry, insecure, "false or nothing",
-                              node->type == NB_YAML_SCALAR ? "another value"
-                                                           : nb_yaml_type_name(node));
+                return refuse_field(reading, entry, insecure, "false or nothing",
+                                    node->type == NB_YAML_SCALAR ? "another value"
+                                                                 : nb_yaml_type_name(node));
         r = take_server(reading, entry, &ret->server);
         if (r < 0)
                 return r;
@@ -302,8 +304,8 @@ static int take_cluster(const struct reading *reading, const struct entry *entry
                 return r;
         r = take_public_pem(reading, entry, "certificate-authority", &ret->ca, &ret->ca_len);
         if (r == 0 && reading->policy->ca == NB_KUBECONFIG_CA_REQUIRED)
-                return refuse(reading, entry, "certificate-authority-data", "the CA in base64",
-                              "nothing");
+                return refuse_field(reading, entry, "certificate-authority-data",
+                                    "the CA in base64", "nothing");
         return r;
 }
 
@@ -339,7 +341,7 @@ static const char *find_credential(const struct nb_yaml_node *mapping, bool is_e
         return NULL;
 }
 
-static int check_no_credentials(const struct reading *reading) {
+static int verify_no_credentials(const struct reading *reading) {
         const struct nb_yaml_node *users = nb_yaml_get(reading->root, "users");
         char path[32];
         unsigned i = 0;
@@ -347,13 +349,13 @@ static int check_no_credentials(const struct reading *reading) {
         if (is_empty(users))
                 return 0;
         if (users->type != NB_YAML_SEQUENCE || reading->policy->users == NB_KUBECONFIG_USERS_NONE)
-                return refuse(reading, NULL, "users", "none", nb_yaml_type_name(users));
+                return refuse_field(reading, NULL, "users", "none", nb_yaml_type_name(users));
         for (const struct nb_yaml_node *user = users->first; user; user = user->next, i++) {
                 const char *found = find_credential(user, true);
 
                 snprintf(path, sizeof(path), "users[%u]", i);
                 if (found)
-                        return refuse(reading, NULL, path, "no credentials", found);
+                        return refuse_field(reading, NULL, path, "no credentials", found);
         }
         return 0;
 }
@@ -377,8 +379,9 @@ static int take_token(const struct reading *reading, const struct entry *user,
                         ;
         }
         if (!nb_bearer_is_valid(text, len))
-                return refuse(reading, user, key, "a token: printable characters without blanks",
-                              "something else");
+                return refuse_field(reading, user, key,
+                                    "a token: printable characters without blanks",
+                                    "something else");
         r = nb_identity_set_token(ret, text, len, reading->input->origin);
         return r < 0 ? nb_failure_set_memory(reading->f) : 0;
 }
@@ -395,8 +398,8 @@ static int take_certificate(const struct reading *reading, const struct entry *u
         if (has_key < 0)
                 return has_key;
         if (!has_certificate || !has_key)
-                return refuse(reading, user, has_key ? "client-certificate" : "client-key",
-                              "certificate and key together", "nothing");
+                return refuse_field(reading, user, has_key ? "client-certificate" : "client-key",
+                                    "certificate and key together", "nothing");
         ret->kind = NB_IDENTITY_CERTIFICATE;
         snprintf(ret->source, sizeof(ret->source), "%s", reading->input->origin);
         return 0;
@@ -428,52 +431,15 @@ static int take_user(const struct reading *reading, const struct entry *user,
                 while (i < N_ELEMENTS(known) && strcmp(node->key, known[i].key) != 0)
                         i++;
                 if (i == N_ELEMENTS(known))
-                        return refuse(reading, NULL, user->path, expected, printable_key(node));
+                        return refuse_field(reading, NULL, user->path, expected,
+                                            printable_key(node));
                 kinds |= known[i].kind;
         }
         if (kinds == TOKEN)
                 return take_token(reading, user, ret);
         if (kinds == CERTIFICATE)
                 return take_certificate(reading, user, ret);
-        return refuse(reading, NULL, user->path, expected, kinds ? "both" : "neither");
-}
-
-int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
-                        const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
-                        struct nb_identity *ret_identity, struct nb_failure *f) {
-        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = {};
-        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
-        struct reading reading = { .policy = policy, .input = input, .f = f };
-        const char *cluster_name = NULL, *user_name = NULL;
-        struct entry entry;
-        int r;
-
-        r = open_document(&reading, &document);
-        if (r < 0)
-                return r;
-        if (policy->users == NB_KUBECONFIG_USERS_CURRENT) {
-                r = find_current(&reading, &cluster_name, &user_name);
-                if (r < 0)
-                        return r;
-                r = find_entry(&reading, "users", user_name, &entry);
-                if (r >= 0)
-                        r = take_user(&reading, &entry, &identity);
-        } else if (policy->users != NB_KUBECONFIG_USERS_IGNORED)
-                r = check_no_credentials(&reading);
-        if (r < 0)
-                return r;
-        r = find_entry(&reading, "clusters", cluster_name, &entry);
-        if (r < 0)
-                return r;
-        r = take_cluster(&reading, &entry, &cluster);
-        if (r < 0)
-                return r;
-
-        *ret_cluster = TAKE(cluster);
-        if (policy->users == NB_KUBECONFIG_USERS_CURRENT)
-                *ret_identity = TAKE(identity);
-        return 0;
+        return refuse_field(reading, NULL, user->path, expected, kinds ? "both" : "neither");
 }
 
 /* --- One entry --- */
@@ -527,6 +493,35 @@ int nb_kubeconfig_read_user(const struct nb_kubeconfig_policy *policy,
                 return r;
         *ret_identity = TAKE(identity);
         return 0;
+}
+
+/* --- The whole --- */
+
+int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
+                        const struct nb_kubeconfig_input *input, struct nb_cluster *ret_cluster,
+                        struct nb_identity *ret_identity, struct nb_failure *f) {
+        _cleanup_(nb_yaml_freep) struct nb_yaml_node *document = NULL;
+        _cleanup_(nb_identity_done) struct nb_identity identity = NB_IDENTITY_INIT;
+        struct reading reading = { .policy = policy, .input = input, .f = f };
+        const char *cluster_name = NULL, *user_name = NULL;
+        int r;
+
+        r = open_document(&reading, &document);
+        if (r < 0)
+                return r;
+        if (policy->users == NB_KUBECONFIG_USERS_CURRENT) {
+                r = find_current(&reading, &cluster_name, &user_name);
+                if (r >= 0)
+                        r = nb_kubeconfig_read_user(policy, input, document, user_name, &identity,
+                                                    f);
+        } else if (policy->users != NB_KUBECONFIG_USERS_IGNORED)
+                r = verify_no_credentials(&reading);
+        if (r >= 0)
+                r = nb_kubeconfig_read_cluster(policy, input, document, cluster_name, ret_cluster,
+                                               f);
+        if (r >= 0 && policy->users == NB_KUBECONFIG_USERS_CURRENT)
+                *ret_identity = TAKE(identity);
+        return r;
 }
 
 /* --- An installed kubeconfig --- */

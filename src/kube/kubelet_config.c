@@ -203,8 +203,8 @@ static enum type find_type(const char *path) {
         return UNKNOWN;
 }
 
-static void refuse(struct filter *filter, const struct nb_yaml_node *node, const char *path,
-                   const char *expected) {
+static void refuse_value(struct filter *filter, const struct nb_yaml_node *node, const char *path,
+                         const char *expected) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
         filter->out->error = nb_failure_set(
@@ -220,7 +220,7 @@ static int fail_output(const struct filter *filter, int r) {
                               filter->source->origin, NB_KUBELET_CONFIG_MAX);
 }
 
-static void put(struct filter *filter, const char *text) {
+static void put_plain(struct filter *filter, const char *text) {
         nb_buffer_append_string(filter->out, text);
 }
 
@@ -274,7 +274,7 @@ static bool is_kept(const struct filter *filter, const struct nb_yaml_node *node
 
 static void put_text(struct filter *filter, const struct nb_yaml_node *node, const char *path) {
         if (node->type != NB_YAML_SCALAR || nb_yaml_is_null(node) || !is_text(node->value))
-                refuse(filter, node, path, "a string of printable characters");
+                refuse_value(filter, node, path, "a string of printable characters");
         else
                 put_quoted(filter, node->value);
 }
@@ -289,37 +289,37 @@ static void put_collection(struct filter *filter, const struct nb_yaml_node *nod
         bool is_map = type == NB_YAML_MAPPING;
 
         if (node->type != type) {
-                refuse(filter, node, path, is_map ? "a mapping" : "a list");
+                refuse_value(filter, node, path, is_map ? "a mapping" : "a list");
                 return;
         }
-        put(filter, is_map ? "{" : "[");
+        put_plain(filter, is_map ? "{" : "[");
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
                 if (is_map) {
                         if (is_of_taints && !is_taint_key(entry->key))
-                                refuse(filter, entry, path, "key, value and effect");
+                                refuse_value(filter, entry, path, "key, value and effect");
                         if (!is_text(entry->key) || !entry->key[0])
-                                refuse(filter, entry, path, "keys of printable characters");
+                                refuse_value(filter, entry, path, "keys of printable characters");
                         put_quoted(filter, entry->key);
-                        put(filter, ": ");
+                        put_plain(filter, ": ");
                 }
                 if (is_of_taints && !is_map)
                         put_collection(filter, entry, path, NB_YAML_MAPPING, true);
                 else
                         put_text(filter, entry, path);
-                put(filter, entry->next ? ", " : "");
+                put_plain(filter, entry->next ? ", " : "");
         }
-        put(filter, is_map ? "}" : "]");
+        put_plain(filter, is_map ? "}" : "]");
 }
 
 static void put_value(struct filter *filter, const struct nb_yaml_node *node, const char *path,
                       enum type type) {
         if (type == BOOLEAN && !is_word(node, "true") && !is_word(node, "false"))
-                refuse(filter, node, path, "true or false");
+                refuse_value(filter, node, path, "true or false");
         else if (type == NUMBER && !is_number(node))
-                refuse(filter, node, path, "a number");
+                refuse_value(filter, node, path, "a number");
         else if (type == WEBHOOK &&
                  (node->type != NB_YAML_SCALAR || strcmp(node->value, "Webhook") != 0))
-                refuse(filter, node, path, "Webhook");
+                refuse_value(filter, node, path, "Webhook");
         else if (type == TEXTS || type == TAINTS)
                 put_collection(filter, node, path, NB_YAML_SEQUENCE, type == TAINTS);
         else if (type == TEXT_MAP)
@@ -328,7 +328,7 @@ static void put_value(struct filter *filter, const struct nb_yaml_node *node, co
                 put_quoted(filter, filter->source->ca_file);
         else if (type == BOOLEAN || type == ONLY_FALSE || type == NUMBER || type == ONLY_ZERO ||
                  (type == SCALAR && is_number(node)))
-                put(filter, node->value);
+                put_plain(filter, node->value);
         else
                 put_text(filter, node, path);
 }
@@ -348,16 +348,16 @@ static void put_entry(struct filter *filter, const struct nb_yaml_node *node, co
         }
         /* A path has a dot for each level. */
         for (const char *p = path; (p = strchr(p, '.')); p++)
-                put(filter, "  ");
-        put(filter, node->key);
-        put(filter, ":");
+                put_plain(filter, "  ");
+        put_plain(filter, node->key);
+        put_plain(filter, ":");
         if (type == SECTION) {
                 put_section(filter, node, path);
                 return;
         }
-        put(filter, " ");
+        put_plain(filter, " ");
         put_value(filter, node, path, type);
-        put(filter, "\n");
+        put_plain(filter, "\n");
 }
 
 static void put_section(struct filter *filter, const struct nb_yaml_node *mapping,
@@ -366,10 +366,10 @@ static void put_section(struct filter *filter, const struct nb_yaml_node *mappin
         size_t before;
 
         if (mapping->type != NB_YAML_MAPPING) {
-                refuse(filter, mapping, prefix, "a mapping");
+                refuse_value(filter, mapping, prefix, "a mapping");
                 return;
         }
-        put(filter, "\n");
+        put_plain(filter, "\n");
         before = filter->out->len;
         for (const struct nb_yaml_node *node = mapping->first; node; node = node->next) {
                 /* null means the default; kubeadm writes none. */
@@ -381,7 +381,7 @@ static void put_section(struct filter *filter, const struct nb_yaml_node *mappin
         if (filter->out->error < 0 || filter->out->len > before)
                 return;
         filter->out->len = before - 1;
-        put(filter, " {}\n");
+        put_plain(filter, " {}\n");
 }
 
 static int verify_kind(const struct filter *filter, const struct nb_yaml_node *root) {
@@ -420,7 +420,7 @@ int nb_kubelet_config_filter(const struct nb_kubelet_config_source *source, cons
         r = verify_kind(&filter, root);
         if (r < 0)
                 return r;
-        put(&filter, "apiVersion: \"" API_VERSION "\"\nkind: \"" KIND "\"\n");
+        put_plain(&filter, "apiVersion: \"" API_VERSION "\"\nkind: \"" KIND "\"\n");
         for (const struct nb_yaml_node *node = root->first; node; node = node->next)
                 if (strcmp(node->key, "apiVersion") != 0 && strcmp(node->key, "kind") != 0 &&
                     !nb_yaml_is_null(node))

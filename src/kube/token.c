@@ -61,7 +61,7 @@ static const char *describe_hidden(char c) {
         return c < ' ' || c > '~' ? "not printable ASCII" : NULL;
 }
 
-static const char *describe(char c) {
+static const char *describe_character(char c) {
         if (describe_hidden(c))
                 return describe_hidden(c);
         if (c >= 'A' && c <= 'Z')
@@ -87,7 +87,7 @@ void nb_token_find_flaw(const char *data, size_t len, char ret[static NB_TOKEN_F
                 snprintf(ret, NB_TOKEN_FLAW_SIZE, "it is encrypted");
         else if (i < len)
                 snprintf(ret, NB_TOKEN_FLAW_SIZE, "its character %zu is %s", i + 1,
-                         describe(data[i]));
+                         describe_character(data[i]));
         else if (!dot)
                 snprintf(ret, NB_TOKEN_FLAW_SIZE,
                          "it has %zu characters and no dot, expected %d with one", len,

@@ -22,7 +22,7 @@
 #define NB_CLUSTER_IDENTITY_K3S "cacerts" /* the name of the method in a record */
 
 struct nb_cluster_identity {
-        bool is_k3s_hash; /* one hash from nb_ca_hash_k3s(); otherwise hashes of public keys */
+        bool is_k3s_hash; /* the hash in a k3s token; otherwise hashes of public keys */
         uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
         unsigned n_pins;
         char name[NB_IDENTITY_SOURCE_MAX + 32]; /* "discovery.caCertHashes", "the CA in '/etc/x'" */

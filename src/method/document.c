@@ -55,7 +55,7 @@ static int select_own(const struct nb_bootstrap *bootstrap, const struct nb_sett
                             &ignored, ret_selection, f);
 }
 
-static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
+static int select_document_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         struct nb_ca_selection own;
         int r;
 
@@ -79,8 +79,9 @@ static int verify_document(const struct nb_bootstrap *bootstrap, const struct nb
 }
 
 /* Certificates that are not CAs, and those beyond the limit, are left out. */
-static int identify(const struct nb_bootstrap *bootstrap, const struct nb_settings *settings,
-                    struct nb_cluster_identity *ret_identity) {
+static int identify_by_document(const struct nb_bootstrap *bootstrap,
+                                const struct nb_settings *settings,
+                                struct nb_cluster_identity *ret_identity) {
         struct nb_failure ignored = { 0 };
         struct nb_ca_selection own;
         int r;
@@ -107,9 +108,9 @@ const struct nb_method nb_method_document = {
         .verified = "the cluster is known from its document",
         .load = load_document,
         .verify = verify_document,
-        .select_ca = select_ca,
+        .select_ca = select_document_ca,
         .has_origin = true,
-        .identify = identify,
+        .identify = identify_by_document,
 };
 
 const struct nb_method nb_method_kubeconfig = {
@@ -119,7 +120,7 @@ const struct nb_method nb_method_kubeconfig = {
         .verified = "the cluster is known from the bootstrap kubeconfig",
         .load = load_kubeconfig,
         .verify = verify_document,
-        .select_ca = select_ca,
+        .select_ca = select_document_ca,
         .has_origin = true,
-        .identify = identify,
+        .identify = identify_by_document,
 };

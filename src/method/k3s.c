@@ -13,24 +13,21 @@
 #include "state/handoff.h"
 
 #define BUNDLE_MAX (512 * 1024)
-#define PASSWORD_FILE_MAX 4096
-#define PASSWORD_MAX 64
 #define CERTIFICATE_FILE_MAX (256 * 1024)
 
-/* Removes trailing white space, as k3s does. join/supervisor.c verifies the rest before it sends
- * the password. */
-static int read_password(struct nb_sources *sources, struct nb_bootstrap *bootstrap,
+/* A password that is missing or malformed stays empty: only a request to the supervisor needs it.
+ */
+static int read_password(struct nb_sources *sources, struct nb_secret *ret_password,
                          struct nb_failure *f) {
-        struct nb_secret *password = &bootstrap->node_password;
+        struct nb_failure ignored = { 0 };
         int r;
 
-        r = nb_sources_read(sources, NB_NODE_PASSWORD_FILE, PASSWORD_FILE_MAX, password, NULL);
-        if (r < 0)
-                return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
-        while (password->len > 0 && strchr(" \t\r\n", password->data[password->len - 1]))
-                password->data[--password->len] = '\0';
-        if (password->len > PASSWORD_MAX)
-                nb_secret_done(password);
+        r = nb_sources_read(sources, NB_NODE_PASSWORD_FILE, NB_NODE_PASSWORD_FILE_MAX, ret_password,
+                            NULL);
+        if (r == -ENOMEM)
+                return nb_failure_set_memory(f);
+        if (r >= 0 && nb_node_password_parse(ret_password, &ignored) < 0)
+                nb_secret_done(ret_password);
         return 0;
 }
 
@@ -82,7 +79,7 @@ static int load_k3s(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
         if (type == NB_CLUSTER_TYPE_KUBERNETES)
                 return 1;
         bootstrap->issuer = NB_ISSUER_SUPERVISOR;
-        r = read_password(inputs->sources, bootstrap, f);
+        r = read_password(inputs->sources, &bootstrap->node_password, f);
         if (r < 0)
                 return r;
         r = read_present_certificate(inputs, &bootstrap->previous, f);
@@ -104,7 +101,7 @@ static int verify_k3s(const struct nb_bootstrap *bootstrap, const struct nb_sett
                               "discovery.unsafeSkipCAVerification: true; found neither");
 }
 
-static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
+static int select_k3s_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ignored = NB_BUFFER_INIT(BUNDLE_MAX);
         const struct nb_settings *s = c->settings;
         struct nb_ca_criteria criteria = { .pins = s->pins,
@@ -126,9 +123,9 @@ static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         return nb_ca_select(c->pem, c->len, &criteria, c->ret_pem, c->ret_selection, f);
 }
 
-static int identify(const struct nb_bootstrap *bootstrap,
-                    _unused_ const struct nb_settings *settings,
-                    struct nb_cluster_identity *ret_identity) {
+static int identify_by_hash(const struct nb_bootstrap *bootstrap,
+                            _unused_ const struct nb_settings *settings,
+                            struct nb_cluster_identity *ret_identity) {
         snprintf(ret_identity->name, sizeof(ret_identity->name), "the hash in the token");
         ret_identity->is_k3s_hash = true;
         ret_identity->n_pins = bootstrap->has_hash;
@@ -144,6 +141,6 @@ const struct nb_method nb_method_k3s = {
         .verified = "the cluster is verified by the hash in the token",
         .load = load_k3s,
         .verify = verify_k3s,
-        .select_ca = select_ca,
-        .identify = identify,
+        .select_ca = select_k3s_ca,
+        .identify = identify_by_hash,
 };

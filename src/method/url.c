@@ -46,7 +46,7 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
         return web->ca ? 1 : nb_failure_set_memory(f);
 }
 
-static int select_ca(const struct nb_ca_request *c, struct nb_failure *f) {
+static int select_url_ca(const struct nb_ca_request *c, struct nb_failure *f) {
         return c->len == 0 ? nb_ca_choose_system(c, f) : nb_ca_choose_configured(c, f);
 }
 
@@ -56,6 +56,6 @@ const struct nb_method nb_method_url = {
         .object = "the kubeconfig",
         .verified = "the cluster is known from the document of the URL",
         .load = load_url,
-        .select_ca = select_ca,
+        .select_ca = select_url_ca,
         .has_origin = true,
 };

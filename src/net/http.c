@@ -290,7 +290,7 @@ static void take_done(struct nb_http_transfer *transfer, const struct nb_http_re
 
 /* The worker's connection was closed before the request was sent, and a worker opens only one
  * connection, so use a new worker. */
-static void move(struct nb_http_transfer *transfer) {
+static void move_to_new_worker(struct nb_http_transfer *transfer) {
         bool was_moved = transfer->is_moved;
         int r;
 
@@ -337,7 +337,7 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
                 break;
         case NB_HTTP_STALE:
         case _NB_HTTP_REPLY_N:
-                move(transfer);
+                move_to_new_worker(transfer);
                 break;
         }
         if (transfer->secret)
@@ -472,8 +472,8 @@ struct nb_buffer *nb_http_received(struct nb_http_transfer *transfer, long *ret_
         return &transfer->answer.body;
 }
 
-static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
-                  struct nb_failure *f) {
+static int finish_transfer(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
+                           struct nb_failure *f) {
         const struct nb_failure *failure = &transfer->failure;
         int r = 0;
 
@@ -492,10 +492,10 @@ static int finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
                    struct nb_failure *f) {
         assert(transfer->http->is_verified || transfer->http->is_metadata);
-        return finish(transfer, ret_answer, f);
+        return finish_transfer(transfer, ret_answer, f);
 }
 
 int nb_http_finish_unverified(struct nb_http_transfer *transfer,
                               struct nb_unverified *ret_unverified, struct nb_failure *f) {
-        return finish(transfer, &ret_unverified->answer, f);
+        return finish_transfer(transfer, &ret_unverified->answer, f);
 }

@@ -66,7 +66,7 @@ static bool has_resolved(const struct nb_http_exchange *exchange) {
         return !nb_http_is_address(connect_status > 0 ? proxy_host : exchange->host);
 }
 
-static uint64_t since(curl_off_t earlier_us, curl_off_t us) {
+static uint64_t subtract_time(curl_off_t earlier_us, curl_off_t us) {
         return us > earlier_us ? (uint64_t)(us - earlier_us) : 0;
 }
 
@@ -83,9 +83,9 @@ static void note_connection(struct nb_http_exchange *exchange) {
                 return;
         exchange->reply.connection = (struct nb_http_connection){
                 .begin_usec = exchange->begin_usec,
-                .resolve_usec = has_resolved(exchange) ? since(0, resolved_us) : 0,
-                .tcp_usec = since(resolved_us, connected_us),
-                .tls_usec = since(connected_us, secured_us),
+                .resolve_usec = has_resolved(exchange) ? subtract_time(0, resolved_us) : 0,
+                .tcp_usec = subtract_time(resolved_us, connected_us),
+                .tls_usec = subtract_time(connected_us, secured_us),
         };
 }
 

@@ -51,7 +51,8 @@ static bool is_paused(const struct nb_http_transfer *transfer) {
                memchr(body->data, '\n', body->len);
 }
 
-static int collect(struct nb_http *const *https, size_t n, uint64_t until_ms, struct wait *ret) {
+static int collect_polls(struct nb_http *const *https, size_t n, uint64_t until_ms,
+                         struct wait *ret) {
         ret->n = 1;
         ret->until_ms = until_ms;
         for (size_t i = 0; i < n; i++)
@@ -81,7 +82,7 @@ static int run_transfers(struct nb_http *const *https, size_t n, uint64_t until_
                         return 1;
                 if (is_late)
                         return 0;
-                if (collect(https, n, until_ms, &wait) < 0)
+                if (collect_polls(https, n, until_ms, &wait) < 0)
                         return nb_failure_set(f, NB_INTERNAL, EMFILE,
                                               "more than %d requests at once", WORKERS_BUSY_MAX);
                 r = nb_stop_poll(wait.polls, wait.n, now < wait.until_ms ? wait.until_ms - now : 0);

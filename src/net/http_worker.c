@@ -58,7 +58,7 @@ static void read_head(struct nb_http_exchange *exchange) {
                  header_value(exchange->easy, "Location"));
 }
 
-static void conclude(struct nb_http_exchange *exchange) {
+static void report_outcome(struct nb_http_exchange *exchange) {
         const char *leaf = NULL;
 
         if (exchange->is_stale) {
@@ -76,7 +76,7 @@ static void conclude(struct nb_http_exchange *exchange) {
         nb_http_reply_send(exchange, NB_HTTP_DONE, leaf, leaf ? strlen(leaf) : 0);
 }
 
-static void serve(struct nb_http_exchange *exchange) {
+static void serve_call(struct nb_http_exchange *exchange) {
         /* SIGPROF kills this process after this CPU time. RLIMIT_CPU cannot be used, since the unit
          * forbids setrlimit(2). */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
@@ -95,11 +95,11 @@ static void serve(struct nb_http_exchange *exchange) {
                 return;
         }
         exchange->result = curl_easy_perform(exchange->easy);
-        conclude(exchange);
+        report_outcome(exchange);
         curl_slist_free_all(exchange->connect_to);
 }
 
-static void work(const struct nb_http *http, int fd) {
+static void serve_calls(const struct nb_http *http, int fd) {
         struct nb_http_exchange *exchange = calloc(1, sizeof(*exchange));
         struct iovec parts[2];
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
@@ -116,7 +116,7 @@ static void work(const struct nb_http *http, int fd) {
                 parts[1] = (struct iovec){ exchange->body, sizeof(exchange->body) };
                 if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(exchange->call))
                         return;
-                serve(exchange);
+                serve_call(exchange);
         }
 }
 
@@ -142,7 +142,7 @@ static void close_others(const struct nb_http *http, int fd) {
  * (MADV_WIPEONFORK). The worker also receives the signals that stop the service, and blocks them:
  * the parent handles them and kills the worker.
  */
-static void begin(const struct nb_http *http, int fd, pid_t parent) {
+static void begin_worker(const struct nb_http *http, int fd, pid_t parent) {
         sigset_t blocked;
 
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
@@ -170,8 +170,8 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
         if (pid < 0)
                 return -errno;
         if (pid == 0) {
-                begin(http, theirs, self);
-                work(http, theirs);
+                begin_worker(http, theirs, self);
+                serve_calls(http, theirs);
                 _exit(EXIT_SUCCESS);
         }
         *ret_pid = pid;

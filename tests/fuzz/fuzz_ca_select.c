@@ -36,7 +36,7 @@ static void select_by(const char *data, size_t len, const uint8_t (*pins)[NB_SHA
         FUZZ_CHECK(pem.len == again.len && memcmp(pem.data, again.data, pem.len) == 0);
 }
 
-/* The hash of k3s vouches for something, if there is a CA at all. */
+/* The hash of the bytes selects every CA. */
 static void select_by_hash(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
         struct nb_ca_selection selection = {};
@@ -44,8 +44,7 @@ static void select_by_hash(const char *data, size_t len) {
         struct nb_failure f = {};
         int r;
 
-        if (nb_ca_hash_k3s(data, len, hash) < 0)
-                return;
+        FUZZ_CHECK(nb_sha256(data, len, hash) == 0);
         r = nb_ca_select(data, len,
                          &(struct nb_ca_criteria){ .k3s_hash = hash,
                                                    .choice = NB_CA_PINNED,
@@ -53,7 +52,7 @@ static void select_by_hash(const char *data, size_t len) {
                                                    .mismatch = NB_CA_PIN_MISMATCH },
                          &pem, &selection, &f);
         FUZZ_CHECK_FAILURE(f, r);
-        FUZZ_CHECK(r < 0 ? f.code == NB_CA_PIN_MISMATCH : selection.n_taken > 0 && pem.len > 0);
+        FUZZ_CHECK(r < 0 || (selection.n_taken > 0 && pem.len > 0));
 }
 
 void fuzz_one(const char *data, size_t len) {

@@ -101,6 +101,8 @@ GOOD = [
     K3sCase("carriage returns", served(lambda cluster: cluster.ca.pem.replace(b"\n", b"\r\n")), None, 0, check=kept_whole),
     K3sCase("the same certificate twice", served(lambda cluster: cluster.ca.pem * 2, root=lambda cluster: cluster.ca.cert), None, 0),
     K3sCase("intermediate and root", with_intermediate, None, 0, check=kept_whole),
+    K3sCase("root before the intermediate", lambda world: with_intermediate(world) and cacerts(faults.rewritten(
+        lambda body: b"".join(pki.cert_pem(cert) for cert in pki.load_certs(body)[::-1])))(world), None, 0),
     K3sCase("a CA beside that the token does not vouch for", intermediate_and_stranger, None, 0, "ignoring a certificate", check=left_out),
     K3sCase("a CA beside, and the whole bundle asked for", intermediate_and_stranger, None, 0, discovery={"trustWholeBundle": True}, check=kept_whole),
     K3sCase("pin besides", lambda world: {"pins": [world.cluster.ca.pin]}, None, 0),
@@ -127,10 +129,11 @@ def other_ca(world):
 
 
 def root_of_another(world):
-    """The attacker's chain with the real root in the same bundle, which does not make it valid."""
+    """The attacker's CA with the real root in the same bundle, which does not make it valid."""
     root = with_intermediate(world)
     own = pki.CA("own root")
     world.cluster.cacerts = own.pem + root.pem
+    world.server.identity = own.serving()
 
 
 def is_one_with_others(world):
@@ -156,12 +159,12 @@ def for_another_name(world):
 
 
 BAD_CACERTS = [
-    K3sCase("another CA", other_ca, *HASH_MISMATCH, "the token expects", check=nothing_sent),
+    K3sCase("another CA", other_ca, *HASH_MISMATCH, "of the token is not that of the CA bundle", check=nothing_sent),
     K3sCase("one newline more", spoiled(lambda body: body + b"\n"), *HASH_MISMATCH, check=nothing_sent),
     K3sCase("a certificate beside the one", is_one_with_others, *HASH_MISMATCH, check=nothing_sent),
-    K3sCase("the right root under a chain of another", root_of_another, *HASH_MISMATCH, check=nothing_sent),
-    K3sCase("root before the intermediate", lambda world: with_intermediate(world) and cacerts(faults.rewritten(
-        lambda body: b"".join(pki.cert_pem(cert) for cert in pki.load_certs(body)[::-1])))(world), *HASH_MISMATCH, check=nothing_sent),
+    K3sCase("the right root under a chain of another", root_of_another, *UNTRUSTED, check=nothing_sent),
+    K3sCase("the intermediate without the root of the token", lambda world: with_intermediate(world) and cacerts(faults.rewritten(
+        lambda body: pki.cert_pem(pki.load_certs(body)[0])))(world), *HASH_MISMATCH, check=nothing_sent),
     K3sCase("liar alone", lambda world: {"servers": [world.endpoint(world.liar())]}, *UNTRUSTED, check=nothing_sent),
     K3sCase("liar before a dead endpoint", lambda world: {"endpoints": [world.endpoint(world.liar()).endpoint, faults.dead_endpoint()]}, *UNTRUSTED),
     K3sCase("TLS of another CA", tls_of_another, *UNTRUSTED, check=nothing_sent),

@@ -125,7 +125,7 @@ def test_damaged_copy_of_the_password(world, text):
     """join validates it again: a line break would add a header."""
     world.machine.inspect().joined()
     world.machine.passed.put("/" + PASSWORD_FILE, text)
-    world.machine.join().failed("node-password-missing", 66, "one word")
+    world.machine.join().failed("node-password-missing", 66, "no usable node password")
     assert world.server.seen("client-kubelet") == []
 
 

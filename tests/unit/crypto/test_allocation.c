@@ -82,13 +82,13 @@ static void renewal(void **state) {
         free(bundle);
 }
 
-static int hash_of_bundle(const void *input) {
+static int select_by_hash(const void *input) {
         uint8_t hash[NB_SHA256_SIZE];
         struct nb_buffer pem = NB_BUFFER_INIT(64 * 1024);
         struct nb_failure f = { 0 };
         int r;
 
-        r = nb_ca_hash_k3s(input, strlen(input), hash);
+        r = nb_sha256(input, strlen(input), hash);
         if (r >= 0)
                 r = nb_ca_select(input, strlen(input),
                                  &(struct nb_ca_criteria){ .k3s_hash = hash,
@@ -100,10 +100,10 @@ static int hash_of_bundle(const void *input) {
         return r;
 }
 
-static void hash(void **state) {
+static void selection_by_hash(void **state) {
         char *bundle = PKI_JOIN(root.pem, other.pem);
 
-        allocation_try_all(hash_of_bundle, bundle);
+        allocation_try_all(select_by_hash, bundle);
         free(bundle);
 }
 
@@ -146,7 +146,7 @@ int main(void) {
         CASE(certificates);
         CASE(selection);
         CASE(renewal);
-        CASE(hash);
+        CASE(selection_by_hash);
         CASE(request);
         r = case_run("crypto allocation");
         pki_done(&leaf);

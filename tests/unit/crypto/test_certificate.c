@@ -299,30 +299,37 @@ static void subjects(void **state) {
         static const struct {
                 const char *dn;
                 int exact, identity;
+                const char *node_name;
         } cases[] = {
-                { "O=system:nodes,CN=system:node:a", 0, 0 },
-                { "CN=system:node:a,O=system:nodes", 0, 0 },
-                { "O=system:nodes,OU=x,CN=system:node:a", -EPERM, 0 },
-                { "O=x,O=system:nodes,CN=system:node:a", -EPERM, 0 },
-                { "O=system:nodes,CN=x,CN=system:node:a", -EPERM, 0 },
-                { "O=system:nodes,CN=system:node:a,CN=x", -EPERM, -EPERM },
-                { "O=system:masters,CN=system:node:a", -EPERM, -EPERM },
-                { "O=system:nodes,CN=system:node:ab", -EPERM, -EPERM },
-                { "O=system:nodes,CN=system:node:", -EPERM, -EPERM },
-                { "O=system:nodes,CN=systen:mode:a", -EPERM, -EPERM },
-                { "O=system:modes,CN=system:node:a", -EPERM, -EPERM },
-                { "O=system:nodes,CN=a", -EPERM, -EPERM },
-                { "O=system:node:a,CN=system:nodes", -EPERM, -EPERM },
-                { "O=system:nodes", -EPERM, -EPERM },
-                { "CN=system:node:a", -EPERM, -EPERM },
-                { "O=system:nodes,O=system:nodes", -EPERM, -EPERM },
+                { "O=system:nodes,CN=system:node:a", 0, 0, "a" },
+                { "CN=system:node:a,O=system:nodes", 0, 0, "a" },
+                { "O=system:nodes,OU=x,CN=system:node:a", -EPERM, 0, "a" },
+                { "O=x,O=system:nodes,CN=system:node:a", -EPERM, 0, "a" },
+                { "O=system:nodes,CN=x,CN=system:node:a", -EPERM, 0, "a" },
+                { "O=system:nodes,CN=system:node:a,CN=x", -EPERM, -EPERM, "" },
+                { "O=system:masters,CN=system:node:a", -EPERM, -EPERM, "a" },
+                { "O=system:nodes,CN=system:node:ab", -EPERM, -EPERM, "ab" },
+                { "O=system:nodes,CN=system:node:", -EPERM, -EPERM, "" },
+                { "O=system:nodes,CN=systen:mode:a", -EPERM, -EPERM, "" },
+                { "O=system:modes,CN=system:node:a", -EPERM, -EPERM, "a" },
+                { "O=system:nodes,CN=a", -EPERM, -EPERM, "" },
+                { "O=system:node:a,CN=system:nodes", -EPERM, -EPERM, "" },
+                { "O=system:nodes", -EPERM, -EPERM, "" },
+                { "CN=system:node:a", -EPERM, -EPERM, "a" },
+                { "O=system:nodes,CN=xsystem:node:a", -EPERM, -EPERM, "" },
+                { "O=system:nodes,O=x CN=system:node:b,CN=system:node:a", -EPERM, 0, "a" },
+                { "O=system:nodes,O=system:nodes", -EPERM, -EPERM, "" },
         };
 
         for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
                 struct pki_cert leaf = pki_make(&(struct pki_options){ .dn = cases[i].dn });
                 struct nb_certificates *certificates = parse(leaf.pem, false);
 
+                char name[NB_CERTIFICATE_NODE_SIZE];
+
                 print_message("%s\n", cases[i].dn);
+                nb_certificate_node_name(certificates, name);
+                assert_string_equal(name, cases[i].node_name);
                 assert_int_equal(nb_certificate_is_for_node(certificates, "a", true),
                                  cases[i].exact == 0);
                 assert_int_equal(nb_certificate_is_for_node(certificates, "a", false),

@@ -23,8 +23,7 @@ struct verdict_case {
         bool is_file;
         enum pins recorded, configured;
         const char *discovery; /* of the record; NULL: by token */
-        /* The configured hash is that of a k3s token; the CA's pin represents that of the CA file.
-         */
+        /* The hashes are of k3s tokens: PIN_OF_CA is that of the CA file. */
         bool is_hash;
         enum nb_node_state state;
         const char *detail; /* part of what is said */
@@ -91,6 +90,9 @@ static struct verdict_case cases[] = {
         { "the hash of the last join", .options = GOOD, .has_record = true, .discovery = "cacerts",
           .is_hash = true, .recorded = PIN_OF_OTHER, .configured = PIN_OF_OTHER,
           .state = NB_NODE_STATE_USABLE },
+        { "another hash, and the CA file cannot be read", .options = GOOD, .has_record = true,
+          .discovery = "cacerts", .is_hash = true, .recorded = PIN_OF_CA,
+          .configured = PIN_OF_OTHER, .is_ca_unreadable = true, .state = NB_NODE_STATE_USABLE },
         { "another hash, but it is that of the CA file", .options = GOOD, .has_record = true,
           .discovery = "cacerts", .is_hash = true, .recorded = PIN_OF_OTHER,
           .configured = PIN_OF_CA, .state = NB_NODE_STATE_USABLE },
@@ -160,8 +162,8 @@ static void judged(void **state) {
                c->is_hash ? "the hash in the token" : "discovery.caCertHashes");
         present.record.n_pins = make_pins(c->recorded, present.ca, present.record.pins);
         strcpy(present.record.discovery, c->discovery ? c->discovery : "token");
-        present.has_k3s_hash = true;
-        (void)make_pins(PIN_OF_CA, present.ca, &present.k3s_hash);
+        if (c->is_hash && c->configured == PIN_OF_CA)
+                assert_int_equal(nb_sha256(ca.pem, strlen(ca.pem), context.identity.pins[0]), 0);
         strcpy(present.record.joined_at, "2026-01-02T03:04:05Z");
         if (c->is_ca_unreadable) {
                 nb_certificates_free(present.ca);

@@ -195,6 +195,44 @@ static void length_has_a_limit(void **state) {
         assert_int_equal(nb_k3s_token_parse(text, NB_K3S_TOKEN_MAX + 1, "here", &token), -EINVAL);
 }
 
+struct password_case {
+        const char *name, *text;
+        size_t len;
+        const char *password; /* NULL: refused */
+};
+
+#define SIXTY_FOUR "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static struct password_case passwords[] = {
+        { "password: as k3s makes it", TEXT("0123456789abcdef0123456789abcdef\n"),
+          "0123456789abcdef0123456789abcdef" },
+        { "password: white space after it", TEXT("word \t\r\n\n"), "word" },
+        { "password: 64 characters", TEXT(SIXTY_FOUR "\n"), SIXTY_FOUR },
+        { "password: 65 characters", TEXT(SIXTY_FOUR "x"), NULL },
+        { "password: nothing", TEXT(""), NULL },
+        { "password: a newline alone", TEXT("\n"), NULL },
+        { "password: two words", TEXT("two words"), NULL },
+        { "password: a header after it", TEXT("word\r\nAuthorization: x"), NULL },
+        { "password: white space before it", TEXT(" word"), NULL },
+        { "password: a NUL", TEXT("word\0"), NULL },
+        { "password: a NUL within", TEXT("word\0word"), NULL },
+        { "password: beyond ASCII", TEXT("w\303\266rd"), NULL },
+};
+
+static void node_password(void **state) {
+        const struct password_case *c = *state;
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(nb_secret_copy(&text, c->text, c->len), 0);
+        assert_int_equal(nb_node_password_parse(&text, &f), c->password ? 0 : -EINVAL);
+        assert_int_equal(f.code, c->password ? NB_NONE : NB_NODE_PASSWORD_MISSING);
+        if (c->password) {
+                assert_string_equal(text.data, c->password);
+                assert_int_equal(text.len, strlen(c->password));
+        }
+}
+
 static int run(const void *input) {
         struct nb_k3s_token token = { .identity = NB_IDENTITY_INIT };
         int r;
@@ -213,6 +251,7 @@ int main(void) {
         CASES(tokens, parses);
         CASES(flaws, tells);
         CASES(texts, finds);
+        CASES(passwords, node_password);
         CASE(either_is_found);
         CASE(length_has_a_limit);
         CASE(memory_runs_out);

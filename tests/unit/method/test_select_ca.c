@@ -185,7 +185,7 @@ static void by_hash(void **state) {
         struct nb_failure f = { 0 };
 
         nb_settings_init(&settings);
-        assert_int_equal(nb_ca_hash_k3s(cas[OURS].pem, strlen(cas[OURS].pem), bootstrap.hash), 0);
+        assert_int_equal(nb_sha256(cas[OURS].pem, strlen(cas[OURS].pem), bootstrap.hash), 0);
         assert_int_equal(select_from(&bootstrap, &settings, cas[OURS].pem, &pem, &selection, &f),
                          0);
         assert_taken(&pem, (const enum who[]){ OURS }, 1);
