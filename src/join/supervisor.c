@@ -31,7 +31,7 @@ static bool can_present_previous(const struct nb_join *join) {
 
         if (previous->kind != NB_IDENTITY_CERTIFICATE || join->is_previous_refused)
                 return false;
-        return nb_certificates_parse(previous->certificate, previous->certificate_len, true,
+        return nb_certificates_parse(previous->certificate.data, previous->certificate.len, true,
                                      &chain) >= 0 &&
                nb_certificate_is_for_node(chain, join->node_name, false);
 }
