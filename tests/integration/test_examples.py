@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
-from machine import SOURCE
+from machine import KEPT, SOURCE, find_program
 
 sys.path.insert(0, str(SOURCE / "tests"))
 import documentation  # noqa: E402
@@ -60,6 +60,22 @@ def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
     is_token = path == "/etc/credstore/node-bootstrap.token"
     assert (TOKEN in text) == is_token
     assert oct(mode) == ("0o600" if is_token else "0o644")
+
+
+@pytest.mark.parametrize("system", ["cloud-init", "Ignition"])
+def test_a_join_can_start_with_the_files(tmp_path, system):
+    """The settings and the token that are on the machine after its first boot."""
+    for found, path, mode, text in written_files():
+        if found == system:
+            file = tmp_path / path.removeprefix("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            file.chmod(mode)
+    done = subprocess.run(
+        ["unshare", "--user", "--net", find_program("node-bootstrap"), "check", "--local", f"--config-directory={tmp_path}/etc/node-bootstrap"],
+        text=True, check=False, stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], **KEPT, "CREDENTIALS_DIRECTORY": f"{tmp_path}/etc/credstore"},
+    )
+    assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
 
 
 def words_of(tmp_path, script, program):
