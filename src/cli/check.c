@@ -172,9 +172,8 @@ static void read_units(struct nb_check *check) {
         if (!nb_systemd_is_running())
                 return;
         (void)nb_unit_read("node-bootstrap.service",
-                           "--property=LoadState,DropInPaths,PrivateUsers,ProtectSystem,"
-                           "ReadWritePaths,ReadOnlyPaths",
-                           &check->service, &ignored);
+                           "--property=LoadState,DropInPaths,PrivateUsers", &check->service,
+                           &ignored);
         (void)nb_kubelet_show(&check->kubelet);
 }
 

@@ -176,11 +176,6 @@ void nb_check_print_setting(struct nb_check *check, const struct nb_settings *se
 /* Prints the settings that are set, or all with --all. Returns how many are set. */
 unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings);
 
-/* Prints the files of a folder that are not read because of their names. `expected` returns the
- * name that a file should have, or NULL if there is nothing to print. */
-typedef const char *nb_check_expected(struct nb_check *check, const char *folder, const char *name);
-void nb_check_print_unread(struct nb_check *check, const char *folder, nb_check_expected *expected);
-
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128
 

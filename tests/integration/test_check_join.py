@@ -2,11 +2,8 @@
 """node-bootstrap check makes the requests of a join, except the CSR."""
 
 import json
-import os
 import re
-import shutil
 import socket
-import time
 
 import pytest
 
@@ -16,7 +13,7 @@ import faults
 import pki
 import ways
 from k3s import K3sWorld
-from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, find_program, to_yaml
+from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
 from test_node import node_object
 from test_pending import MACHINE_CONFIG, USER
 
@@ -367,52 +364,6 @@ def test_unwritable_folder(world):
     found = report(world)
     assert found["failure"] == "target-unwritable" and states(found)["request"] == "good"
     assert str(file) in step_of(found, "files")["failure"]["detail"]
-
-
-# Around the program: systemd runs, and this is what it says of the service; no /run of the machine is touched.
-WITH_SYSTEMD = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system; mount --bind "$0" /usr/bin/systemctl; exec "$@" """
-
-
-def systemd_says(world, **properties):
-    """A prefix of the command line."""
-    path = world.machine.path / "systemctl"
-    lines = "\n".join(f"{name}={value}" for name, value in properties.items())
-    path.write_text(f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] || exit 1\ncat <<'END'\n{lines}\nEND\n")
-    path.chmod(0o755)
-    return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_SYSTEMD, str(path)]
-
-
-STRICT = {"LoadState": "loaded", "ProtectSystem": "strict"}
-
-
-@pytest.mark.parametrize("changes,why", [
-    ({}, None),
-    ({"ReadWritePaths": "-/etc/kubernetes -/var/lib/kubelet"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "-/etc/kubernetes {path}x"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "-/etc/kubernetes -{path}/missing"}, "in ReadWritePaths= does not exist when it starts"),
-    ({"ReadOnlyPaths": "-{path}"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": ""}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "", "ProtectSystem": "full"}, None),
-    ({"ReadWritePaths": "", "LoadState": "not-found"}, None),
-    ({"ReadWritePaths": "-/etc/kubernetes \"{path} x\""}, None),
-], ids=["all there", "elsewhere", "longer name", "not there yet", "a deeper one is read-only", "none", "not strict", "no unit", "not taken apart"])
-def test_the_sandbox_of_the_service(world, changes, why):
-    """The installer would fail only after the request."""
-    path = world.machine.path / "kubernetes"
-    path.mkdir()
-    path.with_name("kubernetesx").mkdir()
-    world.configure(kubelet={"kubeconfig": f"{path}/missing/kubelet.conf", "caFile": f"{path}/missing/ca.crt", "certificateDirectory": f"{path}/missing/pki"})
-    said = {**STRICT, "ReadWritePaths": f"-/etc/kubernetes -+{world.machine.path}", "ReadOnlyPaths": "/run",
-            **{name: value.format(path=path) for name, value in changes.items()}}
-    before = systemd_says(world, **said)
-    run = world.machine.start(before[0], *before[1:], world.machine.program("node-bootstrap"), "check", "--json", f"--config-directory={world.machine.etc}").wait()
-    found = json.loads(run.stdout)
-    if why is None:
-        assert found["good"] and f"kubeconfig: '{path}/missing' can be created" in texts(found, "files"), json.dumps(step_of(found, "files"))
-        return
-    failure = step_of(found, "files")["failure"]
-    assert found["failure"] == failure["code"] == "target-unwritable" and "ReadWritePaths=" in failure["remedy"]
-    assert f"kubeconfig, '{path}/missing': '{path}' is read-only for node-bootstrap.service, since " in failure["detail"] and why in failure["detail"]
 
 
 def without_token(world, **validity):
