@@ -19,6 +19,7 @@
 #include "cli/kubelet.h"
 #include "cli/load.h"
 #include "metadata/user_data.h"
+#include "method/inputs.h"
 #include "state/handoff.h"
 #include "state/platform.h"
 
@@ -35,6 +36,9 @@ static const struct nb_check_step steps[] = {
         { "user-data", "User data", NULL, nb_check_user_data, 0 },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "node-access", "This machine", "certificate", nb_check_node_access,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
+                  NB_CHECK_JOINED },
         { "metadata", "Metadata", NULL, nb_check_metadata,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
         { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
@@ -58,7 +62,21 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
                 return false;
         if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
                 return false;
+        if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
+                return false;
         return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
+}
+
+/* Reads kubelet's kubeconfig, with the certificate and the key that it names. */
+static void read_client(struct nb_check *check) {
+        const struct nb_kubeconfig_source source = { "", check->load.settings.kubeconfig,
+                                                     &nb_kubeconfig_bootstrap, true };
+        struct nb_failure *f = &check->client.failure;
+        char name[NB_IDENTITY_SOURCE_MAX + 1];
+
+        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster,
+                               &check->client.identity, name, f) < 0)
+                check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
 }
 
 /* Reads files that only root can read, for use after the capability is dropped. */
@@ -91,6 +109,7 @@ static void read_for_later(struct nb_check *check) {
         if (nb_installed_read_certificate(&check->load.settings, &certificate, &none) >= 0 &&
             certificate.not_before <= now && now < certificate.not_after)
                 check->expiry = certificate.not_after;
+        read_client(check);
 }
 
 int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
@@ -111,12 +130,13 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
                 struct nb_failure f = { 0 };
                 int r;
 
-                if (!is_of_this_join(check, step))
-                        continue;
                 if ((step->when & NB_CHECK_UNPRIVILEGED) && nb_check_drop(check, ret_first) < 0)
                         return -EPERM;
+                if (!is_of_this_join(check, step))
+                        continue;
                 nb_check_begin_step(check, step);
-                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED)) {
+                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED) &&
+                    !(step->when & NB_CHECK_APART)) {
                         nb_check_skip_step(check, step);
                         continue;
                 }
@@ -200,6 +220,8 @@ static void check_done(struct nb_check *check) {
         nb_secret_done(&check->service);
         nb_secret_done(&check->kubelet);
         nb_secret_done(&check->pending_key);
+        nb_cluster_done(&check->client.cluster);
+        nb_identity_done(&check->client.identity);
         nb_load_done(&check->load);
         nb_buffer_done(&check->output.json);
 }
@@ -208,6 +230,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
                                                         .kubelet = NB_SECRET_INIT,
                                                         .pending_key = NB_SECRET_INIT,
+                                                        .client.identity = NB_IDENTITY_INIT,
                                                         .load = NB_LOAD_INIT,
                                                         .output.json = NB_BUFFER_INIT(
                                                                 NB_CHECK_JSON_MAX) };

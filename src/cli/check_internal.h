@@ -110,18 +110,26 @@ struct nb_check {
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
 
+        struct {
+                bool is_missing; /* this machine has no kubeconfig of a kubelet */
+                struct nb_failure failure;
+                struct nb_cluster cluster;
+                struct nb_identity identity;
+        } client; /* from kubelet's kubeconfig */
+
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;
 };
 
 /* When a step runs. */
 enum nb_check_when {
-        NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(), if no earlier step failed */
-        NB_CHECK_APART = 2,        /* its failure stops no other step */
+        NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(); skipped if an earlier step failed */
+        NB_CHECK_APART = 2,        /* runs after a failure, too; its own stops no other step */
         NB_CHECK_MACHINE = 4,      /* not with --user-data */
         NB_CHECK_SERVICE = 8,      /* not with --local, and only if the settings are readable */
         NB_CHECK_ONLINE = 16,      /* not with --local, and only if a join can start */
         NB_CHECK_CSR = 32,         /* only if certificates are requested with a CSR */
+        NB_CHECK_JOINED = 64,      /* only if this machine has kubelet's kubeconfig */
 };
 
 struct nb_check_step {
@@ -138,6 +146,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
 int nb_check_files(struct nb_check *check, struct nb_failure *f);
 int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);
+int nb_check_node_access(struct nb_check *check, struct nb_failure *f);
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);
 int nb_check_discover(struct nb_check *check, struct nb_failure *f);

@@ -105,11 +105,11 @@ def configured(world, text):
 
 
 def anew(world, text):
-    """Joined; then the certificate becomes invalid while the Node still exists and is Ready."""
+    """Joined and reinstalled, while its Node is still Ready."""
     yield at(world, text)
     [name] = world.csrs()
     world.cluster.nodes[NODE] = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    world.server.on("node", lambda request: apiserver.unauthorized() if request.user == pki.node_user(NODE) else None)
+    world.machine.target(Machine.KUBECONFIG).unlink()
     world.machine.unit().joined()
     assert len(world.csrs()) == 2 and name in world.csrs()
 

@@ -21,7 +21,6 @@ import test_inspect
 import test_join_configuration
 import test_k3s_node
 import test_refresh
-import test_verify_access
 import ways
 from cloud import CloudWorld
 from journal import INSIDE, Socket
@@ -83,21 +82,6 @@ def key_is_damaged(world):
 
 def previous_certificate_is_refused(world):
     test_k3s_node.Rejoin(world).join().joined()
-
-
-def verify_access(world, action):
-    world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
-    test_verify_access.verify(world.machine)
-    world.server.on("node", action)
-    join(world)
-
-
-def access_is_revoked(world):
-    verify_access(world, test_verify_access.not_taken)
-
-
-def access_is_unknown(world):
-    verify_access(world, faults.PORTAL)
 
 
 def refresh(world, change=lambda world: None):
@@ -184,8 +168,6 @@ EVENTS = [
     ("csr-submitted-again", "warning", World, request_is_deleted),
     ("key-dropped", "warning", World, key_is_damaged),
     ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
-    ("node-access-revoked", "notice", World, access_is_revoked),
-    ("node-access-unknown", "warning", World, access_is_unknown),
     ("refreshed", "notice", World, refresh_renewed),
     ("refresh-unchanged", "info", World, refresh),
     ("refresh-inapplicable", "info", World, refresh_of_nothing),
