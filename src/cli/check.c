@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/kubelet.h"
 #include "cli/load.h"
+#include "crypto/certificate.h"
 #include "metadata/user_data.h"
 #include "method/inputs.h"
 #include "state/handoff.h"
@@ -71,12 +72,25 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
 static void read_client(struct nb_check *check) {
         const struct nb_kubeconfig_source source = { "", check->load.settings.kubeconfig,
                                                      &nb_kubeconfig_bootstrap, true };
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        struct nb_identity *identity = &check->client.identity;
         struct nb_failure *f = &check->client.failure;
         char name[NB_IDENTITY_SOURCE_MAX + 1];
 
-        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster,
-                               &check->client.identity, name, f) < 0)
+        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name,
+                               f) < 0) {
                 check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
+                return;
+        }
+        if (identity->kind != NB_IDENTITY_CERTIFICATE)
+                (void)nb_failure_set(f, NB_INSTALLED_MALFORMED, 0, "%s has no client certificate",
+                                     name);
+        else if (nb_client_certificate_verify(identity, f) >= 0 &&
+                 nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
+                                       &chain) >= 0) {
+                check->client.not_before = nb_certificate_not_before(chain, 0);
+                check->client.not_after = nb_certificate_not_after(chain, 0);
+        }
 }
 
 /* Reads files that only root can read, for use after the capability is dropped. */
@@ -85,10 +99,7 @@ static void read_for_later(struct nb_check *check) {
                                              NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
                                              NB_NODE_PASSWORD_FILE };
         const char *state = getenv("STATE_DIRECTORY");
-        struct nb_installed_certificate certificate;
-        struct nb_failure none = { 0 };
         _cleanup_(nb_closep) int fd = -1;
-        time_t now = time(NULL);
         char path[NB_SETTINGS_PATH_MAX + 64];
         struct stat st;
 
@@ -106,9 +117,6 @@ static void read_for_later(struct nb_check *check) {
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
                  check->load.settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;
-        if (nb_installed_read_certificate(&check->load.settings, &certificate, &none) >= 0 &&
-            certificate.not_before <= now && now < certificate.not_after)
-                check->expiry = certificate.not_after;
         read_client(check);
 }
 
@@ -198,7 +206,7 @@ static void read_units(struct nb_check *check) {
 }
 
 /* In the child process, if root started it. */
-static int run(struct nb_check *check, struct nb_failure *ret_first) {
+static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
         int r;
 
         if (!check->user_data)
@@ -249,7 +257,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         if (r >= 0)
-                r = run(&check, &first);
+                r = run_check(&check, &first);
         if (r == -ECANCELED)
                 return NB_EXIT_STOPPED;
         if (r < 0) {

@@ -10,42 +10,35 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "cli/check_internal.h"
-#include "crypto/certificate.h"
 
 /* --- The certificate of a machine that has joined --- */
 
-/* The API server would refuse an expired certificate like one of another cluster. */
-static bool is_expired(const struct nb_identity *identity, time_t *ret_not_after) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-
-        if (nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
-                                  &chain) < 0)
-                return false;
-        *ret_not_after = nb_certificate_not_after(chain, 0);
-        return *ret_not_after <= time(NULL);
-}
-
-/* A machine starts kubelet without its API server, so an answer that is missing is no failure. */
-int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
-        static const char unknown[] = "certificate: cannot ask the API server whether it accepts "
-                                      "it";
-        const struct nb_identity *identity = &check->client.identity;
+static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_failure why = check->client.failure;
-        char when[NB_RFC3339_SIZE];
-        time_t not_after;
         int r;
 
-        if (why.code == NB_NONE && identity->kind != NB_IDENTITY_CERTIFICATE)
-                (void)nb_failure_set(&why, NB_INSTALLED_MALFORMED, 0,
-                                     "'%s' has no client certificate",
-                                     check->load.settings.kubeconfig);
-        if (why.code != NB_NONE) {
-                nb_check_row(check, NB_CHECK_DOUBT, "%s: %s%s", unknown, why.detail,
-                             why.errnum == EACCES ? ": run as root" : "");
-                return 0;
+        if (check->client.failure.code != NB_NONE) {
+                *f = check->client.failure;
+                return -EPROTO;
         }
-        if (is_expired(identity, &not_after)) {
+        r = nb_api_init(&api, &check->client.cluster, &check->client.identity, NB_TIME_INFINITE, f);
+        if (r >= 0)
+                r = nb_node_access_verify(&api, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
+                             api.name);
+        return r;
+}
+
+/* kubelet starts without the API server, so a missing answer is no failure. */
+int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
+        time_t not_after = check->client.not_after;
+        struct nb_failure why = { 0 };
+        char when[NB_RFC3339_SIZE];
+        int r;
+
+        /* The API server would refuse it like a certificate of another cluster. */
+        if (not_after > 0 && not_after <= time(NULL)) {
                 nb_time_format(not_after, when);
                 nb_check_row(check, NB_CHECK_DOUBT,
                              "certificate: expired on %s; this machine joins again when "
@@ -53,17 +46,17 @@ int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
                              when);
                 return 0;
         }
-        r = nb_api_init(&api, &check->client.cluster, identity, NB_TIME_INFINITE, &why);
-        if (r >= 0)
-                r = nb_node_access_verify(&api, &why);
-        if (r >= 0)
-                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
-                             api.name);
-        else if (why.code == NB_NODE_ACCESS_REVOKED)
+        r = ask_api_server(check, &why);
+        if (r >= 0 || why.code == NB_NONE)
+                return r;
+        if (why.code == NB_NODE_ACCESS_REVOKED) {
                 *f = why;
-        else if (why.code != NB_NONE)
-                nb_check_row(check, NB_CHECK_DOUBT, "%s: %s", unknown, why.detail);
-        return why.code == NB_NONE || f->code != NB_NONE ? r : 0;
+                return r;
+        }
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "certificate: cannot ask the API server whether it accepts it: %s%s",
+                     why.detail, check->client.failure.errnum == EACCES ? ": run as root" : "");
+        return 0;
 }
 
 /* --- Join: whether it could begin --- */
@@ -94,13 +87,15 @@ static bool is_excused(struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
                        clusters = 1U << NB_CHECK_CLUSTER_INFO;
+        time_t now = time(NULL);
 
         if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
                 return false;
-        if (code == NB_TOKEN_MISSING && check->expiry > 0) {
+        if (code == NB_TOKEN_MISSING && check->client.not_before <= now &&
+            now < check->client.not_after) {
                 char text[NB_RFC3339_SIZE];
 
-                nb_time_format(check->expiry, text);
+                nb_time_format(check->client.not_after, text);
                 nb_check_row(check, NB_CHECK_GOOD,
                              "no token required: kubelet's certificate is valid until %s", text);
                 return true;

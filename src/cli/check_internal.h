@@ -105,17 +105,17 @@ struct nb_check {
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided; /* whether a join can start depends on sources that only the service can
                               read */
-        time_t expiry; /* of kubelet's client certificate, from any issuer; 0: none is valid now */
         struct nb_secret pending_key; /* of the request of an earlier start */
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
 
         struct {
-                bool is_missing; /* this machine has no kubeconfig of a kubelet */
-                struct nb_failure failure;
+                bool is_missing;           /* there is no kubeconfig */
+                struct nb_failure failure; /* why it has no usable certificate */
                 struct nb_cluster cluster;
                 struct nb_identity identity;
-        } client; /* from kubelet's kubeconfig */
+                time_t not_before, not_after; /* of the certificate; 0: there is none */
+        } client;                             /* in kubelet's kubeconfig */
 
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;

@@ -29,6 +29,8 @@ struct target {
 
 /* 1: cannot be determined as this user. */
 static int try_to_write(struct nb_check *check, struct target *target) {
+        /* The unit makes these folders writable, and only if they exist when the service starts. */
+        static const char *const folders[] = { "/etc/kubernetes", "/var/lib/kubelet" };
         struct statvfs file_system;
         struct stat st;
 
@@ -42,6 +44,10 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
+                if (strncmp(target->path, folders[i], strlen(folders[i])) == 0 &&
+                    strlen(target->where) < strlen(folders[i]))
+                        return -ENOENT;
         if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
                 return -EROFS;
         /* The installer runs as root; this process no longer does. */

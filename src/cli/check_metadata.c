@@ -118,7 +118,7 @@ static void print_hidden(struct nb_check *check) {
         check->is_platform_hidden = true;
 }
 
-static int query(struct nb_check *check, struct nb_failure *f) {
+static int query_metadata(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
         const struct nb_metadata *metadata = &load->metadata;
         uint64_t timeout_ms = load->settings.timeout_ms,
@@ -162,7 +162,7 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
                     (load->provider == NB_PROVIDER_NOCLOUD || load->provider == NB_PROVIDER_VMWARE);
         if (load->is_metadata_wanted && !is_sealed && !is_hidden &&
             load->provider != NB_PROVIDER_NONE)
-                return query(check, f);
+                return query_metadata(check, f);
         if (load->is_metadata_wanted)
                 nb_check_row(check, NB_CHECK_NOTE, "not queried%s",
                              is_sealed ? ": the identity is from a credential that only the "

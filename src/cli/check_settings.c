@@ -46,12 +46,6 @@ bool nb_check_is_readable_to_installer(const struct stat *st) {
         return st->st_mode & (st->st_gid == 0 ? S_IRGRP : S_IROTH);
 }
 
-/* Owner and mode do not decide access if there is an access control list: then nothing is
- * reported. */
-static bool has_access_list(const char *path) {
-        return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
-}
-
 static int check_file(struct nb_check *check, const char *path, enum nb_code code,
                       struct nb_failure *f) {
         const char *service = check->service.data;
@@ -59,8 +53,9 @@ static int check_file(struct nb_check *check, const char *path, enum nb_code cod
                              nb_unit_has_word(service, "PrivateUsers", "no");
         struct stat st;
 
+        /* With an access control list, owner and mode do not decide. */
         if (has_all_users || stat(path, &st) < 0 || nb_check_is_readable_to_installer(&st) ||
-            has_access_list(path))
+            getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
                 return 0;
         return nb_failure_set(f, code, EACCES,
                               "'%s' has mode %04o, owner %u and group %u: node-bootstrap.service "

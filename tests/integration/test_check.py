@@ -559,3 +559,13 @@ def test_colour_only_on_terminals(place):
 def test_usage():
     done = subprocess.run([find_program("node-bootstrap"), "check", "twice"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == 64 and "unexpected argument 'twice'" in done.stderr and done.stdout == ""
+
+
+def test_missing_folder(place):
+    """The service cannot create it: it may write only in folders that exist when it starts."""
+    place.settings()
+    place.token()
+    assert "  ✗ target-unwritable: kubeconfig, '/etc/kubernetes': '/etc': No such file or directory" in place.check("--local=false").stdout
+    (place.path / "etc/kubernetes").mkdir()
+    output = place.check("--local=false").stdout
+    assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output

@@ -13,7 +13,7 @@ import faults
 import pki
 import ways
 from k3s import K3sWorld
-from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, Machine, node_kubeconfig, to_yaml
 from test_node import node_object
 from test_pending import MACHINE_CONFIG, USER
 
@@ -366,21 +366,33 @@ def test_unwritable_folder(world):
     assert str(file) in step_of(found, "files")["failure"]["detail"]
 
 
+def put_client(world, identity=None, server=None, edit=lambda text: text):
+    """kubelet's kubeconfig, and the files that it names, where the settings expect them."""
+    folder, identity = world.machine.path, identity or world.cluster.ca.node(NODE)
+    world.configure(kubelet=kubelet_below(folder))
+    for name, data in (("pki/current.pem", identity.combined), ("kubernetes/ca.crt", world.cluster.ca.pem)):
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o600)
+    text = node_kubeconfig(server or world.server.url, paths=[f"{folder}/pki/current.pem"] * 2)
+    path = folder / "kubernetes/kubelet.conf"
+    path.write_text(edit(text.replace("/" + Machine.CA_FILE, f"{folder}/kubernetes/ca.crt")))
+    path.chmod(0o600)
+    return path
+
+
 def without_token(world, **validity):
-    world.configure(kubelet=kubelet_below(world.machine.path))
+    put_client(world, world.cluster.ca.node(NODE, **validity))
     (world.machine.credentials / "node-bootstrap.token").unlink()
-    folder = world.machine.path / "pki"
-    folder.mkdir(mode=0o700)
-    (folder / "kubelet-client-now.pem").write_bytes(world.cluster.ca.node(NODE, **validity).combined)
-    (folder / "kubelet-client-current.pem").symlink_to(folder / "kubelet-client-now.pem")
     return report(world)
 
 
 def test_token_removed_after_the_join(world):
-    """Whichever program joined the machine; without a token no server is contacted."""
+    """Whichever program joined the machine; without a token, only the certificate is shown to the API server."""
     found = without_token(world)
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
-    assert "discovery" not in states(found) and world.server.connections == []
+    assert states(found)["node-access"] == "good" and "discovery" not in states(found)
+    assert [request.user for request in world.server.requests] == [pki.node_user(NODE)]
 
 
 @pytest.mark.parametrize("validity", [{"start": -2 * pki.DAY, "end": -pki.DAY}, {"start": pki.DAY, "end": 2 * pki.DAY}], ids=["expired", "not yet valid"])

@@ -7,27 +7,12 @@ import pytest
 
 import faults
 import pki
-from machine import FAILURES, NODE, Machine, node_kubeconfig
-from test_check_join import check, kubelet_below, report, states, step_of, texts
+from machine import FAILURES, NODE, Machine
+from test_check_join import check, put_client, report, states, step_of, texts
 from test_privilege import Watch, assert_unprivileged
 
 USER = pki.node_user(NODE)
 UNKNOWN = "certificate: cannot ask the API server whether it accepts it: "
-
-
-def put_client(world, identity=None, server=None, edit=lambda text: text):
-    """kubelet's kubeconfig, and the files that it names, where the settings expect them."""
-    folder, identity = world.machine.path, identity or world.cluster.ca.node(NODE)
-    world.configure(kubelet=kubelet_below(folder))
-    for name, data in (("pki/current.pem", identity.combined), ("kubernetes/ca.crt", world.cluster.ca.pem)):
-        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
-        (folder / name).write_bytes(data)
-        (folder / name).chmod(0o600)
-    text = node_kubeconfig(server or world.server.url, paths=[f"{folder}/pki/current.pem"] * 2)
-    path = folder / "kubernetes/kubelet.conf"
-    path.write_text(edit(text.replace("/" + Machine.CA_FILE, f"{folder}/kubernetes/ca.crt")))
-    path.chmod(0o600)
-    return path
 
 
 def rejects_the_node(action=faults.unauthorized):
@@ -60,15 +45,6 @@ def test_accepted(world, answer):
 
 def test_machine_that_has_not_joined(world):
     assert "node-access" not in states(report(world)) and asked(world) == []
-
-
-def test_without_a_token(world):
-    """As after a join with token.discard: nothing else is asked."""
-    put_client(world)
-    (world.machine.credentials / "node-bootstrap.token").unlink()
-    found = report(world)
-    assert states(found)["node-access"] == "good" and found["failure"] == "token-missing"
-    assert [request.user for request in world.server.requests] == [USER]
 
 
 def test_local(world):
@@ -127,8 +103,9 @@ def test_unknown(world, make, word):
 @pytest.mark.parametrize("edit, words", [
     (lambda text: text.replace("current.pem", "missing.pem"), ["missing.pem", "No such file"]),
     (lambda text: text + "    exec: {command: /bin/true}\n", ["exec"]),
+    (lambda text: text.replace("client-key: ", "client-key-data: LS0tLS0K #"), ["client-key", "private key"]),
     (lambda text: text[:text.index("    client-certificate:")] + "    token: abc\n", ["has no client certificate"]),
-], ids=["no certificate", "exec plugin", "token"])
+], ids=["no certificate", "exec plugin", "key", "token"])
 def test_kubeconfig_without_a_certificate(world, edit, words):
     put_client(world, edit=edit)
     if "missing.pem" in words:

@@ -48,33 +48,40 @@ def test_butane_and_ignition_are_the_same():
     assert without_urls(ignition) == from_butane(butane)
 
 
-def written_files():
-    for entry in yaml.safe_load((EXAMPLES / "cloud-config.yaml").read_text())["write_files"]:
-        yield "cloud-init", entry["path"], int(entry["permissions"], 8), entry["content"]
-    for entry in yaml.safe_load((EXAMPLES / "node-bootstrap.bu").read_text())["storage"]["files"]:
-        yield "Ignition", entry["path"], entry["mode"], entry["contents"]["inline"]
+def files_of(text):
+    """What cloud-init or Ignition writes: path, mode and text of each file."""
+    document = yaml.safe_load(text)
+    if text.startswith("#cloud-config\n"):
+        return [(entry["path"], int(entry["permissions"], 8), entry["content"]) for entry in document["write_files"]]
+    return [(file["path"], file["mode"], file["contents"]) for file in without_urls(document)["storage"]["files"]]
 
 
-@pytest.mark.parametrize("system, path, mode, text", written_files())
-def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
+def check_files(tmp_path, text, *arguments):
+    """`node-bootstrap check` on a machine with these files, without a network."""
+    for path, mode, content in files_of(text):
+        file = tmp_path / path.removeprefix("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        file.chmod(mode)
+    return subprocess.run(
+        ["unshare", "--user", "--net", find_program("node-bootstrap"), "check", "--local", f"--config-directory={tmp_path}/etc/node-bootstrap", *arguments],
+        text=True, check=False, stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], **KEPT, "CREDENTIALS_DIRECTORY": f"{tmp_path}/etc/credstore"},
+    )
+
+
+WRITTEN = ("cloud-config.yaml", "node-bootstrap.ign")
+
+
+@pytest.mark.parametrize("path, mode, text", [file for name in WRITTEN for file in files_of((EXAMPLES / name).read_text())])
+def test_files_with_a_token_are_for_root_alone(path, mode, text):
     is_token = path == "/etc/credstore/node-bootstrap.token"
     assert (TOKEN in text) == is_token
     assert oct(mode) == ("0o600" if is_token else "0o644")
 
 
-@pytest.mark.parametrize("system", ["cloud-init", "Ignition"])
-def test_a_join_can_start_with_the_files(tmp_path, system):
-    """The settings and the token that are on the machine after its first boot."""
-    for found, path, mode, text in written_files():
-        if found == system:
-            file = tmp_path / path.removeprefix("/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-            file.chmod(mode)
-    done = subprocess.run(
-        ["unshare", "--user", "--net", find_program("node-bootstrap"), "check", "--local", f"--config-directory={tmp_path}/etc/node-bootstrap"],
-        text=True, check=False, stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], **KEPT, "CREDENTIALS_DIRECTORY": f"{tmp_path}/etc/credstore"},
-    )
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_join_can_start_with_the_files(tmp_path, name):
+    done = check_files(tmp_path, (EXAMPLES / name).read_text())
     assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
 
 
