@@ -325,10 +325,10 @@ static int take_credential(struct nb_json *json, struct nb_identity *ret) {
                 r = nb_identity_set_token(ret, token, token_len, json->what);
         else {
                 ret->kind = NB_IDENTITY_CERTIFICATE;
-                ret->certificate = strdup(certificate);
-                ret->certificate_len = strlen(certificate);
                 snprintf(ret->source, sizeof(ret->source), "%s", json->what);
-                r = ret->certificate ? nb_secret_copy(&ret->secret, key, strlen(key)) : -ENOMEM;
+                r = nb_secret_copy(&ret->certificate, certificate, strlen(certificate));
+                if (r >= 0)
+                        r = nb_secret_copy(&ret->secret, key, strlen(key));
         }
         return r < 0 ? nb_failure_set_memory(json->f) : 0;
 }

@@ -125,8 +125,8 @@ int nb_api_init(struct nb_api *ret_api, const struct nb_cluster *cluster,
         int r;
 
         if (identity && identity->kind == NB_IDENTITY_CERTIFICATE) {
-                trust.client_certificate = identity->certificate;
-                trust.client_certificate_len = identity->certificate_len;
+                trust.client_certificate = identity->certificate.data;
+                trust.client_certificate_len = identity->certificate.len;
                 trust.client_key = &identity->secret;
         }
         r = nb_http_new(&trust, &api.http, f);

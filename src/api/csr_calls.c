@@ -183,3 +183,11 @@ int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f)
                            &answer, f);
         return r < 0 ? r : read_right(api, &answer, f);
 }
+
+int nb_node_access_verify(struct nb_api *api, struct nb_failure *f) {
+        int r = nb_right_read(api, NB_RIGHT_CREATE_CSR, f);
+
+        if (r < 0 && f->code == NB_TOKEN_REJECTED)
+                f->code = NB_NODE_ACCESS_REVOKED;
+        return r < 0 ? r : 0;
+}

@@ -65,3 +65,10 @@ enum nb_right_answer {
  * NB_TOKEN_REJECTED, NB_SERVER_ERROR, NB_ANSWER_*, and the failures of nb_http_perform().
  */
 int nb_right_read(struct nb_api *api, enum nb_right right, struct nb_failure *f);
+
+/*
+ * Asks whether the API server accepts the node's certificate; `api` was opened with the cluster and
+ * the identity in kubelet's kubeconfig. 0: accepted. NB_NODE_ACCESS_REVOKED: it answered 401, or
+ * treats the request as anonymous. With other failures of nb_right_read() the answer is unknown.
+ */
+int nb_node_access_verify(struct nb_api *api, struct nb_failure *f);

@@ -18,7 +18,9 @@
 #include "cli/commands.h"
 #include "cli/kubelet.h"
 #include "cli/load.h"
+#include "crypto/certificate.h"
 #include "metadata/user_data.h"
+#include "method/inputs.h"
 #include "state/handoff.h"
 #include "state/platform.h"
 
@@ -35,6 +37,9 @@ static const struct nb_check_step steps[] = {
         { "user-data", "User data", NULL, nb_check_user_data, 0 },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "node-access", "This machine", "certificate", nb_check_node_access,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
+                  NB_CHECK_JOINED },
         { "metadata", "Metadata", NULL, nb_check_metadata,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
         { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
@@ -58,7 +63,34 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
                 return false;
         if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
                 return false;
+        if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
+                return false;
         return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
+}
+
+/* Reads kubelet's kubeconfig, with the certificate and the key that it names. */
+static void read_client(struct nb_check *check) {
+        const struct nb_kubeconfig_source source = { "", check->load.settings.kubeconfig,
+                                                     &nb_kubeconfig_bootstrap, true };
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        struct nb_identity *identity = &check->client.identity;
+        struct nb_failure *f = &check->client.failure;
+        char name[NB_IDENTITY_SOURCE_MAX + 1];
+
+        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name,
+                               f) < 0) {
+                check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
+                return;
+        }
+        if (identity->kind != NB_IDENTITY_CERTIFICATE)
+                (void)nb_failure_set(f, NB_INSTALLED_MALFORMED, 0, "%s has no client certificate",
+                                     name);
+        else if (nb_client_certificate_verify(identity, f) >= 0 &&
+                 nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
+                                       &chain) >= 0) {
+                check->client.not_before = nb_certificate_not_before(chain, 0);
+                check->client.not_after = nb_certificate_not_after(chain, 0);
+        }
 }
 
 /* Reads files that only root can read, for use after the capability is dropped. */
@@ -67,10 +99,7 @@ static void read_for_later(struct nb_check *check) {
                                              NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
                                              NB_NODE_PASSWORD_FILE };
         const char *state = getenv("STATE_DIRECTORY");
-        struct nb_installed_certificate certificate;
-        struct nb_failure none = { 0 };
         _cleanup_(nb_closep) int fd = -1;
-        time_t now = time(NULL);
         char path[NB_SETTINGS_PATH_MAX + 64];
         struct stat st;
 
@@ -88,9 +117,7 @@ static void read_for_later(struct nb_check *check) {
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
                  check->load.settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;
-        if (nb_installed_read_certificate(&check->load.settings, &certificate, &none) >= 0 &&
-            certificate.not_before <= now && now < certificate.not_after)
-                check->expiry = certificate.not_after;
+        read_client(check);
 }
 
 int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
@@ -111,12 +138,13 @@ static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
                 struct nb_failure f = { 0 };
                 int r;
 
-                if (!is_of_this_join(check, step))
-                        continue;
                 if ((step->when & NB_CHECK_UNPRIVILEGED) && nb_check_drop(check, ret_first) < 0)
                         return -EPERM;
+                if (!is_of_this_join(check, step))
+                        continue;
                 nb_check_begin_step(check, step);
-                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED)) {
+                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED) &&
+                    !(step->when & NB_CHECK_APART)) {
                         nb_check_skip_step(check, step);
                         continue;
                 }
@@ -172,14 +200,13 @@ static void read_units(struct nb_check *check) {
         if (!nb_systemd_is_running())
                 return;
         (void)nb_unit_read("node-bootstrap.service",
-                           "--property=LoadState,DropInPaths,PrivateUsers,ProtectSystem,"
-                           "ReadWritePaths,ReadOnlyPaths",
-                           &check->service, &ignored);
+                           "--property=LoadState,DropInPaths,PrivateUsers", &check->service,
+                           &ignored);
         (void)nb_kubelet_show(&check->kubelet);
 }
 
 /* In the child process, if root started it. */
-static int run(struct nb_check *check, struct nb_failure *ret_first) {
+static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
         int r;
 
         if (!check->user_data)
@@ -201,6 +228,8 @@ static void check_done(struct nb_check *check) {
         nb_secret_done(&check->service);
         nb_secret_done(&check->kubelet);
         nb_secret_done(&check->pending_key);
+        nb_cluster_done(&check->client.cluster);
+        nb_identity_done(&check->client.identity);
         nb_load_done(&check->load);
         nb_buffer_done(&check->output.json);
 }
@@ -209,6 +238,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
                                                         .kubelet = NB_SECRET_INIT,
                                                         .pending_key = NB_SECRET_INIT,
+                                                        .client.identity = NB_IDENTITY_INIT,
                                                         .load = NB_LOAD_INIT,
                                                         .output.json = NB_BUFFER_INIT(
                                                                 NB_CHECK_JSON_MAX) };
@@ -227,7 +257,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         if (r >= 0)
-                r = run(&check, &first);
+                r = run_check(&check, &first);
         if (r == -ECANCELED)
                 return NB_EXIT_STOPPED;
         if (r < 0) {

@@ -11,6 +11,54 @@
 #include "base/macro.h"
 #include "cli/check_internal.h"
 
+/* --- The certificate of a machine that has joined --- */
+
+static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        int r;
+
+        if (check->client.failure.code != NB_NONE) {
+                *f = check->client.failure;
+                return -EPROTO;
+        }
+        r = nb_api_init(&api, &check->client.cluster, &check->client.identity, NB_TIME_INFINITE, f);
+        if (r >= 0)
+                r = nb_node_access_verify(&api, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
+                             api.name);
+        return r;
+}
+
+/* kubelet starts without the API server, so a missing answer is no failure. */
+int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
+        time_t not_after = check->client.not_after;
+        struct nb_failure why = { 0 };
+        char when[NB_RFC3339_SIZE];
+        int r;
+
+        /* The API server would refuse it like a certificate of another cluster. */
+        if (not_after > 0 && not_after <= time(NULL)) {
+                nb_time_format(not_after, when);
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "certificate: expired on %s; this machine joins again when "
+                             "node-bootstrap.service starts",
+                             when);
+                return 0;
+        }
+        r = ask_api_server(check, &why);
+        if (r >= 0 || why.code == NB_NONE)
+                return r;
+        if (why.code == NB_NODE_ACCESS_REVOKED) {
+                *f = why;
+                return r;
+        }
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "certificate: cannot ask the API server whether it accepts it: %s%s",
+                     why.detail, check->client.failure.errnum == EACCES ? ": run as root" : "");
+        return 0;
+}
+
 /* --- Join: whether it could begin --- */
 
 static int print_node_name(struct nb_check *check, struct nb_failure *f) {
@@ -39,13 +87,15 @@ static bool is_excused(struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
                        clusters = 1U << NB_CHECK_CLUSTER_INFO;
+        time_t now = time(NULL);
 
         if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
                 return false;
-        if (code == NB_TOKEN_MISSING && check->expiry > 0) {
+        if (code == NB_TOKEN_MISSING && check->client.not_before <= now &&
+            now < check->client.not_after) {
                 char text[NB_RFC3339_SIZE];
 
-                nb_time_format(check->expiry, text);
+                nb_time_format(check->client.not_after, text);
                 nb_check_row(check, NB_CHECK_GOOD,
                              "no token required: kubelet's certificate is valid until %s", text);
                 return true;

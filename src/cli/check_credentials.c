@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -128,21 +127,6 @@ void nb_check_find_stores(struct nb_check *check) {
         check->sources.stores = check->stores;
 }
 
-static const char *expected_name(_unused_ struct nb_check *check, _unused_ const char *folder,
-                                 const char *name) {
-        static const char *const prefixes[] = { "node-bootstrap", "node_bootstrap",
-                                                "nodebootstrap" };
-
-        for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
-                if (strcmp(name, nb_check_credential_names[c]) == 0)
-                        return NULL;
-        for (size_t i = 0; i < N_ELEMENTS(prefixes); i++)
-                if (strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-                        return "node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, "
-                               ".cluster-info, .attestation-key or .config";
-        return NULL;
-}
-
 /* --- Their contents, without the secrets --- */
 
 /* nb_bootstrap_load() finds out whether it is valid, and names the failure. */
@@ -247,12 +231,9 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
         n += print_token(check, "token", &tokens->discovery, tokens->discovery_origin);
         n += print_token(check, "token for the request", &tokens->tls_bootstrap,
                          tokens->tls_bootstrap_origin);
-        if (delivered)
-                nb_check_print_unread(check, delivered, expected_name);
         for (size_t i = 0; i < NB_CHECK_STORES_N && !delivered; i++) {
                 const char *folder = nb_check_stores[i].folder;
 
-                nb_check_print_unread(check, folder, expected_name);
                 if (look_into(folder) != -EACCES)
                         continue;
                 nb_check_row(check, NB_CHECK_DOUBT, "cannot read %s: run as root", folder);

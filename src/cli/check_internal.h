@@ -105,10 +105,17 @@ struct nb_check {
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided; /* whether a join can start depends on sources that only the service can
                               read */
-        time_t expiry; /* of kubelet's client certificate, from any issuer; 0: none is valid now */
         struct nb_secret pending_key; /* of the request of an earlier start */
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
+
+        struct {
+                bool is_missing;           /* there is no kubeconfig */
+                struct nb_failure failure; /* why it has no usable certificate */
+                struct nb_cluster cluster;
+                struct nb_identity identity;
+                time_t not_before, not_after; /* of the certificate; 0: there is none */
+        } client;                             /* in kubelet's kubeconfig */
 
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;
@@ -116,12 +123,13 @@ struct nb_check {
 
 /* When a step runs. */
 enum nb_check_when {
-        NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(), if no earlier step failed */
-        NB_CHECK_APART = 2,        /* its failure stops no other step */
+        NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(); skipped if an earlier step failed */
+        NB_CHECK_APART = 2,        /* runs after a failure, too; its own stops no other step */
         NB_CHECK_MACHINE = 4,      /* not with --user-data */
         NB_CHECK_SERVICE = 8,      /* not with --local, and only if the settings are readable */
         NB_CHECK_ONLINE = 16,      /* not with --local, and only if a join can start */
         NB_CHECK_CSR = 32,         /* only if certificates are requested with a CSR */
+        NB_CHECK_JOINED = 64,      /* only if this machine has kubelet's kubeconfig */
 };
 
 struct nb_check_step {
@@ -138,6 +146,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
 int nb_check_files(struct nb_check *check, struct nb_failure *f);
 int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);
+int nb_check_node_access(struct nb_check *check, struct nb_failure *f);
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);
 int nb_check_discover(struct nb_check *check, struct nb_failure *f);
@@ -175,11 +184,6 @@ void nb_check_print_setting(struct nb_check *check, const struct nb_settings *se
                             enum nb_setting setting, const char *overridden_by);
 /* Prints the settings that are set, or all with --all. Returns how many are set. */
 unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings);
-
-/* Prints the files of a folder that are not read because of their names. `expected` returns the
- * name that a file should have, or NULL if there is nothing to print. */
-typedef const char *nb_check_expected(struct nb_check *check, const char *folder, const char *name);
-void nb_check_print_unread(struct nb_check *check, const char *folder, nb_check_expected *expected);
 
 #define NB_CHECK_HIDDEN "****************"
 #define NB_CHECK_TOKEN_TEXT_SIZE 128

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <libgen.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "base/text.h"
 #include "base/unit.h"
 #include "cli/check_internal.h"
 #include "cli/kubelet.h"
@@ -31,6 +29,8 @@ struct target {
 
 /* 1: cannot be determined as this user. */
 static int try_to_write(struct nb_check *check, struct target *target) {
+        /* The unit makes these folders writable, and only if they exist when the service starts. */
+        static const char *const folders[] = { "/etc/kubernetes", "/var/lib/kubelet" };
         struct statvfs file_system;
         struct stat st;
 
@@ -44,76 +44,19 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
+                if (strncmp(target->path, folders[i], strlen(folders[i])) == 0 &&
+                    strlen(target->where) < strlen(folders[i]))
+                        return -ENOENT;
         if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
                 return -EROFS;
         /* The installer runs as root; this process no longer does. */
         return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
 }
 
-static bool is_below(const char *path, const char *folder) {
-        size_t len = strlen(folder);
-
-        return !strcmp(folder, "/") ||
-               (strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/'));
-}
-
-/* Returns the length of the longest path in a property that contains `path`, since the most
- * specific path takes precedence; 0 if there is none. */
-static size_t find_cover(const char *text, const char *property, const char *path,
-                         bool is_existing) {
-        const char *word = NULL;
-        size_t len = 0, longest = 0;
-
-        while ((word = nb_unit_next_word(text, property, word, &len))) {
-                size_t prefix = strspn(word, "-+");
-                char name[NB_SETTINGS_PATH_MAX] = "", real[PATH_MAX];
-                const char *folder = name;
-
-                nb_text_copy_line(word + prefix, len - prefix, name, sizeof(name));
-                if (is_existing)
-                        folder = realpath(name, real);
-                if (folder && is_below(path, folder) && strlen(folder) > longest)
-                        longest = strlen(folder);
-        }
-        return longest;
-}
-
-static bool is_in_sandbox(const char *unit, const char *path, bool is_existing) {
-        return find_cover(unit, "ReadWritePaths", path, is_existing) >
-               find_cover(unit, "ReadOnlyPaths", path, is_existing);
-}
-
-/*
- * access(2) answers for this process, but the installer runs under ProtectSystem=strict, where only
- * existing ReadWritePaths= are writable. Without this check it would fail only after the CSR is
- * submitted. Other values, ProtectHome= and the like, and quoted paths are not checked:
- * nb_unit_next_word() does not unquote.
- */
-static int check_sandbox(struct nb_check *check, const struct target *target,
-                         struct nb_failure *f) {
-        const char *unit = check->service.data;
-        char real[PATH_MAX];
-
-        if (target->code != NB_TARGET_UNWRITABLE ||
-            !nb_unit_has_word(unit, "LoadState", "loaded") ||
-            !nb_unit_has_word(unit, "ProtectSystem", "strict") || strchr(unit, '"') ||
-            !realpath(target->where, real) || is_in_sandbox(unit, real, true))
-                return 0;
-        return nb_failure_set(
-                f, NB_TARGET_UNWRITABLE, EROFS,
-                "%s, '%s': '%s' is read-only for " UNIT ", since %s", target->what, target->path,
-                target->where,
-                is_in_sandbox(unit, target->path, false)
-                        ? "the folder below it in ReadWritePaths= does not exist when "
-                          "it starts"
-                        : "it is below none of its ReadWritePaths=");
-}
-
 static int check_target(struct nb_check *check, struct target *target, struct nb_failure *f) {
         int r = try_to_write(check, target);
 
-        if (r >= 0 && check_sandbox(check, target, f) < 0)
-                return -EROFS;
         if (r < 0)
                 return nb_failure_set(f, target->code, r, "%s, '%s': '%s': %m", target->what,
                                       target->path, target->where);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include "state/platform.h"
 
 #define PATIENCE_MS 15000 /* short, since a person waits */
-#define FILES_MAX 256
 
 /* --- Contents of metadata or user data --- */
 
@@ -120,7 +118,7 @@ static void print_hidden(struct nb_check *check) {
         check->is_platform_hidden = true;
 }
 
-static int query(struct nb_check *check, struct nb_failure *f) {
+static int query_metadata(struct nb_check *check, struct nb_failure *f) {
         struct nb_load *load = &check->load;
         const struct nb_metadata *metadata = &load->metadata;
         uint64_t timeout_ms = load->settings.timeout_ms,
@@ -164,7 +162,7 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
                     (load->provider == NB_PROVIDER_NOCLOUD || load->provider == NB_PROVIDER_VMWARE);
         if (load->is_metadata_wanted && !is_sealed && !is_hidden &&
             load->provider != NB_PROVIDER_NONE)
-                return query(check, f);
+                return query_metadata(check, f);
         if (load->is_metadata_wanted)
                 nb_check_row(check, NB_CHECK_NOTE, "not queried%s",
                              is_sealed ? ": the identity is from a credential that only the "
@@ -179,97 +177,7 @@ int nb_check_metadata(struct nb_check *check, struct nb_failure *f) {
         return 0;
 }
 
-/* --- User data: files that cloud-init or Ignition would write --- */
-
-struct files {
-        struct nb_check *check;
-        const char *directory; /* instead of /etc/node-bootstrap */
-        unsigned n, n_ours;
-};
-
-/* The credential that would be at this path of a store; NULL: none. */
-static const char *find_credential(struct nb_check *check, const char *path, bool *ret_is_sealed) {
-        for (size_t i = 0; i < NB_CHECK_STORES_N; i++) {
-                const char *folder = nb_check_stores[i].folder;
-                size_t len = strlen(folder);
-
-                *ret_is_sealed = nb_check_stores[i].is_sealed;
-                if (strncmp(path, folder, len) != 0 || path[len] != '/')
-                        continue;
-                for (unsigned c = 0; c < _NB_CHECK_CREDENTIAL_N; c++)
-                        if (!strcmp(path + len + 1, nb_check_credential_names[c])) {
-                                check->sealed |= (unsigned)*ret_is_sealed << c;
-                                return nb_check_credential_names[c];
-                        }
-        }
-        return NULL;
-}
-
-/* Adds a file to the sources of settings and credentials. */
-static int put_file(void *userdata, const struct nb_user_data_file *file, struct nb_failure *f) {
-        static const char own[] = NB_CONFIG_DIRECTORY "/";
-        struct files *files = userdata;
-        struct nb_sources *sources = &files->check->sources;
-        bool is_sealed, is_own = !strncmp(file->path, own, strlen(own));
-        const char *credential = find_credential(files->check, file->path, &is_sealed);
-        char path[PATH_MAX];
-        int r;
-
-        if (files->n++ == FILES_MAX)
-                return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG, "more than %d files",
-                                      FILES_MAX);
-        if (is_own || credential) {
-                nb_check_row(files->check, NB_CHECK_NOTE, "'%s': %zu bytes", file->path,
-                             file->text->len);
-                files->n_ours++;
-        }
-        if (credential && is_sealed)
-                return 0;
-        snprintf(path, sizeof(path), "%s%s%s", is_own ? files->directory : "", is_own ? "/" : "",
-                 is_own ? file->path + strlen(own) : file->path);
-        r = nb_sources_put(sources, credential ? NB_SOURCE_CREDENTIAL : NB_SOURCE_FILE,
-                           credential ? credential : path, credential ? 0400 : file->mode,
-                           file->text);
-        return r < 0 ? nb_failure_set_memory(f) : 0;
-}
-
-/* Hides this machine's settings, which the new machine does not have. */
-static int hide_settings(struct nb_sources *sources, const char *directory) {
-        char path[PATH_MAX];
-        int r;
-
-        snprintf(path, sizeof(path), "%s/config.yaml", directory);
-        r = nb_sources_put(sources, NB_SOURCE_FILE, path, 0, NULL);
-        if (r < 0)
-                return r;
-        snprintf(path, sizeof(path), "%s/config.yaml.d", directory);
-        return nb_sources_put(sources, NB_SOURCE_FOLDER, path, 0, NULL);
-}
-
-/* 1: there are settings or credentials among the files, and they are loaded. */
-static int load_files(struct nb_check *check, const char *source, const struct nb_secret *data,
-                      struct nb_failure *f) {
-        const char *directory = check->sources.config_directory;
-        struct files found = { .check = check,
-                               .directory = directory ? directory : NB_CONFIG_DIRECTORY };
-        const struct nb_user_data_files files = { .each = put_file, .userdata = &found };
-        int r;
-
-        if (!directory && hide_settings(&check->sources, found.directory) < 0)
-                return nb_failure_set_memory(f);
-        r = nb_user_data_find_files(source, data->data ? data->data : "", data->len, &files, f);
-        if (r < 0 || found.n_ours == 0)
-                return r;
-        nb_load_done(&check->load);
-        check->load = (struct nb_load)NB_LOAD_INIT;
-        check->sources.config_directory = found.directory;
-        r = nb_load_local(&check->load, &check->sources, f);
-        if (r < 0)
-                return r;
-        (void)nb_check_print_settings(check, &check->load.settings);
-        print_tokens(check);
-        return 1;
-}
+/* --- User data --- */
 
 /* A path that names a pipe is refused; standard input may be a pipe. */
 static int read_file(struct nb_sources *sources, const char *path, struct nb_secret *ret,
@@ -310,7 +218,7 @@ int nb_check_user_data(struct nb_check *check, struct nb_failure *f) {
                                                                 : "standard input";
         _cleanup_(nb_secret_done) struct nb_secret data = NB_SECRET_INIT;
         struct nb_load *load = &check->load;
-        int has_files, r;
+        int r;
 
         if (check->sources.config_directory && !check->has_settings) {
                 nb_check_row(check, NB_CHECK_NOTE, "skipped: see above");
@@ -319,28 +227,29 @@ int nb_check_user_data(struct nb_check *check, struct nb_failure *f) {
         r = read_user_data(check, source, &data, f);
         if (r < 0)
                 return r;
-        r = has_files = load_files(check, source, &data, f);
-        if (r >= 0)
-                r = nb_load_user_data(load, source, &data, f);
+        r = nb_load_user_data(load, source, &data, f);
         if (load->metadata.user_data.what[0])
                 nb_check_row(check, NB_CHECK_NOTE, "%s: %zu bytes: %s", source, data.len,
                              load->metadata.user_data.what);
         if (r < 0)
                 return r;
-        if (!load->has_metadata && !has_files)
+        if (!load->has_metadata)
                 return nb_failure_set(
-                        f, NB_METADATA_NOTHING, 0, "%s has nothing for node-bootstrap: it is %s%s",
-                        source, load->metadata.user_data.what,
-                        load->metadata.user_data.hint ? load->metadata.user_data.hint : "");
-        if (load->has_metadata && !load->is_metadata_wanted) {
+                        f, NB_METADATA_NOTHING, 0,
+                        "%s has nothing that node-bootstrap itself reads: it is %s%s", source,
+                        load->metadata.user_data.what,
+                        load->metadata.user_data.hint
+                                ? load->metadata.user_data.hint
+                                : "; to check the files that cloud-init or Ignition "
+                                  "writes, run `node-bootstrap check` on the machine");
+        if (!load->is_metadata_wanted) {
                 nb_check_row(check, NB_CHECK_DOUBT, "a machine would not read it: %s",
                              load->bootstrap.identity.kind == NB_IDENTITY_NONE
                                      ? "metadata.provider is none"
                                      : load->bootstrap.identity.source);
                 return 0;
         }
-        if (load->has_metadata)
-                print_found(check);
+        print_found(check);
         nb_check_row(check, NB_CHECK_GOOD, "valid");
         return 0;
 }

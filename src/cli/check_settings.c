@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/xattr.h>
 
 #include "base/macro.h"
 #include "base/unit.h"
 #include "cli/check_internal.h"
-
-#define PATH_SIZE (NB_SETTINGS_PATH_MAX + 256)
 
 void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
                             enum nb_setting setting, const char *overridden_by) {
@@ -40,49 +34,6 @@ unsigned nb_check_print_settings(struct nb_check *check, const struct nb_setting
         return n;
 }
 
-/* --- Files that are not read because of their names --- */
-
-void nb_check_print_unread(struct nb_check *check, const char *folder,
-                           nb_check_expected *expected) {
-        struct dirent **entries = NULL;
-        int n = scandir(folder, &entries, NULL, alphasort);
-
-        for (int i = 0; i < n; i++) {
-                const char *wanted = expected(check, folder, entries[i]->d_name);
-
-                if (wanted)
-                        nb_check_row(check, NB_CHECK_DOUBT, "%s/%s is not read: expected %s",
-                                     folder, entries[i]->d_name, wanted);
-                free(entries[i]);
-        }
-        free(entries);
-}
-
-static bool ends_with(const char *name, const char *suffix) {
-        size_t len = strlen(name), n = strlen(suffix);
-
-        return len > n && strcasecmp(name + len - n, suffix) == 0;
-}
-
-/* `folder` is the folder of settings or config.yaml.d. The settings may name a kubeconfig in it. */
-static const char *expected_file(struct nb_check *check, const char *folder, const char *name) {
-        const struct nb_settings *settings = &check->load.settings;
-        bool is_drop_in = strcmp(folder, check->sources.config_directory) != 0;
-        char path[PATH_SIZE];
-
-        snprintf(path, sizeof(path), "%s/%s", folder, name);
-        if (!is_drop_in && (!strcmp(name, "config.d") || !strcmp(name, "config.yml.d")))
-                return "config.yaml.d";
-        if (name[0] == '.' ||
-            !(ends_with(name, ".yml") || ends_with(name, ".yaml") || ends_with(name, ".json")) ||
-            !strcmp(settings->discovery_file, path) ||
-            !strcmp(settings->bootstrap_kubeconfig, path) || !strcmp(settings->url_ca_file, path))
-                return NULL;
-        if (is_drop_in)
-                return !strcmp(name + strlen(name) - 5, ".yaml") ? NULL : "*.yaml";
-        return !strcmp(name, "config.yaml") ? NULL : "config.yaml, or config.yaml.d/*.yaml";
-}
-
 /* --- Whether the service can read them, by mode and owner --- */
 
 /*
@@ -95,12 +46,6 @@ bool nb_check_is_readable_to_installer(const struct stat *st) {
         return st->st_mode & (st->st_gid == 0 ? S_IRGRP : S_IROTH);
 }
 
-/* Owner and mode do not decide access if there is an access control list: then nothing is
- * reported. */
-static bool has_access_list(const char *path) {
-        return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
-}
-
 static int check_file(struct nb_check *check, const char *path, enum nb_code code,
                       struct nb_failure *f) {
         const char *service = check->service.data;
@@ -108,8 +53,9 @@ static int check_file(struct nb_check *check, const char *path, enum nb_code cod
                              nb_unit_has_word(service, "PrivateUsers", "no");
         struct stat st;
 
+        /* With an access control list, owner and mode do not decide. */
         if (has_all_users || stat(path, &st) < 0 || nb_check_is_readable_to_installer(&st) ||
-            has_access_list(path))
+            getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
                 return 0;
         return nb_failure_set(f, code, EACCES,
                               "'%s' has mode %04o, owner %u and group %u: node-bootstrap.service "
@@ -147,7 +93,6 @@ static int check_access(struct nb_check *check, struct nb_failure *f) {
 int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
         const char *folder = check->sources.config_directory;
         const struct nb_settings *settings = &check->load.settings;
-        char drop_ins[PATH_SIZE];
         struct stat st;
         int r;
 
@@ -155,9 +100,6 @@ int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
                                       "--config-directory: '%s' cannot be read: %m", folder);
         r = nb_load_settings(&check->load, &check->sources, f);
-        snprintf(drop_ins, sizeof(drop_ins), "%s/config.yaml.d", folder);
-        nb_check_print_unread(check, folder, expected_file);
-        nb_check_print_unread(check, drop_ins, expected_file);
         if (r < 0)
                 return r;
         check->has_settings = true;

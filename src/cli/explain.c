@@ -66,7 +66,7 @@ static void print_paragraph(const char *title, const char *text) {
         printf("\n");
 }
 
-static void explain(enum nb_code code) {
+static void print_explanation(enum nb_code code) {
         const struct nb_failure_info *info = nb_failure_info(code);
 
         printf("%s: %s\n", info->slug, info->subject);
@@ -96,7 +96,7 @@ int nb_command_explain(struct nb_options *options, struct nb_failure *f) {
                                 code != NB_NONE ? "'?)" : "");
                 if (n++ > 0)
                         printf("\n");
-                explain(code);
+                print_explanation(code);
         }
         if (r < 0)
                 return r;

@@ -11,7 +11,6 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/load.h"
-#include "join/access.h"
 #include "join/retry.h"
 #include "join/stages.h"
 #include "state/handoff.h"
@@ -26,21 +25,19 @@
 struct given {
         struct nb_sources sources;
         struct nb_load load;
-        struct nb_access access; /* of a machine that has joined */
         struct nb_secret attestation_key;
         int state_fd;
         uint64_t started_ms; /* of the join */
 
         /* The state that install has found on this machine. */
         enum nb_node_state state;
-        const char *node, *valid_until; /* of the certificate */
-        bool has_fallback;              /* the certificate is still usable if joining again fails */
+        const char *valid_until; /* of the certificate */
+        bool has_fallback;       /* the certificate is still usable if joining again fails */
 };
 
 static void given_done(struct given *given) {
         nb_sources_done(&given->sources);
         nb_load_done(&given->load);
-        nb_access_done(&given->access);
         nb_secret_done(&given->attestation_key);
         nb_closep(&given->state_fd);
 }
@@ -118,49 +115,15 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
 }
 
 static int load_settings(const char *config_directory, struct given *given, struct nb_failure *f) {
-        int r;
+        int r, forgotten;
 
         nb_sources_init(&given->sources, config_directory);
         r = nb_sources_receive(&given->sources, f);
-        if (r < 0)
-                return r;
-        r = nb_load_settings(&given->load, &given->sources, f);
-        if (r < 0 || given->state != NB_NODE_STATE_USABLE)
-                return r;
-        return nb_access_load(&given->sources, &given->load.settings, &given->access, f);
-}
-
-/* Keeps the certificate, with a warning that it could not be verified. */
-static int keep_unknown(const struct given *given, const struct nb_failure *why) {
-        nb_log(LOG_WARNING, NB_NODE_ACCESS_UNKNOWN,
-               "cannot verify the certificate of node '%s'; keeping it: %s", given->node,
-               why->detail);
-        nb_log_status("Already joined; cannot verify the certificate");
-        return 1;
-}
-
-/* 1: the certificate is kept; 0: it is no longer valid; -ECANCELED. */
-static int verify_access(struct given *given) {
-        struct nb_failure why = { 0 };
-        int r;
-
-        nb_log_field(NB_FIELD_STAGE, "access");
-        nb_log_status("Asking the API server whether it accepts the certificate");
-        r = nb_access_verify(&given->access, given->node, &why);
-        nb_log_field(NB_FIELD_STAGE, NULL);
-        if (r == -ECANCELED)
-                return r;
-        if (r < 0)
-                return keep_unknown(given, &why);
-        if (r == 0) {
-                nb_log(LOG_NOTICE, NB_NODE_ACCESS_REVOKED, "%s: joining again", why.detail);
-                return 0;
-        }
-        nb_log(LOG_INFO, NB_ALREADY_JOINED,
-               "node '%s' has already joined; its certificate is valid until %s", given->node,
-               given->valid_until);
-        nb_log_status("Already joined; the certificate is valid until %s", given->valid_until);
-        return 1;
+        if (r >= 0)
+                r = nb_load_settings(&given->load, &given->sources, f);
+        /* Even if the settings cannot be loaded: the installer would accept the handoff. */
+        forgotten = forget_handoff(given, f);
+        return r < 0 ? r : forgotten;
 }
 
 static int read_metadata(struct given *given, struct nb_failure *f) {
@@ -209,35 +172,14 @@ static int join_given(struct given *given, struct nb_failure *f) {
         return run_stages(given, node_name, f);
 }
 
-/* On a machine with a usable certificate, install runs `join` only to ask the API server whether it
- * still accepts that certificate. */
-static int join(const char *config_directory, struct given *given, struct nb_failure *f) {
-        bool is_joined = given->state == NB_NODE_STATE_USABLE;
-        int r, forgotten;
-
-        /* Remove the handoff even if the settings cannot be loaded: the installer would accept
-         * it. */
-        r = load_settings(config_directory, given, f);
-        forgotten = forget_handoff(given, f);
-        if (r >= 0)
-                r = forgotten;
-        if (r < 0)
-                return is_joined ? keep_unknown(given, f) : r;
-        r = is_joined ? verify_access(given) : 0;
-        return r != 0 ? r : join_given(given, f);
-}
-
 int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(given_done) struct given given = { .load = NB_LOAD_INIT,
-                                                     .access = NB_ACCESS_INIT,
                                                      .attestation_key = NB_SECRET_INIT,
                                                      .state_fd = -1,
-                                                     .node = "",
                                                      .valid_until = "" };
         const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
         const struct nb_option rows[] = {
                 { "previous", "STATE", .ret_value = &previous },
-                { "node", "NAME", .ret_value = &given.node },
                 { "valid-until", "TIME", .ret_value = &given.valid_until },
                 { NULL },
         };
@@ -253,7 +195,9 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);
-        r = join(options->config_directory, &given, f);
+        r = load_settings(options->config_directory, &given, f);
+        if (r >= 0)
+                r = join_given(&given, f);
         nb_terminal_line_end();
         if (r >= 0)
                 return 0;

@@ -254,7 +254,7 @@ static int begin_again(struct nb_load *load, struct nb_failure *f) {
         return nb_load_local(load, load->sources, f);
 }
 
-static int apply(const struct attempt *attempt, struct nb_failure *f) {
+static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
         struct nb_load *load = attempt->load;
         char node_name[NB_NODE_NAME_MAX + 1];
         int r = 0;
@@ -283,7 +283,7 @@ static int load_once(void *userdata, struct nb_failure *f) {
         r = read_metadata(attempt, &load->metadata, f);
         if (r < 0)
                 return r;
-        r = apply(attempt, f);
+        r = apply_metadata(attempt, f);
         if (r < 0)
                 f->is_unverified = f->is_unverified || load->metadata.is_unverified;
         return r;

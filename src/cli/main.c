@@ -40,7 +40,7 @@ static const struct command {
         { "check",
           "node-bootstrap check [OPTION...]\n\n"
           "Runs the steps of a join except the request, and checks this machine. Changes nothing.\n"
-          "Exit status 1: something prevents a join.\n",
+          "Exit status 1: it found a failure.\n",
           nb_command_check },
         { "refresh",
           "node-bootstrap refresh [OPTION...]\n\n"

@@ -144,8 +144,7 @@ static int give_client(struct giving *giving, const struct nb_settings *settings
         return r < 0 ? r : give_kubeconfig(giving, settings->kubeconfig, f);
 }
 
-int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed,
-            struct nb_failure *f) {
+int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_failure *f) {
         const struct nb_settings *settings = &context->settings;
         struct giving giving = { context->root_fd, context->sources };
         char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
@@ -154,7 +153,7 @@ int nb_give(const struct nb_context *context, bool is_joined, bool is_client_nee
         if (context->is_metadata_wanted)
                 r = give_for_metadata(context, f);
         if (r >= 0 && context->bootstrap.issuer == NB_ISSUER_SUPERVISOR) {
-                r = is_joined ? 0 : make_password(context, f);
+                r = make_password(context, f);
                 if (r >= 0)
                         r = give_target(&giving, NB_NODE_PASSWORD_FILE, f);
         }

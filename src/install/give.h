@@ -8,8 +8,7 @@
  * that they name; nb_give() adds:
  *
  *      the files in NB_PLATFORM_DIRECTORY, and discovery.urlCAFile, if metadata is wanted
- *      the node password of k3s, which is created if it does not exist, unless `is_joined`: this
- *      machine is then already in use
+ *      the node password of k3s, which is created if it does not exist
  *      kubelet's client certificate with its key, the CA file, and kubelet's kubeconfig with the
  *      files in it, if `is_client_needed`
  */
@@ -24,8 +23,7 @@
  * existing file contains none. Skips files that do not exist or have an unexpected form, because
  * `join` reports them better.
  */
-int nb_give(const struct nb_context *context, bool is_joined, bool is_client_needed,
-            struct nb_failure *f);
+int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_failure *f);
 
 /* Keeps only what a refresh needs: the configuration files, kubelet's kubeconfig, which refers to
  * its key and does not contain it, and the CA file. */

@@ -142,10 +142,8 @@ static int run_locked(const struct arguments *arguments, enum step step,
 static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
                      int *ret_status, bool *ret_is_stopped, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        char directory[PATH_MAX + 32], node[NB_NODE_NAME_MAX + 16], until[64], previous[64];
-        const char *const join[] = {
-                arguments->program, "join", directory, previous, node, until, NULL
-        };
+        char directory[PATH_MAX + 32], until[64], previous[64];
+        const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
         struct nb_child child = { .argv = arguments->is_refresh ? refresh : join };
         int r;
@@ -175,7 +173,6 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                  arguments->sources->config_directory);
         snprintf(previous, sizeof(previous), "--previous=%s",
                  nb_node_state_name(inspection->state));
-        snprintf(node, sizeof(node), "--node=%s", inspection->node);
         snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
         return nb_child_run(&child, ret_status, ret_is_stopped, f);
 }

@@ -53,8 +53,7 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
         bool is_same;
         int r;
 
-        if (!joined->is_metadata_wanted || (inspection->state != NB_NODE_STATE_USABLE &&
-                                            inspection->state != NB_NODE_STATE_NOT_ROTATABLE))
+        if (!joined->is_metadata_wanted || inspection->state != NB_NODE_STATE_NOT_ROTATABLE)
                 return 0;
         r = nb_context_read_record(context, &record);
         if (r < 0)
@@ -119,32 +118,22 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
         return 0;
 }
 
-/*
- * kubelet can start even if the mark could not be written. With node.verifyAccess, `join` asks the
- * API server and install does not know the answer: the certificate may have been rejected, and
- * joining again may have failed. Then the token is kept. It is also kept while the clock is wrong.
- */
+/* kubelet can start even if the mark could not be written. While the clock is wrong, the token is
+ * kept. */
 static int keep(const struct nb_context *context, const struct nb_state *state,
                 const struct nb_inspection *inspection) {
         struct nb_failure why = { 0 };
 
         clear(state);
-        if (inspection->state == NB_NODE_STATE_USABLE && !context->settings.verify_access &&
-            nb_discard_mark(context, &why) < 0)
+        if (inspection->state == NB_NODE_STATE_USABLE && nb_discard_mark(context, &why) < 0)
                 nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
         return 0;
 }
 
-/*
- * The API server may reject a certificate that looks valid here. With node.verifyAccess, `join`
- * asks the API server, and install cannot verify the answer. The handoff must still pass every
- * check, so a hostile `join` can only replace a valid certificate by another valid one of this
- * node for the same cluster.
- */
 int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
                 struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        bool is_usable, is_expected;
+        bool is_usable;
         int r;
 
         r = look(context, inspection, f);
@@ -154,9 +143,7 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         if (r < 0)
                 return r;
         is_usable = nb_node_state_is_joined(inspection->state);
-        is_expected = !is_usable || (inspection->state == NB_NODE_STATE_USABLE &&
-                                     context->settings.verify_access);
-        r = is_expected ? accept_and_write(context, inspection, &state, f) : 0;
+        r = is_usable ? 0 : accept_and_write(context, inspection, &state, f);
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
                 clear(&state);
@@ -206,8 +193,6 @@ static void report_node_name(const struct nb_context *context) {
  * expired or belongs to another node or cluster. */
 static bool is_client_needed(const struct nb_context *context,
                              const struct nb_inspection *inspection) {
-        if (nb_node_state_is_joined(inspection->state))
-                return true;
         return context->bootstrap.issuer == NB_ISSUER_SUPERVISOR &&
                (inspection->state == NB_NODE_STATE_ABSENT ||
                 inspection->state == NB_NODE_STATE_NOT_ROTATABLE);
@@ -257,13 +242,10 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
                 nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining again: %s", inspection->detail);
         report_node_name(context);
-        inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
-                                    context->settings.verify_access;
-        if (is_joined && !inspection->verify_access) {
+        if (is_joined) {
                 report_joined(inspection);
                 return keep(context, &state, inspection);
         }
-        r = is_child_run ? nb_give(context, is_joined, is_client_needed(context, inspection), f)
-                         : 0;
+        r = is_child_run ? nb_give(context, is_client_needed(context, inspection), f) : 0;
         return r < 0 ? r : 1;
 }

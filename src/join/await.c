@@ -32,7 +32,7 @@ struct await {
         uint64_t report_ms; /* when to report the next reason to wait */
 };
 
-static int describe(const struct nb_join *join, struct nb_failure *f) {
+static int describe_csr(const struct nb_join *join, struct nb_failure *f) {
         return nb_pending_describe(&join->csr, join->node_name, join->pending.reason,
                                    nb_now_ms() - join->pending.since_ms, f);
 }
@@ -58,13 +58,13 @@ static void begin_wait(struct await *a) {
         nb_log_field(NB_FIELD_REASON, NULL);
 }
 
-static void report(struct await *a) {
+static void report_csr(struct await *a) {
         struct nb_pending *p = &a->join->pending;
         struct nb_failure f = { 0 };
         uint64_t now = nb_now_ms();
         bool is_reminder = now >= p->remind_ms;
 
-        (void)describe(a->join, &f);
+        (void)describe_csr(a->join, &f);
         nb_report_approval(a->join, &f, is_reminder || f.code != a->join->reported);
         a->join->reported = f.code;
         if (is_reminder)
@@ -121,14 +121,14 @@ static int submit_again(struct await *a, const char *why) {
         return SUBMIT_AGAIN;
 }
 
-static int classify(struct await *a, struct nb_failure *f) {
+static int classify_csr(struct await *a, struct nb_failure *f) {
         struct nb_join *join = a->join;
         int r;
 
         if (join->csr.state == NB_CSR_STATE_DENIED || join->csr.state == NB_CSR_STATE_FAILED) {
                 nb_log_field(NB_FIELD_REASON, "%s", join->csr.reason);
                 nb_pending_key_drop(join);
-                return describe(join, f);
+                return describe_csr(join, f);
         }
         if (join->csr.state != NB_CSR_STATE_APPROVED || !join->csr.certificate)
                 return WAITING;
@@ -231,7 +231,7 @@ static int poll_once(struct await *a, struct nb_failure *f) {
                 return r < 0 ? r : WAITING; /* the deadline has passed */
         r = nb_csr_read(&join->api, join->csr_name, &csr, f);
         if (r < 0) {
-                (void)describe(join, &waiting);
+                (void)describe_csr(join, &waiting);
                 nb_retry_last_word(&waiting, f);
                 return r;
         }
@@ -240,17 +240,17 @@ static int poll_once(struct await *a, struct nb_failure *f) {
         return take_object(a, &csr);
 }
 
-static int await(struct await *a, struct nb_failure *f) {
+static int await_certificate(struct await *a, struct nb_failure *f) {
         for (;;) {
                 int r;
 
-                r = classify(a, f);
+                r = classify_csr(a, f);
                 if (r != WAITING)
                         return r;
                 if (nb_now_ms() >= a->join->deadline_ms)
-                        return describe(a->join, f);
+                        return describe_csr(a->join, f);
                 if (nb_now_ms() >= a->report_ms)
-                        report(a);
+                        report_csr(a);
                 r = ask_when_due(a);
                 if (r < 0)
                         return r;
@@ -270,7 +270,7 @@ int nb_stage_await(struct nb_join *join, struct nb_failure *f) {
 
         memcpy(a.version, join->csr.resource_version, sizeof(a.version));
         begin_wait(&a);
-        r = await(&a, f);
+        r = await_certificate(&a, f);
         nb_csr_watch_done(&a.watch);
         if (r < 0)
                 return r;

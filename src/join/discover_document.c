@@ -10,7 +10,7 @@
 
 /* If the server cannot be reached, discovery fails, because the join needs this server anyway. If
  * cluster-info is hidden, missing or malformed, discovery uses the document alone. */
-static bool is_of_transport(const struct nb_failure *f) {
+static bool is_transport_failure(const struct nb_failure *f) {
         return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
                f->code == NB_SERVER_ERROR || f->code == NB_INTERNAL;
 }
@@ -46,8 +46,9 @@ int nb_cluster_fetch_info(const struct nb_cluster *known, uint64_t deadline_ms,
 }
 
 /* Replaces the document's cluster with the one in cluster-info, if the document's CAs verify it. */
-static int renew(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
-                 struct nb_ca_selection *selection, struct nb_failure *f) {
+static int renew_document(const struct nb_join *join, struct nb_cluster *cluster,
+                          enum nb_code malformed, struct nb_ca_selection *selection,
+                          struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
         _cleanup_(nb_cluster_done) struct nb_cluster newer = { 0 };
         int r;
@@ -55,7 +56,7 @@ static int renew(const struct nb_join *join, struct nb_cluster *cluster, enum nb
         r = nb_cluster_fetch_info(cluster, join->deadline_ms, &info, &newer, f);
         if (r >= 0)
                 r = nb_join_trust(join, &newer, malformed, selection, f);
-        if (r == -ECANCELED || (r < 0 && is_of_transport(f)))
+        if (r == -ECANCELED || (r < 0 && is_transport_failure(f)))
                 return r;
         if (r < 0) {
                 if (!nb_cluster_info_is_hidden(f))
@@ -79,7 +80,7 @@ static int adopt_document(struct nb_join *join, struct nb_cluster *document, enu
         nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
         r = nb_join_trust(join, document, malformed, &selection, f);
         if (r >= 0 && document->ca)
-                r = renew(join, document, malformed, &selection, f);
+                r = renew_document(join, document, malformed, &selection, f);
         if (r < 0)
                 return r;
         nb_join_adopt(join, document, name, &selection, join->bootstrap->discovery_source);

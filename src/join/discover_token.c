@@ -87,9 +87,9 @@ static bool is_covered(const struct nb_join *join, const struct nb_cluster *clus
 
 /* Compares only the signed part, because signatures by other tokens may change between two
  * requests. */
-static int compare(const struct nb_join *join, const struct nb_api *api,
-                   const struct nb_cluster_info *info, const struct nb_http_answer *second,
-                   struct nb_failure *f) {
+static int compare_copies(const struct nb_join *join, const struct nb_api *api,
+                          const struct nb_cluster_info *info, const struct nb_http_answer *second,
+                          struct nb_failure *f) {
         _cleanup_(nb_cluster_info_done) struct nb_cluster_info again = { 0 };
         int r;
 
@@ -141,7 +141,8 @@ static int verify_cluster_info(const struct nb_join *join, const struct nb_api *
         r = nb_cluster_info_parse_cluster(&info, ret_cluster, f);
         if (r < 0)
                 return r;
-        return second ? compare(join, api, &info, second, f) : verify_pins(join, ret_cluster, f);
+        return second ? compare_copies(join, api, &info, second, f)
+                      : verify_pins(join, ret_cluster, f);
 }
 
 int nb_discover_token(struct nb_join *join, struct nb_failure *f) {

@@ -23,8 +23,7 @@ static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         struct nb_identity identity = {
                 .kind = NB_IDENTITY_CERTIFICATE,
-                .certificate = join->certificate.data,
-                .certificate_len = join->certificate.len,
+                .certificate = { .data = join->certificate.data, .len = join->certificate.len },
         };
         int r;
 

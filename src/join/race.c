@@ -128,7 +128,8 @@ static int classify_second(const struct race *race, struct candidate *c,
                                   &c->failure);
 }
 
-static int adopt(const struct race *race, struct candidate *c, struct nb_cluster *cluster) {
+static int adopt_candidate(const struct race *race, struct candidate *c,
+                           struct nb_cluster *cluster) {
         char what[NB_URL_MAX + 32];
         struct nb_ca_selection selection;
         int r;
@@ -143,7 +144,7 @@ static int adopt(const struct race *race, struct candidate *c, struct nb_cluster
         return 0;
 }
 
-static int classify(const struct race *race, struct candidate *c) {
+static int classify_answer(const struct race *race, struct candidate *c) {
         _cleanup_(nb_cluster_done) struct nb_cluster cluster = { .server = *c->url };
         const struct nb_failure before = c->failure;
         bool is_second = c->again.http;
@@ -157,7 +158,7 @@ static int classify(const struct race *race, struct candidate *c) {
                 return NB_RACE_AGAIN;
         }
         if (r >= 0)
-                r = adopt(race, c, &cluster);
+                r = adopt_candidate(race, c, &cluster);
         if (r < 0 && is_second && race->kind->is_unproven)
                 c->failure.is_unverified = true;
         forget_first(c);
@@ -166,7 +167,7 @@ static int classify(const struct race *race, struct candidate *c) {
 }
 
 /* Schedules the next attempt with an endpoint that was not verified. */
-static void plan(struct nb_join *join, struct candidate *c) {
+static void plan_attempt(struct nb_join *join, struct candidate *c) {
         c->is_out = join->is_rehearsal ||
                     !nb_retry_next(&c->retry, &c->failure, nb_now_ms(), nb_random());
         if (join->is_rehearsal)
@@ -223,10 +224,10 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
                         return r;
                 if (!done && nb_now_ms() >= join->deadline_ms)
                         return give_up(&race, f);
-                r = done ? classify(&race, done) : NB_RACE_AGAIN;
+                r = done ? classify_answer(&race, done) : NB_RACE_AGAIN;
                 if (r == 0 || r == -ECANCELED)
                         return r;
                 if (r < 0)
-                        plan(join, done);
+                        plan_attempt(join, done);
         }
 }

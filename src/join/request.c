@@ -185,7 +185,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
         return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created") : 0;
 }
 
-static int submit(struct nb_join *join, struct nb_failure *f) {
+static int submit_csr(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         int r;
@@ -226,5 +226,5 @@ int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the name of the CSR cannot be computed");
         nb_log_field(NB_FIELD_CSR, "%s", join->csr_name);
-        return submit(join, f);
+        return submit_csr(join, f);
 }

@@ -14,8 +14,9 @@ static const struct policy {
         bool is_early;             /* ends at once if the next attempt would miss the deadline */
 } policies[_NB_RETRY_N] = {
         [NB_RETRY_STAGE] = { 200, 5000, false }, /* notices within seconds that a server is up */
-        [NB_RETRY_RESUBMIT] = { 500, 60000, false }, [NB_RETRY_POLL] = { 500, 15000, false },
-        [NB_RETRY_ACCESS] = { 1000, 1000, true },    [NB_RETRY_REFRESH] = { 1000, 60000, true },
+        [NB_RETRY_RESUBMIT] = { 500, 60000, false },
+        [NB_RETRY_POLL] = { 500, 15000, false },
+        [NB_RETRY_REFRESH] = { 1000, 60000, true },
 };
 
 static uint64_t delay_ms(enum nb_retry_policy policy, unsigned attempt, uint32_t random) {

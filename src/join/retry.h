@@ -19,7 +19,6 @@ enum nb_retry_policy {
         NB_RETRY_STAGE,    /* a stage of the join, one endpoint, cloud metadata */
         NB_RETRY_RESUBMIT, /* submitting a deleted CSR again */
         NB_RETRY_POLL,     /* reading a CSR that cannot be watched */
-        NB_RETRY_ACCESS,   /* node.verifyAccess: kubelet waits for it */
         NB_RETRY_REFRESH,
         _NB_RETRY_N,
 };

@@ -18,7 +18,7 @@ static bool can_present_previous(const struct nb_join *join) {
 
         if (previous->kind != NB_IDENTITY_CERTIFICATE || join->is_previous_refused)
                 return false;
-        return nb_certificates_parse(previous->certificate, previous->certificate_len, true,
+        return nb_certificates_parse(previous->certificate.data, previous->certificate.len, true,
                                      &chain) >= 0 &&
                nb_certificate_is_for_node(chain, join->node_name, false);
 }
@@ -52,8 +52,8 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
         return r;
 }
 
-static int ask(struct nb_join *join, const struct nb_buffer *csr, struct nb_buffer *ret_pem,
-               struct nb_failure *f) {
+static int ask_supervisor(struct nb_join *join, const struct nb_buffer *csr,
+                          struct nb_buffer *ret_pem, struct nb_failure *f) {
         int r;
 
         if (!can_present_previous(join))
@@ -97,6 +97,6 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         r = nb_request_create(join->key, join->node_name, false, &csr);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
-        r = ask(join, &csr, &pem, f);
+        r = ask_supervisor(join, &csr, &pem, f);
         return r < 0 ? r : take_certificate(join, pem.data ? pem.data : "", pem.len, f);
 }

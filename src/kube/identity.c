@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -38,6 +37,6 @@ int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, s
 
 void nb_identity_done(struct nb_identity *identity) {
         nb_secret_done(&identity->secret);
-        free(identity->certificate);
+        nb_secret_done(&identity->certificate);
         *identity = (struct nb_identity)NB_IDENTITY_INIT;
 }

@@ -21,15 +21,14 @@ enum nb_identity_kind {
 
 struct nb_identity {
         enum nb_identity_kind kind;
-        struct nb_secret secret; /* the token; "user:password"; or the private key in PEM */
-        char *certificate;       /* PEM chain, leaf first, or NULL */
-        size_t certificate_len;
+        struct nb_secret secret;      /* the token; "user:password"; or the private key in PEM */
+        struct nb_secret certificate; /* PEM chain, leaf first; kubelet's file has the key, too */
         char token_id[NB_TOKEN_ID_LEN + 1];      /* of a bootstrap token; otherwise "" */
         char source[NB_IDENTITY_SOURCE_MAX + 1]; /* "credential 'node-bootstrap.token'" */
 };
 
 #define NB_IDENTITY_INIT \
-        { .secret = NB_SECRET_INIT }
+        { .secret = NB_SECRET_INIT, .certificate = NB_SECRET_INIT }
 
 /* Whether the text is a valid token in an HTTP header: printable ASCII without blanks, and not too
  * long. */

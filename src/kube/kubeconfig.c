@@ -390,8 +390,7 @@ static int take_certificate(const struct reading *reading, const struct entry *u
                             struct nb_identity *ret) {
         int has_certificate, has_key;
 
-        has_certificate = take_public_pem(reading, user, "client-certificate", &ret->certificate,
-                                          &ret->certificate_len);
+        has_certificate = take_pem(reading, user, "client-certificate", &ret->certificate);
         if (has_certificate < 0)
                 return has_certificate;
         has_key = take_pem(reading, user, "client-key", &ret->secret);

@@ -29,7 +29,6 @@ struct reading {
         size_t origin_len;
         struct nb_user_data found;
         bool is_template;
-        const struct nb_user_data_files *files; /* if set, only search for files */
 };
 
 static bool contains_text(const char *data, size_t len, const char *text) {
@@ -104,11 +103,6 @@ static int take_json(struct reading *reading, const char *data, size_t len) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         struct nb_failure ignored = { 0 };
 
-        if (reading->files)
-                return contains_text(data, len, "\"ignition\"")
-                               ? nb_user_data_pass_files(NB_USER_DATA_IGNITION, reading->where,
-                                                         data, len, reading->files, reading->f)
-                               : 0;
         json = nb_json_parse(data, len, reading->where, NB_METADATA_MALFORMED, &ignored);
         if (json.r == -ENOMEM)
                 return nb_failure_set_memory(reading->f);
@@ -138,11 +132,8 @@ static int take_cloud_config(struct reading *reading, const char *data, size_t l
         struct nb_failure f = { 0 };
         int r = 0;
 
-        if (reading->files)
-                r = nb_user_data_pass_files(NB_USER_DATA_CLOUD_CONFIG, reading->where, data, len,
-                                            reading->files, &f);
         /* Most cloud-configs are for cloud-init alone, and need not be parsed. */
-        else if (contains_text(data, len, KEY))
+        if (contains_text(data, len, KEY))
                 r = nb_yaml_parse_key(reading->where, data, len, NB_METADATA_MALFORMED, KEY, &root,
                                       &f);
         /* cloud-init renders Jinja before it parses the text, so a syntax error in a template is
@@ -246,10 +237,9 @@ static int take_base64(struct reading *reading, const char *data, size_t len) {
         return take_text(reading, bytes.data, bytes.len);
 }
 
-static int read_all(const char *origin, const char *data, size_t len,
-                    const struct nb_user_data_files *files, struct nb_user_data *ret,
-                    struct nb_failure *f) {
-        struct reading reading = { .f = f, .files = files };
+int nb_user_data_parse(const char *origin, const char *data, size_t len,
+                       struct nb_user_data *ret_user_data, struct nb_failure *f) {
+        struct reading reading = { .f = f };
         int r;
 
         if (len > NB_USER_DATA_MAX)
@@ -264,22 +254,8 @@ static int read_all(const char *origin, const char *data, size_t len,
                 nb_user_data_done(&reading.found);
                 return r;
         }
-        *ret = reading.found;
+        *ret_user_data = reading.found;
         return 0;
-}
-
-int nb_user_data_parse(const char *origin, const char *data, size_t len,
-                       struct nb_user_data *ret_user_data, struct nb_failure *f) {
-        return read_all(origin, data, len, NULL, ret_user_data, f);
-}
-
-int nb_user_data_find_files(const char *origin, const char *data, size_t len,
-                            const struct nb_user_data_files *files, struct nb_failure *f) {
-        struct nb_user_data ignored = NB_USER_DATA_INIT;
-        int r = read_all(origin, data, len, files, &ignored, f);
-
-        nb_user_data_done(&ignored);
-        return r;
 }
 
 void nb_user_data_done(struct nb_user_data *user_data) {

@@ -21,7 +21,6 @@
 
 #include "base/failure.h"
 #include "base/secret.h"
-#include "metadata/user_data_files.h"
 
 /* Bytes as the cloud returns them. The largest known limit of a cloud is 256 KiB (GCE). */
 #define NB_USER_DATA_MAX (1024 * 1024)
@@ -52,14 +51,5 @@ struct nb_user_data {
  */
 int nb_user_data_parse(const char *origin, const char *data, size_t len,
                        struct nb_user_data *ret_user_data, struct nb_failure *f);
-
-/*
- * Calls `files->each` for every file that cloud-init (write_files) or Ignition (storage.files)
- * would write on the machine, in the order of the document, except files that they download. A
- * failure of `each` ends the search and is returned; NB_METADATA_MALFORMED for a file that cannot
- * be decoded.
- */
-int nb_user_data_find_files(const char *origin, const char *data, size_t len,
-                            const struct nb_user_data_files *files, struct nb_failure *f);
 
 void nb_user_data_done(struct nb_user_data *user_data);

@@ -261,7 +261,8 @@ int nb_client_certificate_verify(const struct nb_identity *identity, struct nb_f
         const char *what = "client-certificate: expected certificates in PEM, found something else";
         int r;
 
-        r = nb_certificates_parse(identity->certificate, identity->certificate_len, true, &chain);
+        r = nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
+                                  &chain);
         if (r >= 0) {
                 what = "client-key: expected an unencrypted private key in PEM, found something "
                        "else";

@@ -31,22 +31,6 @@ static int read_password(struct nb_sources *sources, struct nb_secret *ret_passw
         return 0;
 }
 
-/* Copies only the certificates. The key in the same file stays in the secret. */
-static int copy_certificates(const struct nb_secret *pem, struct nb_identity *identity) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CERTIFICATE_FILE_MAX);
-        int r;
-
-        r = nb_certificates_parse(pem->data, pem->len, true, &chain);
-        for (size_t i = 0; r >= 0 && i < nb_certificates_count(chain); i++)
-                nb_certificate_export(chain, i, &text);
-        if (r < 0 || text.error < 0)
-                return r < 0 ? r : text.error;
-        identity->certificate = TAKE(text.data);
-        identity->certificate_len = text.len;
-        return 0;
-}
-
 static int read_present_certificate(const struct nb_inputs *inputs, struct nb_identity *previous,
                                     struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
@@ -57,7 +41,7 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
                  inputs->settings->certificate_directory);
         r = nb_sources_read(inputs->sources, path, CERTIFICATE_FILE_MAX, &pem, NULL);
         if (r >= 0)
-                r = copy_certificates(&pem, previous);
+                r = nb_secret_copy(&previous->certificate, pem.data, pem.len);
         if (r < 0)
                 return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
         previous->kind = NB_IDENTITY_CERTIFICATE;

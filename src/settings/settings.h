@@ -74,7 +74,6 @@ struct nb_settings {
         char node_name[NB_NODE_NAME_MAX + 1]; /* "": the host name */
         bool is_node_name_lowered;            /* the name in the document has upper-case letters */
         bool allow_existing;                  /* join although a Node of this name is Ready */
-        bool verify_access; /* show an existing certificate to the API server before trusting it */
         char taints[NB_SETTINGS_TAINTS_MAX][NB_SETTINGS_TAINT_SIZE];
         unsigned n_taints;
         char kubeconfig[NB_SETTINGS_PATH_MAX];

@@ -49,6 +49,5 @@ struct nb_inspection {
         char node[NB_NODE_NAME_MAX + 1];
         char not_after[32]; /* RFC 3339; "" if unknown */
         bool fallback;      /* the certificate is still usable if joining again fails */
-        bool verify_access; /* `join` must ask the API server whether it accepts the certificate */
         char detail[NB_FAILURE_DETAIL_MAX];
 };

@@ -29,14 +29,14 @@ static void check_identity(const struct nb_identity *identity) {
         FUZZ_CHECK(identity->secret.len > 0 &&
                    strlen(identity->secret.data) == identity->secret.len);
         if (identity->kind == NB_IDENTITY_TOKEN) {
-                FUZZ_CHECK(!identity->certificate);
+                FUZZ_CHECK(!identity->certificate.data);
                 for (const char *p = identity->secret.data; *p; p++)
                         FUZZ_CHECK(*p > ' ' && *p <= '~');
                 return;
         }
         FUZZ_CHECK(identity->kind == NB_IDENTITY_CERTIFICATE);
-        FUZZ_CHECK(identity->certificate &&
-                   strlen(identity->certificate) == identity->certificate_len);
+        FUZZ_CHECK(identity->certificate.len > 0 &&
+                   strlen(identity->certificate.data) == identity->certificate.len);
 }
 
 /* An accepted cluster can be written for kubelet, and is read back the same. */

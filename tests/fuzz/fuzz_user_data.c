@@ -65,28 +65,11 @@ static void check_document(const struct nb_user_data *user_data) {
                            nb_setting_rows[i].metadata != NB_SETTING_METADATA_NEVER);
 }
 
-static int check_file(void *userdata, const struct nb_user_data_file *file, struct nb_failure *f) {
-        FUZZ_CHECK(file->path[0] == '/' && file->text->len <= NB_USER_DATA_MAX &&
-                   file->mode <= 07777);
-        return 0;
-}
-
-static void check_files(const char *data, size_t len) {
-        const struct nb_user_data_files files = { .each = check_file };
-        struct nb_failure f = {};
-        int r = nb_user_data_find_files("fuzzed", data, len, &files, &f);
-
-        FUZZ_CHECK_FAILURE(f, r);
-        FUZZ_CHECK(r >= 0 || f.code == NB_METADATA_MALFORMED);
-        check_no_token(f.detail, data, len);
-}
-
 void fuzz_one(const char *data, size_t len) {
         struct nb_user_data user_data = NB_USER_DATA_INIT;
         struct nb_failure f = {};
         int r;
 
-        check_files(data, len);
         r = nb_user_data_parse("fuzzed", data, len, &user_data, &f);
         FUZZ_CHECK_FAILURE(f, r);
         check_no_token(f.detail, data, len);

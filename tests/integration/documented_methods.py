@@ -10,8 +10,7 @@ import faults
 import join_methods
 import k3s
 import kubelet_config
-import pki
-from machine import NODE, SECRET, TOKEN, TOKEN_ID
+from machine import NODE, SECRET, TOKEN, TOKEN_ID, Machine
 
 PIN = "sha256:6d2a8f0d2a9c5a7c2f5f0e6d0f3b8e6b7f4a9c0d1e2f3a4b5c6d7e8f9a0b1c2d"
 OTHER = "ghijkl.fedcba9876543210"
@@ -96,11 +95,11 @@ def configured(world, text):
 
 
 def anew(world, text):
-    """Joined; then the certificate becomes invalid while the Node still exists and is Ready."""
+    """Joined and reinstalled, while its Node is still Ready."""
     yield at(world, text)
     [name] = world.csrs()
     world.cluster.nodes[NODE] = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    world.server.on("node", lambda request: apiserver.unauthorized() if request.user == pki.node_user(NODE) else None)
+    world.machine.target(Machine.KUBECONFIG).unlink()
     world.machine.unit().joined()
     assert len(world.csrs()) == 2 and name in world.csrs()
 

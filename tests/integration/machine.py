@@ -385,10 +385,8 @@ class Machine:
             self.arguments = [word for word in recorded.read_text().splitlines() if not word.startswith("--config-directory")]
             found = dict(word[2:].split("=", 1) for word in self.arguments[1:])
             if "previous" in found:
-                run.note = {"verdict": found["previous"], "node": found["node"], "notAfter": found["valid-until"],
+                run.note = {"verdict": found["previous"], "notAfter": found["valid-until"],
                             "fallback": found["previous"] in ("other-cluster", "not-rotatable")}
-                if found["previous"] == "usable":
-                    run.note["verifyAccess"] = True
         elif run.exit == 0 and (told := re.search("node '(.*?)' has already joined(; its certificate is valid until (.*))?", run.stderr)):
             run.note = {"verdict": "usable" if told[2] else "not-yet-valid", "node": told[1], "notAfter": told[3], "fallback": False}
         elif run.exit == 0 and (told := re.search("node '(.*?)' has joined, so kubelet can start", run.stderr)):

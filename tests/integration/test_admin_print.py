@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import yaml
 
-from ignition import from_butane, without_urls
 from machine import TOKEN, find_program
+from written_files import check_files, from_butane, without_urls
 
 NAME = "node-1"
 DOCUMENT = "etc/node-bootstrap/config.yaml.d/50-setup.yaml"
@@ -98,9 +98,13 @@ def test_setup_takes_the_credential(printed, expected, image):
 
 
 @pytest.mark.parametrize("form", ["user-data", "cloud-config", "ignition", "config", "join-configuration"])
-def test_check_finds_everything_in_user_data(printed, expected, form):
-    command = [find_program("node-bootstrap"), "check", "--local", "--json", "--user-data=-"]
-    done = subprocess.run(command, check=False, text=True, capture_output=True, input=printed(form))
+def test_check_finds_everything(tmp_path, printed, expected, form):
+    """In user data, or in the files that cloud-init or Ignition writes."""
+    if form in ("cloud-config", "ignition"):
+        done = check_files(tmp_path, printed(form), "--json")
+    else:
+        command = [find_program("node-bootstrap"), "check", "--local", "--json", "--user-data=-"]
+        done = subprocess.run(command, check=False, text=True, capture_output=True, input=printed(form))
     report = json.loads(done.stdout)
     text = "\n".join(row["text"] for step in report["steps"] for row in step["rows"])
     assert done.returncode == 0 and report["good"], text

@@ -264,39 +264,6 @@ def test_control_characters_in_a_file_name(place):
     assert done.returncode == 0 and "\033" not in done.stdout and "[2Jx.yaml" in done.stdout
 
 
-# What lies beside what is read.
-
-@pytest.mark.parametrize(("name", "expected"), [
-    ("config.yml", "config.yaml, or config.yaml.d/*.yaml"), ("50-site.yaml", "config.yaml, or config.yaml.d/*.yaml"), ("config.d/x.yaml", None),
-    ("config.yaml.d/50-site.yml", "*.yaml"), ("config.yaml.d/50-site.YAML", "*.yaml")])
-def test_misnamed_settings(place, name, expected):
-    place.settings()
-    place.token()
-    place.settings({"node": {"name": "unread"}}, f"etc/node-bootstrap/{name}")
-    path = f"/etc/node-bootstrap/{name}" if expected else "/etc/node-bootstrap/config.d"
-    assert place.good()["Settings"][0] == f"! {path} is not read: expected {expected or 'config.yaml.d'}"
-
-
-def test_file_named_in_settings_is_not_misnamed(place):
-    ca = pki.CA()
-    place.put("etc/node-bootstrap/cluster-info.yaml", apiserver.kubeconfig("https://10.0.0.10:6443", ca.pem), 0o644)
-    place.put("etc/node-bootstrap/README", "", 0o644)
-    place.put("etc/node-bootstrap/config.yaml.d/README", "", 0o644)
-    place.token()
-    place.settings({"discovery": {"file": "/etc/node-bootstrap/cluster-info.yaml"}})
-    assert not [row for row in place.good()["Settings"] if row.startswith("!")]
-
-
-@pytest.mark.parametrize("store", [SYSTEM, ETC_STORE, SEALED])
-@pytest.mark.parametrize("name", ["node-bootstrap.tokn", "node_bootstrap.token", "node-bootstrap.token.txt"])
-def test_misnamed_credential(place, store, name):
-    place.settings()
-    place.put(f"{store}/{name}", TOKEN)
-    place.put(f"{store}/other.token", TOKEN)
-    assert place.bad("token-missing")["Credentials and tokens"][0] == (
-        f"! /{store}/{name} is not read: expected node-bootstrap.token, .tls-bootstrap-token, .kubeconfig, .cluster-info, .attestation-key or .config")
-
-
 def test_missing_config_directory(place):
     done = place.check("--config-directory=/etc/no-such-folder")
     assert done.returncode == 1
@@ -497,3 +464,13 @@ def test_colour_only_on_terminals(place):
 def test_usage():
     done = subprocess.run([find_program("node-bootstrap"), "check", "twice"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == 64 and "unexpected argument 'twice'" in done.stderr and done.stdout == ""
+
+
+def test_missing_folder(place):
+    """The service cannot create it: it may write only in folders that exist when it starts."""
+    place.settings()
+    place.token()
+    assert "  ✗ target-unwritable: kubeconfig, '/etc/kubernetes': '/etc': No such file or directory" in place.check("--local=false").stdout
+    (place.path / "etc/kubernetes").mkdir()
+    output = place.check("--local=false").stdout
+    assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output

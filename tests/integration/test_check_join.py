@@ -14,7 +14,7 @@ import join_methods
 import pki
 from check import kubelet_below, step_of, texts
 from k3s import K3sWorld
-from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
+from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, Machine, node_kubeconfig, to_yaml
 
 USER = "system:bootstrap:" + TOKEN_ID
 ALL = ["settings", "credentials", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
@@ -353,67 +353,33 @@ def test_unwritable_folder(world):
     assert str(file) in step_of(found, "files")["failure"]["detail"]
 
 
-# Around the program: systemd runs, and this is what it says of the service; no /run of the machine is touched.
-WITH_SYSTEMD = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system; mount --bind "$0" /usr/bin/systemctl; exec "$@" """
-
-
-def systemd_says(world, **properties):
-    """A prefix of the command line."""
-    path = world.machine.path / "systemctl"
-    lines = "\n".join(f"{name}={value}" for name, value in properties.items())
-    path.write_text(f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] || exit 1\ncat <<'END'\n{lines}\nEND\n")
-    path.chmod(0o755)
-    return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_SYSTEMD, str(path)]
-
-
-STRICT = {"LoadState": "loaded", "ProtectSystem": "strict"}
-
-
-@pytest.mark.parametrize("changes,why", [
-    ({}, None),
-    ({"ReadWritePaths": "-/etc/kubernetes -/var/lib/kubelet"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "-/etc/kubernetes {path}x"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "-/etc/kubernetes -{path}/missing"}, "in ReadWritePaths= does not exist when it starts"),
-    ({"ReadOnlyPaths": "-{path}"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": ""}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "", "ProtectSystem": "full"}, None),
-    ({"ReadWritePaths": "", "LoadState": "not-found"}, None),
-    ({"ReadWritePaths": "-/etc/kubernetes \"{path} x\""}, None),
-], ids=["all there", "elsewhere", "longer name", "not there yet", "a deeper one is read-only", "none", "not strict", "no unit", "not taken apart"])
-def test_the_sandbox_of_the_service(world, changes, why):
-    """The installer would fail only after the request."""
-    path = world.machine.path / "kubernetes"
-    path.mkdir()
-    path.with_name("kubernetesx").mkdir()
-    world.configure(kubelet={"kubeconfig": f"{path}/missing/kubelet.conf", "caFile": f"{path}/missing/ca.crt", "certificateDirectory": f"{path}/missing/pki"})
-    said = {**STRICT, "ReadWritePaths": f"-/etc/kubernetes -+{world.machine.path}", "ReadOnlyPaths": "/run",
-            **{name: value.format(path=path) for name, value in changes.items()}}
-    before = systemd_says(world, **said)
-    run = world.machine.start(before[0], *before[1:], world.machine.program("node-bootstrap"), "check", "--json", f"--config-directory={world.machine.etc}").wait()
-    found = json.loads(run.stdout)
-    if why is None:
-        assert found["good"] and f"kubeconfig: '{path}/missing' can be created" in texts(found, "files"), json.dumps(step_of(found, "files"))
-        return
-    failure = step_of(found, "files")["failure"]
-    assert found["failure"] == failure["code"] == "target-unwritable" and "ReadWritePaths=" in failure["remedy"]
-    assert f"kubeconfig, '{path}/missing': '{path}' is read-only for node-bootstrap.service, since " in failure["detail"] and why in failure["detail"]
+def put_client(world, identity=None, server=None, edit=lambda text: text):
+    """kubelet's kubeconfig, and the files that it names, where the settings expect them."""
+    folder, identity = world.machine.path, identity or world.cluster.ca.node(NODE)
+    world.configure(kubelet=kubelet_below(folder))
+    for name, data in (("pki/current.pem", identity.combined), ("kubernetes/ca.crt", world.cluster.ca.pem)):
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o600)
+    text = node_kubeconfig(server or world.server.url, paths=[f"{folder}/pki/current.pem"] * 2)
+    path = folder / "kubernetes/kubelet.conf"
+    path.write_text(edit(text.replace("/" + Machine.CA_FILE, f"{folder}/kubernetes/ca.crt")))
+    path.chmod(0o600)
+    return path
 
 
 def without_token(world, **validity):
-    world.configure(kubelet=kubelet_below(world.machine.path))
+    put_client(world, world.cluster.ca.node(NODE, **validity))
     (world.machine.credentials / "node-bootstrap.token").unlink()
-    folder = world.machine.path / "pki"
-    folder.mkdir(mode=0o700)
-    (folder / "kubelet-client-now.pem").write_bytes(world.cluster.ca.node(NODE, **validity).combined)
-    (folder / "kubelet-client-current.pem").symlink_to(folder / "kubelet-client-now.pem")
     return report(world)
 
 
 def test_token_removed_after_the_join(world):
-    """Whichever program joined the machine; without a token no server is contacted."""
+    """Whichever program joined the machine; without a token, only the certificate is shown to the API server."""
     found = without_token(world)
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
-    assert "discovery" not in states(found) and world.server.connections == []
+    assert states(found)["node-access"] == "good" and "discovery" not in states(found)
+    assert [request.user for request in world.server.requests] == [pki.node_user(NODE)]
 
 
 @pytest.mark.parametrize("validity", [{"start": -2 * pki.DAY, "end": -pki.DAY}, {"start": pki.DAY, "end": 2 * pki.DAY}], ids=["expired", "not yet valid"])

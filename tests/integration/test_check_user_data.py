@@ -11,12 +11,10 @@ import time
 
 import pytest
 
-import apiserver
 import documentation
-import pki
 from check import sections
 from cloud import OTHER_TOKEN, CloudWorld
-from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, SOURCE, TOKEN, TOKEN_ID, find_program, to_yaml
+from machine import FAILURES, HEADER, KEPT, PATIENCE, SECRET, TOKEN, TOKEN_ID, find_program, to_yaml
 from user_data import FORBIDDEN, FORMS
 
 PIN = "sha256:" + "ab" * 32
@@ -120,12 +118,12 @@ def test_same_result_as_a_join(tmp_path, case):
 
 
 @pytest.mark.parametrize(("data", "code", "word"), [
-    ("#!/bin/sh\n", "metadata-nothing", "a shell script"), ("", "metadata-nothing", "empty"), ("a\n\0\xff", "metadata-nothing", "another program"),
+    ("#!/bin/sh\n", "metadata-nothing", "a shell script"), ("#cloud-config\nwrite_files: []\n", "metadata-nothing", "run `node-bootstrap check` on the machine"), ("", "metadata-nothing", "empty"), ("a\n\0\xff", "metadata-nothing", "another program"),
     (gzip.compress(DOCUMENT.encode()), "metadata-nothing", "it is gzip; node-bootstrap reads neither MIME nor gzip"),
     (base64.b64encode(gzip.compress(DOCUMENT.encode())), "metadata-nothing", "it is gzip, in base64; node-bootstrap reads neither MIME nor gzip"),
     ("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n" + DOCUMENT + "--b--\n", "metadata-nothing",
      "it is a MIME message; node-bootstrap reads neither MIME nor gzip: let cloud-init write its settings to a file (write_files)")],
-    ids=["script", "empty", "bytes", "gzip", "gzip in base64", "MIME"])
+    ids=["script", "files of cloud-init", "empty", "bytes", "gzip", "gzip in base64", "MIME"])
 def test_nothing_for_node_bootstrap(tmp_path, data, code, word):
     assert bad(code, check(write(tmp_path, data)), word)["Join"] == ["- skipped: see above"]
 
@@ -195,86 +193,3 @@ def test_cluster_is_asked_with_local_false(tmp_path):
         assert world.server.connections != [] and world.csrs() == []
     finally:
         world.close()
-
-
-# --- Files that cloud-init or Ignition writes ---
-
-SETTINGS = HEADER + to_yaml(BASIS)
-CONFIG_PATH, TOKEN_PATH = "/etc/node-bootstrap/config.yaml", "/etc/credstore/node-bootstrap.token"
-
-
-def encoded(data, *steps):
-    for step in steps:
-        data = step(data if isinstance(data, bytes) else data.encode())
-    return data.decode() if isinstance(data, bytes) else data
-
-
-def cloud_config(*files, first="#cloud-config\n"):
-    return first + to_yaml({"write_files": [{"path": path, **entry} for path, entry in files]})
-
-
-def ignition(*files, **more):
-    return json.dumps({"ignition": {"version": "3.3.0"}, "storage": {"files": [{"path": path, **entry} for path, entry in files]}, **more})
-
-
-def url(text):
-    return {"contents": {"source": "data:;base64," + base64.b64encode(text.encode()).decode()}}
-
-
-WRITTEN = {
-    "cloud-config": cloud_config((CONFIG_PATH, {"content": SETTINGS}), (TOKEN_PATH, {"content": TOKEN, "permissions": "0600"})),
-    "base64": cloud_config((CONFIG_PATH, {"content": encoded(SETTINGS, base64.b64encode), "encoding": "b64"}), (TOKEN_PATH, {"content": TOKEN})),
-    "template": cloud_config((CONFIG_PATH, {"content": SETTINGS}), (TOKEN_PATH, {"content": TOKEN}), first="## template: jinja\n#cloud-config\n"),
-    "a drop-in, a token in it": cloud_config(("/etc/node-bootstrap/config.yaml.d/10-a.yaml", {"content": HEADER + "bootstrap: {token: " + TOKEN + "}\n", "permissions": "0600"}),
-                                             (CONFIG_PATH, {"content": SETTINGS})),
-    "a file that the settings name": cloud_config((CONFIG_PATH, {"content": HEADER + "discovery: {file: /etc/cluster.yaml}\n"}), (TOKEN_PATH, {"content": TOKEN}),
-                                                  ("/etc/cluster.yaml", {"content": "@CLUSTER@"})),
-    "Ignition": ignition((CONFIG_PATH, url(SETTINGS)), (TOKEN_PATH, {"mode": 384, "contents": {"source": f"data:,{TOKEN}%0A"}}), ("/etc/other", {"contents": {"source": "https://a/b"}})),
-}
-
-
-@pytest.mark.parametrize("data", WRITTEN.values(), ids=WRITTEN)
-def test_written_files(tmp_path, data):
-    ca = pki.CA("kubernetes")
-    status, output = check(write(tmp_path, data.replace('"@CLUSTER@"', json.dumps(apiserver.kubeconfig("https://10.0.0.1:6443", ca.pem)))))
-    assert status == 0 and "✗" not in output and output.endswith("  ✓ a join can start\n"), output
-    assert f"{TOKEN_ID}.****************" in output
-
-
-@pytest.mark.parametrize(("data", "code", "words", "section"), [
-    (cloud_config((CONFIG_PATH, {"content": HEADER + "discovry: {}\n"}), (TOKEN_PATH, {"content": TOKEN})), "settings-invalid", [CONFIG_PATH, "discovry"], "User data"),
-    (cloud_config((CONFIG_PATH, {"content": SETTINGS})), "token-missing", [], "Join"),
-    (cloud_config((TOKEN_PATH, {"content": TOKEN})), "settings-incomplete", ["discovery.endpoints"], "Join"),
-    (cloud_config((CONFIG_PATH, {"content": SETTINGS}), (TOKEN_PATH, {"content": "x"})), "token-malformed", [], "User data"),
-    (cloud_config((CONFIG_PATH, {"content": HEADER + to_yaml({**BASIS, "bootstrap": {"token": TOKEN}})})), "token-exposed", [CONFIG_PATH], "User data"),
-    (cloud_config((CONFIG_PATH, {"content": "?", "encoding": "b64"})), "metadata-malformed", ["write_files", "content"], "User data"),
-    (cloud_config((CONFIG_PATH, {"content": SETTINGS, "encoding": "rot13"})), "metadata-malformed", ["write_files", "encoding"], "User data"),
-    (ignition((CONFIG_PATH, {"contents": {"source": "data:;base64,?"}})), "metadata-malformed", ["storage.files[0].contents.source"], "User data"),
-    (cloud_config(("/etc/other", {"content": SETTINGS})), "metadata-nothing", ["a cloud-config without"], "User data"),
-    (cloud_config(*[(f"/etc/other{i}", {"content": "a"}) for i in range(257)]), "metadata-malformed", ["more than 256 files"], "User data"),
-], ids=["settings", "no token", "no settings", "token", "a token that others can read", "base64", "encoding", "data URL", "other files", "too many"])
-def test_written_files_with_failures(tmp_path, data, code, words, section):
-    bad(code, check(write(tmp_path, data)), *words, section=section)
-
-
-def test_written_files_and_an_image(tmp_path):
-    """A file of the same name is replaced, others stay."""
-    (tmp_path / "etc/config.yaml.d").mkdir(parents=True)
-    write(tmp_path / "etc", HEADER + "node: {name: image}\n", "config.yaml")
-    write(tmp_path / "etc/config.yaml.d", HEADER + "timeout: 5m\n", "50-image.yaml")
-    data = cloud_config(("/etc/node-bootstrap/config.yaml.d/40-a.yaml", {"content": HEADER + "timeout: 1m\nnode: {name: files}\n"}),
-                        (CONFIG_PATH, {"content": SETTINGS}), (TOKEN_PATH, {"content": TOKEN}))
-    status, output = check(write(tmp_path, data), f"--config-directory={tmp_path}/etc")
-    assert status == 0 and "- timeout: 300s" in output and '- node.name: "files"' in output and "1m" not in output.split("User data")[1], output
-
-
-@pytest.mark.parametrize("name", ["cloud-config.yaml", "node-bootstrap.ign"])
-def test_packaged_examples(name):
-    status, output = check(SOURCE / "packaging/examples" / name)
-    assert status == 0 and output.endswith("  ✓ a join can start\n"), output
-
-
-def test_encrypted_token(tmp_path):
-    data = cloud_config((CONFIG_PATH, {"content": SETTINGS}), ("/etc/credstore.encrypted/node-bootstrap.token", {"content": "AAAA"}))
-    status, output = check(write(tmp_path, data))
-    assert status == 0 and "it depends on a credential that only the service receives" in output, output

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import apiserver
 import csrs
 import faults
 import installed
@@ -22,7 +21,7 @@ import pki
 from cloud import CloudWorld
 from journal import INSIDE, Socket
 from k3s import K3sWorld, Rejoin
-from machine import FAILURES, HEADER, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World, to_yaml
+from machine import FAILURES, NODE, PATIENCE, SECRET, TOKEN, Machine, Run, World
 
 PRIORITIES = {"debug": "7", "info": "6", "notice": "5", "warning": "4"}
 
@@ -79,21 +78,6 @@ def key_is_damaged(world):
 
 def previous_certificate_is_refused(world):
     Rejoin(world).join().joined()
-
-
-def verify_access(world, action):
-    world.machine.put_joined_before(world.cluster.ca.node(NODE), world.server.url, ca=world.cluster.ca)
-    world.machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
-    world.server.on("node", action)
-    join(world)
-
-
-def access_is_revoked(world):
-    verify_access(world, lambda request: apiserver.unauthorized() if request.user == pki.node_user(NODE) else None)
-
-
-def access_is_unknown(world):
-    verify_access(world, faults.PORTAL)
 
 
 def refresh(world, change=lambda world: None):
@@ -181,8 +165,6 @@ EVENTS = [
     ("csr-submitted-again", "warning", World, request_is_deleted),
     ("key-dropped", "warning", World, key_is_damaged),
     ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
-    ("node-access-revoked", "notice", World, access_is_revoked),
-    ("node-access-unknown", "warning", World, access_is_unknown),
     ("refreshed", "notice", World, refresh_renewed),
     ("refresh-unchanged", "info", World, refresh),
     ("refresh-inapplicable", "info", World, refresh_of_nothing),

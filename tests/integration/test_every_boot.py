@@ -194,15 +194,6 @@ def test_clock_behind_and_settings_damaged(world):
     assert "settings-invalid" in world.machine.runs[0].stderr
 
 
-def test_question_to_the_api_server_that_cannot_be_asked(world):
-    """node.verifyAccess is asked for, and the state directory is in disorder: kubelet starts."""
-    make_joined(world, "joined by us")
-    text = (world.machine.etc / "config.yaml").read_text()
-    world.machine.write_settings(text.replace("node:\n", "node:\n  verifyAccess: true\n"))
-    boot(world.machine, {"STATE_DIRECTORY": "/nowhere/state"})
-    assert "so kubelet can start" in world.machine.runs[0].stderr
-
-
 # Those that leave the path to this test's folder in the settings.
 STATUS_TROUBLE = [row for row in TROUBLE if row[0] in ("misspelt key", "misspelt key in a section", "drop-in that is no YAML", "folder as drop-in",
                                                        "damaged settings credential", "record cut short", "record is a folder")]

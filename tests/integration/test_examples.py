@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 import documentation
-from ignition import from_butane, without_urls
 from machine import SOURCE
+from written_files import check_files, files_of, from_butane, without_urls
 
 EXAMPLES = SOURCE / "packaging/examples"
 BUILD = Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
@@ -25,18 +25,20 @@ def test_butane_and_ignition_are_the_same():
     assert without_urls(ignition) == from_butane(butane)
 
 
-def written_files():
-    for entry in yaml.safe_load((EXAMPLES / "cloud-config.yaml").read_text())["write_files"]:
-        yield "cloud-init", entry["path"], int(entry["permissions"], 8), entry["content"]
-    for entry in yaml.safe_load((EXAMPLES / "node-bootstrap.bu").read_text())["storage"]["files"]:
-        yield "Ignition", entry["path"], entry["mode"], entry["contents"]["inline"]
+WRITTEN = ("cloud-config.yaml", "node-bootstrap.ign")
 
 
-@pytest.mark.parametrize("system, path, mode, text", written_files())
-def test_files_with_a_token_are_for_root_alone(system, path, mode, text):
+@pytest.mark.parametrize("path, mode, text", [file for name in WRITTEN for file in files_of((EXAMPLES / name).read_text())])
+def test_files_with_a_token_are_for_root_alone(path, mode, text):
     is_token = path == "/etc/credstore/node-bootstrap.token"
     assert (TOKEN in text) == is_token
     assert oct(mode) == ("0o600" if is_token else "0o644")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_join_can_start_with_the_files(tmp_path, name):
+    done = check_files(tmp_path, (EXAMPLES / name).read_text())
+    assert done.returncode == 0 and done.stdout.endswith("  ✓ a join can start\n"), done.stdout
 
 
 def words_of(tmp_path, script, program):

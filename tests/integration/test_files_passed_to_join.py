@@ -64,17 +64,6 @@ def test_nothing_for_a_machine_that_has_joined(machine, cluster):
     assert machine.inspect().joined().note["verdict"] == "usable" and machine.passed is None
 
 
-def test_client_certificate_to_ask_with(machine, server, cluster):
-    """node.verifyAccess: `join` shows the certificate to the API server."""
-    identity = cluster.ca.node(NODE)
-    machine.put_joined_before(identity, SERVER, ca=cluster.ca)
-    machine.configure(server)
-    machine.write_settings(HEADER + to_yaml({"node": {"verifyAccess": True}}), "config.yaml.d/10.yaml")
-    machine.inspect().joined()
-    found = machine.passed.files
-    assert found["/" + Machine.CURRENT] == identity.combined.decode() and found["/" + Machine.CA_FILE] == cluster.ca.pem.decode()
-
-
 K3S_CLIENTS = [
     ("no kubeconfig", lambda machine, ca: machine.put(Machine.CURRENT, ca.node(NODE).combined), True),
     ("expired", lambda machine, ca: machine.put_joined_before(ca.node(NODE, start=-pki.DAY, end=-pki.HOUR), SERVER, ca=ca), False),
@@ -132,14 +121,6 @@ def test_node_password_that_is_none(machine, put, found):
     machine.inspect().failed("node-password-missing", int(FAILURES["node-password-missing"]["exit"]), f"'/{PASSWORD}' {found}")
 
 
-def test_no_new_node_password_on_a_machine_that_has_joined(machine, cluster):
-    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
-    give(machine, "config.yaml", HEADER + to_yaml({"node": {"name": NODE, "verifyAccess": True}, "discovery": {"endpoints": ["192.0.2.10:6443"]}, "cluster": {"type": "k3s"}}))
-    machine.set_credential("token", K10)
-    machine.inspect().joined()
-    assert machine.passed and not machine.target(PASSWORD).exists()
-
-
 def fill(machine):
     """More than one memory file may have."""
     for i in range(30):
@@ -150,12 +131,3 @@ def test_more_than_can_be_passed(machine):
     settings(machine)
     fill(machine)
     machine.inspect().failed("settings-unreadable", 78, "larger than 7 MiB")
-
-
-def test_more_than_can_be_passed_on_a_machine_that_has_joined(machine, cluster):
-    """The certificate is usable; nobody is asked about it then."""
-    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
-    settings(machine, node={"name": NODE, "verifyAccess": True})
-    fill(machine)
-    run = machine.inspect().joined()
-    assert "larger than 7 MiB" in run.stderr and run.note["verdict"] == "usable" and "verifyAccess" not in run.note

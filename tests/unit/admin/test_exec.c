@@ -78,7 +78,7 @@ static void parses_document(void **state) {
         assert_string_equal(identity.secret.data, row->token ? row->token : "KEY");
         assert_int_equal(identity.kind, row->token ? NB_IDENTITY_TOKEN : NB_IDENTITY_CERTIFICATE);
         if (row->certificate)
-                assert_string_equal(identity.certificate, row->certificate);
+                assert_string_equal(identity.certificate.data, row->certificate);
 }
 
 static int run(const void *text) {

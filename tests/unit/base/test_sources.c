@@ -232,7 +232,6 @@ static void a_credential_in_memory_replaces_the_delivered_one(void **state) {
                 nb_sources_credential(&sources, "node-bootstrap.kubeconfig", 256, &found, &f), 0);
 }
 
-/* `check --user-data` hides the settings of this machine, and adds those of another. */
 static void files_in_memory_replace_those_on_disk(void **state) {
         _cleanup_(nb_secret_done) struct nb_secret value = NB_SECRET_INIT;
         _cleanup_(nb_buffer_done) struct nb_buffer order = NB_BUFFER_INIT(256);

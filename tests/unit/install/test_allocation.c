@@ -106,7 +106,7 @@ static void what_is_written(void **state) {
 static int give(const void *input) {
         struct nb_failure f = { 0 };
 
-        int r = nb_give(&context, false, true, &f);
+        int r = nb_give(&context, true, &f);
 
         nb_sources_done(context.sources);
         return r;

@@ -42,16 +42,16 @@ static void expect(const char *path, const char *text) {
                 assert_string_equal(found.data, text);
 }
 
-static void give(bool is_joined, bool is_client_needed) {
+static void give(bool is_client_needed) {
         struct nb_failure f = { 0 };
 
         folder_skip_without_lookup();
-        assert_int_equal(nb_give(&context, is_joined, is_client_needed, &f), 0);
+        assert_int_equal(nb_give(&context, is_client_needed, &f), 0);
         assert_int_equal(f.code, NB_NONE);
 }
 
 static void nothing_there(void **state) {
-        give(false, true);
+        give(true);
         expect(CERTIFICATE, NULL);
         expect(CA_FILE, NULL);
 }
@@ -70,7 +70,7 @@ static void client_of_kubelet(void **state) {
         folder_put(&folder, CA_FILE, "ca\n");
         folder_put(&folder, "/etc/kubernetes/other.crt", "other\n");
         folder_put(&folder, KUBECONFIG, kubeconfig);
-        give(false, true);
+        give(true);
         expect(CERTIFICATE, "certificate and key\n");
         expect(CA_FILE, "ca\n");
         expect("/etc/kubernetes/other.crt", "other\n");
@@ -83,7 +83,7 @@ static void client_of_kubelet_that_is_not_needed(void **state) {
         assert_int_equal(nb_sources_put(&sources, NB_SOURCE_FILE, CERTIFICATE, 0600,
                                         &(struct nb_secret){ .data = (char[]){ "key" }, .len = 3 }),
                          0);
-        give(false, false);
+        give(false);
         expect(CERTIFICATE, NULL);
         expect(KUBECONFIG, NULL);
 }
@@ -93,12 +93,10 @@ static void node_password(void **state) {
         int fd = -1;
         struct stat st;
 
-        give(false, false);
+        give(false);
         assert_int_equal(faccessat(folder.fd, "etc/rancher", F_OK, 0), -1);
         context.bootstrap.issuer = NB_ISSUER_SUPERVISOR;
-        give(true, false);
-        assert_int_equal(faccessat(folder.fd, "etc/rancher", F_OK, 0), -1);
-        give(false, false);
+        give(false);
         assert_int_equal(nb_path_make_folder(folder.fd, "/etc/rancher/node", 0755, &fd), 0);
         assert_int_equal(nb_file_read_secret(fd, "password", 64, &text, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
@@ -106,7 +104,7 @@ static void node_password(void **state) {
         assert_int_equal(strspn(text.data, "0123456789abcdef"), 32);
         expect(NB_NODE_PASSWORD_FILE, text.data);
 
-        give(false, false);
+        give(false);
         expect(NB_NODE_PASSWORD_FILE, text.data);
         (void)close(fd);
 }

@@ -443,9 +443,9 @@ static void parses_user(void **state) {
         assert_string_equal(identity.secret.data, c->secret);
         assert_string_equal(identity.source, "F");
         assert_string_equal(identity.token_id, strcmp(c->secret, TOKEN) == 0 ? "abcdef" : "");
-        assert_int_equal(identity.certificate_len, c->kind == NB_IDENTITY_CERTIFICATE ? 4 : 0);
-        if (identity.certificate)
-                assert_string_equal(identity.certificate, "LEAF");
+        assert_int_equal(identity.certificate.len, c->kind == NB_IDENTITY_CERTIFICATE ? 4 : 0);
+        if (identity.certificate.data)
+                assert_string_equal(identity.certificate.data, "LEAF");
 }
 
 static int parse(const char *folder, bool can_read, const char *text, struct nb_failure *f) {

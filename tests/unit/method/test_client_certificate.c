@@ -51,8 +51,7 @@ static void verified(void **state) {
 
         identity.kind = NB_IDENTITY_CERTIFICATE;
         strcpy(identity.source, "'/x'");
-        identity.certificate = strdup(c->is_mixed ? both : c->text ? c->text : c->certificate->pem);
-        identity.certificate_len = strlen(identity.certificate);
+        fill(&identity.certificate, c->is_mixed ? both : c->text ? c->text : c->certificate->pem);
         fill(&identity.secret, c->is_mixed ? both : c->secret ? c->secret : c->key->key_pem);
         if (c->message) {
                 assert_true(nb_client_certificate_verify(&identity, &f) < 0);

@@ -43,7 +43,6 @@ static void defaults(void **state) {
         assert_int_equal(settings.cluster_type, NB_CLUSTER_TYPE_AUTO);
         assert_string_equal(settings.node_name, "");
         assert_false(settings.allow_existing);
-        assert_false(settings.verify_access);
         assert_int_equal(settings.n_taints, 0);
         assert_string_equal(settings.cri_socket, "");
         assert_int_equal(settings.n_extra_args, 0);
@@ -81,7 +80,6 @@ static const char everything[] = HEAD
         "node:\n"
         "  name: Worker-1.example.com\n"
         "  allowExisting: true\n"
-        "  verifyAccess: true\n"
         "  taints: [dedicated=gpu:NoSchedule, example.com/slow:PreferNoSchedule]\n"
         "kubelet:\n"
         "  criSocket: /run/containerd/containerd.sock\n"
@@ -149,7 +147,6 @@ static void reads_every_key(void **state) {
         assert_string_equal(settings.bootstrap_kubeconfig, "/etc/kubernetes/bootstrap.conf");
         assert_int_equal(settings.cluster_type, NB_CLUSTER_TYPE_K3S);
         assert_true(settings.allow_existing);
-        assert_true(settings.verify_access);
         assert_int_equal(settings.n_taints, 2);
         assert_string_equal(settings.taints[0], "dedicated=gpu:NoSchedule");
         assert_string_equal(settings.taints[1], "example.com/slow:PreferNoSchedule");

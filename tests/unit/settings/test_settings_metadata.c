@@ -48,8 +48,6 @@ static struct metadata_case cases[] = {
           "x:3: discovery.urlCAFile: " FOREIGN },
         { "metadata: a bootstrap kubeconfig", HEAD "bootstrap: {kubeconfig: /a}\n",
           NB_SETTINGS_INVALID, "x:3: bootstrap.kubeconfig: " FOREIGN },
-        { "metadata: verifyAccess", HEAD "node: {verifyAccess: true}\n", NB_SETTINGS_INVALID,
-          "x:3: node.verifyAccess: " FOREIGN },
         { "metadata: kubelet's kubeconfig", HEAD "kubelet: {kubeconfig: /a}\n", NB_SETTINGS_INVALID,
           "x:3: kubelet.kubeconfig: " FOREIGN },
         { "metadata: kubelet's certificates", HEAD "kubelet: {certificateDirectory: /a}\n",
