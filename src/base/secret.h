@@ -22,7 +22,8 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size);
 /* A copy, with no room for more. 0, or -ENOMEM. */
 int nb_secret_copy(struct nb_secret *ret_secret, const void *data, size_t len);
 
-/* `prefix`, such as the name of a header, and a copy of the data. 0, or -ENOMEM. */
+/* `prefix`, such as the name of a header, followed by a copy of the data, with no room for more. 0,
+ * or -ENOMEM. */
 int nb_secret_join(struct nb_secret *ret_secret, const char *prefix, const void *data, size_t len);
 
 /* Appends; 0, or -E2BIG with nothing changed. */

@@ -139,7 +139,6 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
         _cleanup_(exchange_done) struct exchange exchange = { .path = call->row->session,
                                                               .is_put = true,
                                                               .body = &token };
-        const char *header = call->row->session_header;
         int r;
 
         if (nb_secret_init(&token, SESSION_MAX) < 0)
@@ -156,11 +155,8 @@ static int open_session(struct nb_cloud_call *call, struct nb_failure *f) {
                                       "%s: expected a session token of printable characters, found "
                                       "something else",
                                       exchange.what);
-        if (nb_secret_init(&call->session, strlen(header) + token.len) < 0)
-                return nb_failure_set_memory(f);
-        (void)nb_secret_append(&call->session, header, strlen(header));
-        (void)nb_secret_append(&call->session, token.data, token.len);
-        return 0;
+        r = nb_secret_join(&call->session, call->row->session_header, token.data, token.len);
+        return r < 0 ? nb_failure_set_memory(f) : 0;
 }
 
 /* Renews the session once if the cloud no longer accepts it. */

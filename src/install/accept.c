@@ -157,7 +157,7 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
 static int make_pem(const struct nb_certificates *chain, const struct nb_key *key,
                     struct nb_secret *ret_pem) {
         _cleanup_(nb_buffer_done) struct nb_buffer certificates = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(nb_secret_done) struct nb_secret key_pem = NB_SECRET_INIT, pem = NB_SECRET_INIT;
+        _cleanup_(nb_secret_done) struct nb_secret key_pem = NB_SECRET_INIT;
         int r;
 
         for (size_t i = 0; i < nb_certificates_count(chain); i++)
@@ -168,14 +168,7 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
         r = nb_key_export(key, &key_pem);
         if (r < 0)
                 return r;
-        r = nb_secret_init(&pem, certificates.len + key_pem.len);
-        if (r < 0)
-                return r;
-        /* Both fit. */
-        (void)nb_secret_append(&pem, certificates.data, certificates.len);
-        (void)nb_secret_append(&pem, key_pem.data, key_pem.len);
-        *ret_pem = TAKE(pem);
-        return 0;
+        return nb_secret_join(ret_pem, certificates.data, key_pem.data, key_pem.len);
 }
 
 static int take_certificate(const struct nb_context *context, const struct nb_key *key,

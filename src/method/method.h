@@ -131,7 +131,7 @@ bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
  *                              those that chain to one of these
  *      URL                     those in caCertHashes; without any hash, all, because `join`
  *                              received the document over verified TLS; `install` cannot check this
- *      k3s                     all, if the hash in the token is that of the bundle; otherwise the CA
+ *      k3s                     all, if the token has the hash of the bundle; otherwise the CA
  *                              whose hash it is, and those that chain to it
  *
  * With trustWholeBundle, the whole bundle is trusted if one of its CAs matches. An empty bundle

@@ -22,7 +22,6 @@
 
 void nb_http_answer_done(struct nb_http_answer *answer) {
         nb_buffer_done(&answer->body);
-        free(answer->certificate);
         *answer = (struct nb_http_answer){ 0 };
 }
 
@@ -270,8 +269,7 @@ static void take_body(struct nb_http_transfer *transfer, const struct nb_http_re
         transfer->has_news = transfer->call.is_stream;
 }
 
-static void take_done(struct nb_http_transfer *transfer, const struct nb_http_reply *reply,
-                      const char *data) {
+static void take_done(struct nb_http_transfer *transfer, const struct nb_http_reply *reply) {
         struct nb_http_answer *answer = &transfer->answer;
 
         transfer->failure = reply->failure;
@@ -279,13 +277,9 @@ static void take_done(struct nb_http_transfer *transfer, const struct nb_http_re
         answer->date = reply->date;
         answer->retry_after_ms = reply->retry_after_ms;
         memcpy(answer->location, reply->location, sizeof(answer->location));
-        if (reply->len > 0)
-                answer->certificate = strndup(data, reply->len);
         transfer->worker->transfer = NULL;
         transfer->worker = NULL;
         transfer->is_done = true;
-        if (reply->len > 0 && !answer->certificate)
-                (void)nb_failure_set_memory(&transfer->failure);
 }
 
 /* The worker's connection was closed before the request was sent, and a worker opens only one
@@ -333,7 +327,7 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer) {
                 take_body(transfer, &reply, data);
                 break;
         case NB_HTTP_DONE:
-                take_done(transfer, &reply, data);
+                take_done(transfer, &reply);
                 break;
         case NB_HTTP_STALE:
         case _NB_HTTP_REPLY_N:
@@ -415,7 +409,6 @@ static int fill_call(struct nb_http_call *call, const struct nb_http_request *re
         call->has_body = request->body;
         snprintf(call->method, sizeof(call->method), "%s", request->method ? request->method : "");
         call->is_stream = request->is_stream;
-        call->is_certificate_kept = request->is_certificate_kept;
         return 0;
 }
 

@@ -92,7 +92,6 @@ struct nb_http_request {
         uint32_t timeout_ms;  /* for the whole request; 0: no limit except silence_sec */
         uint32_t silence_sec; /* ends the transfer if no data arrives for this time; 0: no limit */
         bool is_stream; /* the caller reads the body while it arrives, with nb_http_received() */
-        bool is_certificate_kept; /* set answer.certificate */
 };
 
 struct nb_http_answer {
@@ -101,8 +100,6 @@ struct nb_http_answer {
         time_t date;             /* the Date header; 0 when there is none */
         uint32_t retry_after_ms; /* at most NB_HTTP_RETRY_AFTER_MAX_MS; 0 without the header */
         char location[128]; /* Location header of a redirect, which is not followed; "" for none */
-        char *certificate;  /* the server's own, as PEM, if is_certificate_kept is set and the
-                               connection is new; otherwise NULL */
 };
 
 /* How long the steps of a TLS connection took, in their order. */

@@ -73,7 +73,6 @@ struct nb_http_call {
         bool has_body;
         char method[8]; /* "" for libcurl's own: POST with a body, GET without */
         bool is_stream;
-        bool is_certificate_kept;
         bool has_secrets;
 };
 
@@ -104,8 +103,7 @@ struct nb_http_transfer {
         struct nb_failure failure;
 };
 
-/* A message from a worker. `len` bytes follow: a piece of the body, or with NB_HTTP_DONE the
- * certificate if it was requested. */
+/* A message from a worker. With NB_HTTP_BODY, `len` bytes of the body follow. */
 struct nb_http_reply {
         uint32_t kind;
         size_t len;

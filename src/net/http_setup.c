@@ -316,7 +316,7 @@ static int set_tls(struct nb_http_exchange *exchange) {
                 SET(CURLOPT_SSLCERT, http->certificate_path);
                 SET(CURLOPT_SSLKEY, http->certificate_path);
         }
-        if (http->is_verified || exchange->call.is_certificate_kept)
+        if (http->is_verified)
                 SET(CURLOPT_CERTINFO, 1L);
         return 0;
 }

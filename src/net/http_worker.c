@@ -59,8 +59,6 @@ static void read_head(struct nb_http_exchange *exchange) {
 }
 
 static void report_outcome(struct nb_http_exchange *exchange) {
-        const char *leaf = NULL;
-
         if (exchange->is_stale) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
@@ -69,11 +67,7 @@ static void report_outcome(struct nb_http_exchange *exchange) {
                 (void)nb_http_outcome(exchange, &exchange->reply.failure);
         else
                 read_head(exchange);
-        if (exchange->call.is_certificate_kept && exchange->result == CURLE_OK)
-                leaf = nb_http_certificate(exchange->easy, 0);
-        if (leaf && strlen(leaf) > NB_HTTP_PIECE_MAX)
-                leaf = NULL;
-        nb_http_reply_send(exchange, NB_HTTP_DONE, leaf, leaf ? strlen(leaf) : 0);
+        nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
 }
 
 static void serve_call(struct nb_http_exchange *exchange) {

@@ -46,6 +46,7 @@ def save(machine):
     return files
 
 
+# For `setup`: another token than the machine has.
 SECOND = "bcdefg.0123456789abcdef"
 PIN = "sha256:" + "ab" * 32
 
