@@ -65,12 +65,12 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                    !strcmp(handoff->provenance.endpoint, record.provenance.endpoint));
         if (is_same)
                 return 0;
-        return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
-                              "'" NB_HANDOFF_FILE
-                              "' is for node '%s' of a cluster that metadata names; expected node "
-                              "'%s' of the cluster of the last join, "
-                              "while its certificate is still valid",
-                              joined->node_name, inspection->node);
+        return nb_failure_set(
+                f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                "'" NB_HANDOFF_FILE
+                "' is for node '%s' of a cluster that metadata names; expected node "
+                "'%s' of the cluster of the last join, while its certificate is still valid",
+                joined->node_name, inspection->node);
 }
 
 /* Returns 1 after installing, or 0 if there is no handoff. */
@@ -105,6 +105,7 @@ static int accept_and_write(const struct nb_context *context,
                joined.node_name, server, accepted.not_after);
         nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server,
                       accepted.not_after);
+        nb_discard(&joined);
         return 1;
 }
 
@@ -120,18 +121,15 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
 }
 
 /*
- * kubelet can start even if the mark could not be written. With node.verifyAccess, `join` asks the
+ * With node.verifyAccess, `join` asks the
  * API server and install does not know the answer: the certificate may have been rejected, and
  * joining again may have failed. Then the token is kept. It is also kept while the clock is wrong.
  */
 static int keep(const struct nb_context *context, const struct nb_state *state,
                 const struct nb_inspection *inspection) {
-        struct nb_failure why = { 0 };
-
         clear(state);
-        if (inspection->state == NB_NODE_STATE_USABLE && !context->settings.verify_access &&
-            nb_discard_mark(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
+        if (inspection->state == NB_NODE_STATE_USABLE && !context->settings.verify_access)
+                nb_discard(context);
         return 0;
 }
 
@@ -230,12 +228,9 @@ static void report_joined(const struct nb_inspection *inspection) {
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
                   struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        struct nb_failure why = { 0 };
         bool is_joined;
         int r;
 
-        if (nb_discard_forget(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
         r = look(context, inspection, f);
         if (r < 0)
                 return r;

@@ -277,7 +277,6 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->ca_file, true, CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
-                { NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE, false, 0, NULL },
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

@@ -10,7 +10,6 @@
  *      the dated file that the record names, and kubelet-client-current.pem
  *      CA file, if it still has exactly the certificates that the join wrote
  *      node-bootstrap.env; kubeadm-flags.env if the join wrote it
- *      node-bootstrap.discard
  *      state directory, if $STATE_DIRECTORY names one
  *      node-bootstrap.json
  *

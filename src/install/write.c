@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "install/discard.h"
 #include "install/flags.h"
 #include "install/store.h"
 #include "install/swap.h"
@@ -29,7 +28,6 @@ enum target {
         TARGET_ENV,
         TARGET_FLAGS,
         TARGET_CONFIG,
-        TARGET_DISCARD,    /* read once the service has started */
         TARGET_KUBECONFIG, /* last: the commit point */
         _TARGET_N,
 };
@@ -63,7 +61,6 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
                 [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml", 0644 },
-                [TARGET_DISCARD] = { NB_KUBELET_DIRECTORY, "/" NB_DISCARD_FILE, 0644 },
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
@@ -128,12 +125,6 @@ static void prepare_config(struct plan *plan) {
                 nb_buffer_append(&file->text, config->data, config->len);
 }
 
-/* `join` reports which cloud's metadata it used, so the name is recorded only if this machine's
- * settings want metadata. */
-static const char *name_metadata(const struct plan *plan) {
-        return plan->context->is_metadata_wanted ? plan->accepted->handoff.metadata : "";
-}
-
 /* Warns of the arguments that a kubeadm-flags.env of another program lacks. */
 static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
@@ -178,7 +169,7 @@ static int prepare_flags(struct plan *plan) {
 }
 
 static int prepare_plan(struct plan *plan, struct nb_failure *f) {
-        struct nb_swap *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD],
+        struct nb_swap *env = &plan->files[TARGET_ENV],
                        *kubeconfig = &plan->files[TARGET_KUBECONFIG];
         const struct nb_settings *settings = &plan->context->settings;
         int r;
@@ -191,9 +182,7 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
                 return nb_failure_set_memory(f);
         plan->has_previous = r > 0;
         env->is_wanted = true;
-        discard->is_wanted = settings->token_discard;
         nb_kubelet_env_format(plan->context->node_name, settings, &env->text);
-        nb_discard_format(name_metadata(plan), &discard->text);
         prepare_ca(plan);
         prepare_config(plan);
         kubeconfig->is_wanted = true;
@@ -240,7 +229,9 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         snprintf(record->discovery, sizeof(record->discovery), "%s",
                  nb_method(context->bootstrap.method)->name);
         snprintf(record->node, sizeof(record->node), "%s", context->node_name);
-        snprintf(record->metadata, sizeof(record->metadata), "%s", name_metadata(plan));
+        /* `join` reports which cloud's metadata it used. */
+        snprintf(record->metadata, sizeof(record->metadata), "%s",
+                 context->is_metadata_wanted ? handoff->metadata : "");
         snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
         record->server = handoff->cluster.server;
         record->provenance = handoff->provenance;

@@ -14,7 +14,7 @@ import pytest
 
 import csrs
 import pki
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
 from test_inspect import other_cluster
 from test_install import FLAGS, SERVER, snapshot
 
@@ -126,6 +126,24 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
         left = [name for name in machine.target_names() if ".tmp" in name or "updated" in name]
         assert left == [], f"{where}: {left}"
     assert found >= {"none", "new"} | ({"old"} if rejoin else set())
+
+
+def test_installer_is_killed_while_it_discards(machine, cluster, strace):
+    """The token stays until the machine has joined. Killed later, the next start removes it."""
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    token = machine.put("etc/credstore/node-bootstrap.token", TOKEN)
+    machine.put_handoff(cluster.ca, SERVER)
+    files = save(machine)
+    install(machine, strace).joined()
+    assert not token.exists()
+    found = set()
+    for name, number in points(machine):
+        reset(machine, files)
+        install(machine, strace, f"{name}:signal=KILL:when={number}")
+        found.add((consistent(machine, None), token.exists()))
+        machine.install().joined()
+        assert not token.exists(), f"killed at {name} {number}"
+    assert found == {("none", True), ("new", True), ("new", False)}
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])
