@@ -112,8 +112,7 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         if (inspection.fallback) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
-                       "until "
-                       "%s",
+                       "until %s",
                        inspection.not_after);
                 nb_log_status("Already joined; joining again failed: %s", f->detail);
                 return true;

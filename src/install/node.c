@@ -250,7 +250,7 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         }
         is_joined = nb_node_state_is_joined(inspection->state);
         if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
-                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining again: %s", inspection->detail);
+                nb_log(LOG_NOTICE, NB_JOINING_AGAIN, "joining again: %s", inspection->detail);
         report_node_name(context);
         inspection->verify_access = inspection->state == NB_NODE_STATE_USABLE &&
                                     context->settings.verify_access;

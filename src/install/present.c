@@ -18,7 +18,7 @@
 /* Records why the machine is in this state; install has not failed. */
 #define CONCLUDE(why, state, ...) \
         ({ \
-                (void)nb_failure_set((why), NB_JOIN_ANEW, __VA_ARGS__); \
+                (void)nb_failure_set((why), NB_JOINING_AGAIN, __VA_ARGS__); \
                 (state); \
         })
 

@@ -10,7 +10,7 @@
 
 /* If the server cannot be reached, discovery fails, because the join needs this server anyway. If
  * cluster-info is hidden, missing or malformed, discovery uses the document alone. */
-static bool is_of_transport(const struct nb_failure *f) {
+static bool is_transport_failure(const struct nb_failure *f) {
         return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
                f->code == NB_SERVER_ERROR || f->code == NB_INTERNAL;
 }
@@ -55,7 +55,7 @@ static int renew(const struct nb_join *join, struct nb_cluster *cluster, enum nb
         r = nb_cluster_fetch_info(cluster, join->deadline_ms, &info, &newer, f);
         if (r >= 0)
                 r = nb_join_trust(join, &newer, malformed, selection, f);
-        if (r == -ECANCELED || (r < 0 && is_of_transport(f)))
+        if (r == -ECANCELED || (r < 0 && is_transport_failure(f)))
                 return r;
         if (r < 0) {
                 if (!nb_cluster_info_is_hidden(f))
