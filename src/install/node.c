@@ -32,7 +32,7 @@ static void log_names(const struct nb_accepted *accepted) {
 }
 
 /* The node has joined, so a file that cannot be removed causes a warning, not a failure. */
-static void clear(const struct nb_state *state) {
+static void clear_state(const struct nb_state *state) {
         int r = nb_state_clear(state);
 
         if (r < 0) {
@@ -98,7 +98,7 @@ static int accept_and_write(const struct nb_context *context,
         r = nb_write(&joined, &accepted, f);
         if (r < 0)
                 return r;
-        clear(state);
+        clear_state(state);
         nb_url_format(&accepted.handoff.cluster.server, server);
         nb_log(LOG_INFO, NB_INSTALLED,
                "node '%s' has joined the cluster at %s; its certificate is valid until %s",
@@ -109,8 +109,8 @@ static int accept_and_write(const struct nb_context *context,
         return 1;
 }
 
-static int look(const struct nb_context *context, struct nb_inspection *ret_inspection,
-                struct nb_failure *f) {
+static int inspect_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
+                        struct nb_failure *f) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
         int r = nb_present_read(context, &present, f);
 
@@ -125,9 +125,9 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
  * API server and install does not know the answer: the certificate may have been rejected, and
  * joining again may have failed. Then the token is kept. It is also kept while the clock is wrong.
  */
-static int keep(const struct nb_context *context, const struct nb_state *state,
-                const struct nb_inspection *inspection) {
-        clear(state);
+static int keep_join(const struct nb_context *context, const struct nb_state *state,
+                     const struct nb_inspection *inspection) {
+        clear_state(state);
         if (inspection->state == NB_NODE_STATE_USABLE && !context->settings.verify_access)
                 nb_discard(context);
         return 0;
@@ -145,7 +145,7 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         bool is_usable, is_expected;
         int r;
 
-        r = look(context, inspection, f);
+        r = inspect_node(context, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
@@ -157,11 +157,11 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         r = is_expected ? accept_and_write(context, inspection, &state, f) : 0;
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
-                clear(&state);
+                clear_state(&state);
         if (r != 0)
                 return r < 0 ? r : 0;
         if (is_usable)
-                return keep(context, &state, inspection);
+                return keep_join(context, &state, inspection);
         if (!inspection->fallback)
                 return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
                                       "there is no '" NB_HANDOFF_FILE
@@ -176,8 +176,9 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
  * Finishes an installation that a crash or a failure interrupted, without using the network: the
  * token may no longer exist, and the kubeconfig may already be renamed.
  */
-static int finish(const struct nb_context *context, const struct nb_inspection *inspection,
-                  const struct nb_state *state, struct nb_failure *f) {
+static int finish_interrupted(const struct nb_context *context,
+                              const struct nb_inspection *inspection, const struct nb_state *state,
+                              struct nb_failure *f) {
         int r;
 
         nb_state_sweep(state);
@@ -231,20 +232,20 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
         bool is_joined;
         int r;
 
-        r = look(context, inspection, f);
+        r = inspect_node(context, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
         if (!nb_node_state_is_joined(inspection->state)) {
-                r = finish(context, inspection, &state, f);
+                r = finish_interrupted(context, inspection, &state, f);
                 if (r < 0)
                         return r;
                 r = nb_context_recall(context, f);
                 if (r < 0)
                         return r;
-                r = look(context, inspection, f);
+                r = inspect_node(context, inspection, f);
                 if (r < 0)
                         return r;
         }
@@ -256,7 +257,7 @@ int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspe
                                     context->settings.verify_access;
         if (is_joined && !inspection->verify_access) {
                 report_joined(inspection);
-                return keep(context, &state, inspection);
+                return keep_join(context, &state, inspection);
         }
         r = is_child_run ? nb_give(context, is_joined, is_client_needed(context, inspection), f)
                          : 0;

@@ -53,6 +53,14 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         return 0;
 }
 
+int nb_state_parse(const struct nb_state *state, const char *name,
+                   const struct nb_state_file *format, void *ret, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_state_read(state, name, NB_HANDOFF_MAX, &text, f);
+
+        return r < 0 ? r : nb_state_file_parse(format, text.data, text.len, ret, f);
+}
+
 bool nb_state_has(const struct nb_state *state, const char *name) {
         return faccessat(state->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
