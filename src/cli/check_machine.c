@@ -106,7 +106,7 @@ static int check_sandbox(struct nb_check *check, const struct target *target,
                 is_in_sandbox(unit, target->path, false)
                         ? "the folder below it in ReadWritePaths= does not exist when "
                           "it starts"
-                        : "it is below none of its ReadWritePaths=");
+                        : "it is not in its ReadWritePaths=");
 }
 
 static int check_target(struct nb_check *check, struct target *target, struct nb_failure *f) {
@@ -119,8 +119,8 @@ static int check_target(struct nb_check *check, struct target *target, struct nb
                                       target->path, target->where);
         if (r > 0)
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: cannot tell whether '%s' is writable: run as root", target->what,
-                             target->path);
+                             "%s: cannot determine whether '%s' is writable: run as root",
+                             target->what, target->path);
         else
                 nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", target->what, target->path,
                              strcmp(target->path, target->where) == 0 ? "written" : "created");

@@ -43,8 +43,8 @@ int nb_metadata_finish(struct nb_metadata *metadata, struct nb_failure *f) {
                 return 0;
         if (!metadata->token.data)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, EBADMSG,
-                                      "%s: expected text of at most %d KiB, or gzip of it, since "
-                                      "there is no token elsewhere; found %s",
+                                      "%s: expected text of at most %d KiB, plain or gzipped, "
+                                      "since no other source has a token; found %s",
                                       metadata->user_data_source, NB_USER_DATA_TEXT_MAX / 1024,
                                       metadata->user_data.what);
         metadata->user_data.kind = NB_USER_DATA_NOTHING;

@@ -240,7 +240,7 @@ static int take_gzip(struct reading *reading, const char *data, size_t len, unsi
                 note_wrapping(reading, ", in gzip");
                 return unwrap(reading, text.data, text.len, wrappings);
         }
-        what = r == -E2BIG ? "gzip of more than 1 MiB" : "gzip that is cut or damaged";
+        what = r == -E2BIG ? "gzip of more than 1 MiB" : "truncated or damaged gzip data";
         if (strcmp(reading->type, OWN_TYPE) == 0)
                 return nb_failure_set(reading->f, NB_METADATA_MALFORMED, -r,
                                       "%s: expected text, found %s", reading->where, what);
@@ -348,7 +348,7 @@ static int take_mime(struct reading *reading, const char *data, size_t len) {
                                       "%s: expected a MIME message, found %s", reading->where,
                                       wrong);
         if (r < 0)
-                return pass_over(reading, "a MIME message with an error in it");
+                return pass_over(reading, "a malformed MIME message");
         if (reading->part > 0)
                 return 1;
         return reading->found.kind == NB_USER_DATA_UNREADABLE

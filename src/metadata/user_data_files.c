@@ -123,8 +123,8 @@ static int pass_file(const struct kind *kind, const char *where, size_t i,
 
         if (r < 0)
                 return nb_failure_set(f, NB_METADATA_MALFORMED, r,
-                                      "%s: %s[%zu].%s: cannot be decoded as its URL, encoding or "
-                                      "compression says",
+                                      "%s: %s[%zu].%s: cannot be decoded according to its URL, "
+                                      "encoding or compression",
                                       where, kind->name, i, kind->text);
         if (!text.data || file.path[0] != '/')
                 return 0;

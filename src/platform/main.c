@@ -16,7 +16,7 @@
 
 static const char usage[] =
         "platform [OPTION...]\n\n"
-        "Run by node-bootstrap-platform.service before the join. Not for use by hand.\n";
+        "Run by node-bootstrap-platform.service before the join. Do not run it yourself.\n";
 
 int main(int argc, char *argv[]) {
         struct nb_options options = NB_OPTIONS_INIT(usage, argc, argv);

@@ -252,7 +252,7 @@ def test_access_review_forbidden(world):
     world.server.on("node", faults.forbidden)
     found = report(world)
     assert found["good"] and states(found)["identity"] == states(found)["node-name"] == "doubt"
-    assert "cannot tell whether" in texts(found, "identity") and "cannot tell whether" in texts(found, "node-name")
+    assert "cannot determine whether" in texts(found, "identity") and "cannot determine whether" in texts(found, "node-name")
 
 
 def test_node_name_is_taken(world):
@@ -387,11 +387,11 @@ STRICT = {"LoadState": "loaded", "ProtectSystem": "strict"}
 
 @pytest.mark.parametrize("changes,why", [
     ({}, None),
-    ({"ReadWritePaths": "-/etc/kubernetes -/var/lib/kubelet"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": "-/etc/kubernetes {path}x"}, "it is below none of its ReadWritePaths="),
+    ({"ReadWritePaths": "-/etc/kubernetes -/var/lib/kubelet"}, "it is not in its ReadWritePaths="),
+    ({"ReadWritePaths": "-/etc/kubernetes {path}x"}, "it is not in its ReadWritePaths="),
     ({"ReadWritePaths": "-/etc/kubernetes -{path}/missing"}, "in ReadWritePaths= does not exist when it starts"),
-    ({"ReadOnlyPaths": "-{path}"}, "it is below none of its ReadWritePaths="),
-    ({"ReadWritePaths": ""}, "it is below none of its ReadWritePaths="),
+    ({"ReadOnlyPaths": "-{path}"}, "it is not in its ReadWritePaths="),
+    ({"ReadWritePaths": ""}, "it is not in its ReadWritePaths="),
     ({"ReadWritePaths": "", "ProtectSystem": "full"}, None),
     ({"ReadWritePaths": "", "LoadState": "not-found"}, None),
     ({"ReadWritePaths": "-/etc/kubernetes \"{path} x\""}, None),

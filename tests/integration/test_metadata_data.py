@@ -221,7 +221,7 @@ PRECEDENCE = [
     CloudCase("names that user data asks for", named_in_user_data, node=metadata.NODE, check=has_arguments(f"--provider-id={metadata.Aws.provider_id}")),
     CloudCase("provider ID and label of user data", given_provider_id, check=has_arguments("--provider-id=site://1", "--node-labels=pool=gpu")),
     *(CloudCase(f"narrower place beside {name}", beside(data), None, 0, said) for name, data, said in (
-        ("gzip that is cut", gzip.compress(SCRIPT.encode())[:-20], "gzip that is cut or damaged"),
+        ("gzip that is cut", gzip.compress(SCRIPT.encode())[:-20], "truncated or damaged gzip data"),
         ("gzip that is too large", gzip.compress(b"#" * (2 * 1024 * 1024)), "gzip of more than 1 MiB"),
         ("a script", SCRIPT, "a shell script"))),
     CloudCase("narrower place of OpenStack", beside(gzip.compress(SCRIPT.encode())[:-20], metadata.OpenStack), None, 0, "gzip that is cut"),

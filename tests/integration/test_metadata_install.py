@@ -293,6 +293,6 @@ def test_refresh(world, cluster, fresh):
     fresh.install().joined()
     fresh.inspect("--refresh").joined()
     run = fresh.start_child("refresh").wait().joined()
-    assert "has the CA and the server that this node has" in run.stderr, run.stderr
+    assert "has the same CA and server as this node" in run.stderr, run.stderr
     fresh.install("--refresh").joined()
     assert record(fresh)["node"] == NODE and record(fresh)["nodeFromMetadata"]

@@ -178,7 +178,7 @@ static struct user_data_case cases[] = {
         { "MIME: cut after our part", MULTIPART PART(OWN, OURS),
           .detail = "x: expected a MIME message, found a part without a closing boundary" },
         { "MIME: cut, without a part for this program", MULTIPART PART("text/plain", "a"), NOTHING,
-          "a MIME message with an error in it" },
+          "a malformed MIME message" },
         { "MIME: a message inside a part is ignored",
           MULTIPART PART("text/plain", "MIME-Version: 1.0\nContent-Type: " OWN "\n\n") END, NOTHING,
           "a MIME message without a part for this program" },
@@ -314,15 +314,14 @@ static void reads_beside_a_part_of_cut_gzip(void **state) {
         struct nb_failure f = { 0 };
         struct nb_user_data user_data = NB_USER_DATA_INIT;
 
-        assert_unreadable(&others, "gzip that is cut or damaged, in part 1 of a MIME message");
+        assert_unreadable(&others, "truncated or damaged gzip data, in part 1 of a MIME message");
         assert_int_equal(nb_user_data_parse("x", beside.data, beside.len, &user_data, &f), 0);
         assert_int_equal(user_data.kind, NB_USER_DATA_DOCUMENT);
         nb_user_data_done(&user_data);
         assert_true(parse(&ours, &f) < 0);
         assert_int_equal(f.code, NB_METADATA_MALFORMED);
-        assert_string_equal(
-                f.detail,
-                "x, in part 1 of a MIME message: expected text, found gzip that is cut or damaged");
+        assert_string_equal(f.detail, "x, in part 1 of a MIME message: expected text, found "
+                                      "truncated or damaged gzip data");
 }
 
 /* As `cat a.gz b.gz` makes it, and pigz; the limit applies to all of them together. */
@@ -355,7 +354,7 @@ static void reports_damaged_gzip(void **state) {
                 struct nb_buffer cut = { .data = gzip.data, .len = len, .max = len };
 
                 if (len != gzip.len)
-                        assert_unreadable(&cut, "gzip that is cut or damaged");
+                        assert_unreadable(&cut, "truncated or damaged gzip data");
         }
 }
 
