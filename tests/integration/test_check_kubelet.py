@@ -160,7 +160,7 @@ def test_arguments_that_are_too_long(place):
     for name in ("kubelet.env", "more.env"):
         (place.path / name).write_text("#" * 200_000)
     place.unit["EnvironmentFiles"] += f"\nEnvironmentFiles={place.path}/more.env (ignore_errors=yes)"
-    place.good("longer than 256 KiB; only the beginning is checked")
+    place.good("longer than 256 KiB; only the first ones are checked")
 
 
 def test_all_failures_are_printed(place):

@@ -125,7 +125,7 @@ def test_same_result_as_a_join(tmp_path, case):
 
 @pytest.mark.parametrize(("data", "code", "word"), [
     ("#!/bin/sh\n", "metadata-nothing", "a shell script"), ("", "metadata-nothing", "empty"), ("a\n\0\xff", "metadata-nothing", "another program"),
-    (gzip.compress(DOCUMENT.encode())[:-9], "metadata-malformed", "gzip that is cut")],
+    (gzip.compress(DOCUMENT.encode())[:-9], "metadata-malformed", "truncated or damaged gzip")],
     ids=["script", "empty", "bytes", "cut"])
 def test_nothing_for_node_bootstrap(tmp_path, data, code, word):
     assert bad(code, check(write(tmp_path, data)), word)["Join"] == ["- skipped: see above"]

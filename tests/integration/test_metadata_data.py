@@ -224,9 +224,9 @@ PRECEDENCE = [
         ("gzip that is cut", gzip.compress(SCRIPT.encode())[:-20], "truncated or damaged gzip data"),
         ("gzip that is too large", gzip.compress(b"#" * (2 * 1024 * 1024)), "gzip of more than 1 MiB"),
         ("a script", SCRIPT, "a shell script"))),
-    CloudCase("narrower place of OpenStack", beside(gzip.compress(SCRIPT.encode())[:-20], metadata.OpenStack), None, 0, "gzip that is cut"),
-    CloudCase("narrower place of VMware", vmware(TOKEN), None, 0, "gzip that is cut", "guestinfo.node-bootstrap.token"),
-    CloudCase("user data of VMware", vmware(None), *MALFORMED, "gzip that is cut"),
+    CloudCase("narrower place of OpenStack", beside(gzip.compress(SCRIPT.encode())[:-20], metadata.OpenStack), None, 0, "truncated or damaged gzip"),
+    CloudCase("narrower place of VMware", vmware(TOKEN), None, 0, "truncated or damaged gzip", "guestinfo.node-bootstrap.token"),
+    CloudCase("user data of VMware", vmware(None), *MALFORMED, "truncated or damaged gzip"),
     CloudCase("narrower place beside a document of ours with an error", gives(lambda world: cloud_config(world) + "\t- [\n", token=TOKEN), *MALFORMED),
     CloudCase("narrower place beats the token of user data", gives(lambda world: world.document(OTHER_TOKEN), token=TOKEN)),
 ]
