@@ -4,10 +4,11 @@
  * Approves requests for the client certificates of nodes, and revokes the token of a node once it
  * has been used. For each request:
  *
- *      pending     read the token and the Node, judge (verdict.h), claim the token (claim.h),
- * approve approved    claim the token, even if somebody else approved; wait for the certificate
- *      issued      wait until the Node has joined, or for a grace period, since the machine still
- *                  needs the token to fetch the certificate; then revoke the token
+ *      pending    read the token and the Node, judge (verdict.h), claim the token (claim.h), and
+ *                 approve
+ *      approved   claim the token, even if somebody else approved; wait for the certificate
+ *      issued     wait until the Node has joined, or for a grace period, since the machine still
+ *                 needs the token to fetch the certificate; then revoke the token
  */
 
 #include <stdio.h>

@@ -19,7 +19,7 @@
 #define WAIT_FIRST_MS 1000
 #define WAIT_CAP_MS ((uint64_t)5 * 60 * 1000)
 /* The status of a new Node may be a few seconds behind, which needs no Event. */
-#define WAITS_UNTOLD 2
+#define WAITS_UNREPORTED 2
 #define SERVICE_PATH "/api/v1/namespaces/default/services/kubernetes"
 #define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"
 
@@ -220,7 +220,7 @@ static int act(struct nb_controller *controller, struct nb_request_record *recor
                 tell(controller, record, verdict, reason);
                 return 0;
         }
-        if (record->work.attempt >= WAITS_UNTOLD)
+        if (record->work.attempt >= WAITS_UNREPORTED)
                 tell(controller, record, verdict, reason);
         nb_controller_queue(controller, &record->work,
                             nb_now_ms() + nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS,

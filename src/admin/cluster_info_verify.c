@@ -426,8 +426,7 @@ static int check_group(struct verification *verification, const char *group, str
                                ? "remove the binding of this group, or of system:bootstrappers, to "
                                  "the ClusterRole ...:certificatesigningrequests:nodeclient"
                                : "`node-bootstrap-admin token create --node` creates tokens for "
-                                 "one "
-                                 "node",
+                                 "one node",
                        "kube-controller-manager approves every request with a token of the group "
                        "%s: any holder can join as any node",
                        group);

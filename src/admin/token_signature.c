@@ -10,7 +10,7 @@
 
 #define WAIT_MS 15000 /* bootstrapsigner takes less than a second */
 #define POLL_MS 200
-#define UNTOLD_MS 1000
+#define UNREPORTED_MS 1000
 
 static void warn(const char *id, int published, const struct nb_failure *f) {
         if (published < 0)
@@ -31,7 +31,7 @@ static void warn(const char *id, int published, const struct nb_failure *f) {
 
 void nb_token_await_signature(struct nb_admin *admin, const char *id) {
         uint64_t from_ms = nb_now_ms(), until_ms = from_ms + WAIT_MS;
-        bool is_told = false;
+        bool is_reported = false;
         struct nb_failure f = { 0 };
         char path[64];
         int r;
@@ -43,8 +43,8 @@ void nb_token_await_signature(struct nb_admin *admin, const char *id) {
                 r = nb_admin_get(admin, "reading cluster-info", NB_CLUSTER_INFO_PATH, &json, &f);
                 if (r > 0 && nb_json_string(&json, path))
                         return;
-                if (r > 0 && !is_told && nb_now_ms() >= from_ms + UNTOLD_MS) {
-                        is_told = true;
+                if (r > 0 && !is_reported && nb_now_ms() >= from_ms + UNREPORTED_MS) {
+                        is_reported = true;
                         nb_log(LOG_INFO, NB_NONE,
                                "waiting up to %d s for a signature of cluster-info with the token "
                                "%s",

@@ -253,10 +253,10 @@ int nb_api_name_identity(const struct nb_api *api, int r, struct nb_failure *f) 
         if (f->code != NB_TOKEN_REJECTED || !identity)
                 return r;
         if (identity->token_id[0])
-                nb_failure_add(f, "; presented was the token with the ID %s from %s",
+                nb_failure_add(f, "; the token with ID %s, from %s, was presented",
                                identity->token_id, identity->source);
         else
-                nb_failure_add(f, "; presented was the identity in %s", identity->source);
+                nb_failure_add(f, "; the identity in %s was presented", identity->source);
         return r;
 }
 

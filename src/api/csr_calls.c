@@ -169,7 +169,7 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
          * anonymous user, the credential is invalid. */
         if ((answer->status == 403 || answer->status == 404) && status.code == answer->status &&
             strcmp(user, "system:anonymous") != 0)
-                return NB_RIGHT_UNTOLD;
+                return NB_RIGHT_UNKNOWN;
         return nb_answer_failure(api, &review_call, answer, f);
 }
 

@@ -56,7 +56,7 @@ void nb_csr_watch_done(struct nb_csr_watch *watch);
 enum nb_right_answer {
         NB_RIGHT_DENIED,
         NB_RIGHT_GRANTED,
-        NB_RIGHT_UNTOLD, /* the identity may not submit the review (403), or the server does not
+        NB_RIGHT_UNKNOWN, /* the identity may not submit the review (403), or the server does not
                             support it (404) */
 };
 

@@ -48,7 +48,7 @@ def check(path, rows):
         values = [row[key] for row in rows]
         for value in values:
             if values.count(value) > 1:
-                sys.exit(f"{path}: {key} {value} stands twice")
+                sys.exit(f"{path}: {key} {value} appears twice")
 
 
 def identifier(row):

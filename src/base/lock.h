@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * install, refresh, reset, setup and the removal of a token change the same files, so only one of
+ * install, refresh, reset and setup change the same files, so only one of
  * them runs at a time. The kernel releases the lock when the process that holds it exits or is
  * killed.
  */

@@ -101,16 +101,18 @@ static bool is_excused(struct nb_check *check, enum nb_code code) {
                 return true;
         }
         if (check->is_platform_hidden) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "cannot tell whether a join can start: it depends on data that only "
-                             "the service can read (see Metadata)");
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "cannot determine whether a join can start: it depends on data that only "
+                        "the service can read (see Metadata)");
                 return true;
         }
         if (!(check->sealed & (documents | (code == NB_TOKEN_MISSING ? tokens : clusters))))
                 return false;
-        nb_check_row(check, NB_CHECK_DOUBT,
-                     "cannot tell whether a join can start: it depends on a credential that only "
-                     "the service receives");
+        nb_check_row(
+                check, NB_CHECK_DOUBT,
+                "cannot determine whether a join can start: it depends on a credential that only "
+                "the service receives");
         return true;
 }
 
@@ -287,8 +289,8 @@ int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
                              "identity: may create certificate signing requests");
         else
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "identity: cannot tell whether it may create certificate signing "
-                             "requests: the API server refuses the question");
+                             "identity: cannot determine whether it may create certificate signing "
+                             "requests: the API server rejects the query");
         return 0;
 }
 
@@ -299,10 +301,11 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
 
         r = nb_node_read(&join->api, check->node_name, &node, f);
         if (r == 401 || r == 403) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "node name: cannot tell whether '%s' is free: the API server answers "
-                             "with status %d",
-                             check->node_name, r);
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "node name: cannot determine whether '%s' is free: the API server answers "
+                        "with status %d",
+                        check->node_name, r);
                 return 0;
         }
         if (r < 0)

@@ -156,8 +156,8 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
                              data.len, folder);
         else if (data.len - len > 1)
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: %s (%s); ignoring more than one newline, or CRLF, at its end",
-                             name, text, folder);
+                             "%s: %s (%s); ignoring extra newlines, or CRLF, at its end", name,
+                             text, folder);
         else
                 nb_check_row(check, NB_CHECK_GOOD, "%s: %s (%s)", name, text, folder);
 }

@@ -62,8 +62,8 @@ static int check_target(struct nb_check *check, struct target *target, struct nb
                                       target->path, target->where);
         if (r > 0)
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "%s: cannot tell whether '%s' is writable: run as root", target->what,
-                             target->path);
+                             "%s: cannot determine whether '%s' is writable: run as root",
+                             target->what, target->path);
         else
                 nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", target->what, target->path,
                              strcmp(target->path, target->where) == 0 ? "written" : "created");

@@ -48,7 +48,7 @@ static void print_found(struct nb_check *check) {
                 if (!nb_setting_is_from(&load->settings, setting, load->from_metadata.origin[i]))
                         overridden_by = nb_setting_is_set(&load->settings, setting)
                                                 ? load->settings.origin[i]
-                                                : "this machine's settings of the cluster";
+                                                : "this machine's cluster settings";
                 nb_check_print_setting(check, &load->from_metadata, setting, overridden_by);
         }
         if (load->from_metadata.ignored[0])

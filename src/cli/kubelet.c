@@ -241,8 +241,7 @@ static int check_config(struct kubelet *kubelet) {
                             strcmp(kubelet->config, CONFIG_FILE) != 0
                                     ? ""
                                     : "; `kubelet: {configFrom: cluster}` in the settings fetches "
-                                      "it from "
-                                      "the cluster");
+                                      "it from the cluster");
         return 0;
 }
 

@@ -405,10 +405,11 @@ static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
         if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR ||
             load->bootstrap.node_password.len > 0 || is_local)
                 return 0;
-        return nb_failure_set(f, NB_SETTINGS_INCOMPLETE, 0,
-                              "cluster.type: expected k3s in the settings on this machine, found "
-                              "it, or a token of k3s, in metadata alone: the node's password "
-                              "'" NB_NODE_PASSWORD_FILE "' is made before metadata is read");
+        return nb_failure_set(
+                f, NB_SETTINGS_INCOMPLETE, 0,
+                "cluster.type: expected k3s in the settings on this machine, but only metadata "
+                "names k3s or has a k3s token; the node password '" NB_NODE_PASSWORD_FILE
+                "' is created before metadata is read");
 }
 
 int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {

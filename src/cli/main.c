@@ -27,7 +27,7 @@ static const struct command {
 } commands[] = {
         { "join",
           "node-bootstrap join [OPTION...]\n\n"
-          "Joins the cluster, and leaves what the installer needs in $STATE_DIRECTORY. Run by "
+          "Joins the cluster, and writes what the installer needs to $STATE_DIRECTORY. Run by "
           "node-bootstrap.service.\n",
           nb_command_join },
         { "setup",
@@ -44,7 +44,7 @@ static const struct command {
           nb_command_check },
         { "refresh",
           "node-bootstrap refresh [OPTION...]\n\n"
-          "Checks whether the cluster's CA or server has changed, and leaves the result in "
+          "Checks whether the cluster's CA or server has changed, and writes the result to "
           "$STATE_DIRECTORY.\n"
           "Run by node-bootstrap-refresh.service: systemctl start "
           "node-bootstrap-refresh.service.\n",

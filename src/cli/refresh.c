@@ -75,7 +75,7 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
                 return r;
         if (r == 0) {
                 nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
-                       "the cluster at %s has the CA and the server that this node has", server);
+                       "the cluster at %s has the same CA and server as this node", server);
                 nb_log_status("The cluster's CA and server have not changed");
                 return 0;
         }
@@ -100,7 +100,7 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0)
                 return 0;
         if (r == -ECANCELED && f->code == NB_NONE) {
-                nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster had answered");
+                nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster answered");
                 return NB_EXIT_STOPPED;
         }
         if (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_REFRESH_NOT_SHOWN) {

@@ -173,7 +173,7 @@ static int take_pasted(struct nb_setup_line *line, struct nb_failure *f) {
              word = strtok_r(NULL, SEPARATORS, &rest)) {
                 if (n + options->argc - options->next >= NB_SETUP_WORDS_MAX)
                         return nb_failure_set(f, NB_USAGE, E2BIG,
-                                              "the pasted line and the words behind it are "
+                                              "the pasted line and the arguments after it have "
                                               "more than %d words",
                                               NB_SETUP_WORDS_MAX);
                 line->words[n++] = word;

@@ -10,7 +10,6 @@
 #include "base/process.h"
 #include "base/sources.h"
 #include "cli/setup_internal.h"
-#include "state/state_file.h"
 
 #define STORE "/etc/credstore"
 #define STORE_ENCRYPTED "/etc/credstore.encrypted"
@@ -209,7 +208,7 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         char folder[NB_SETUP_PATH_SIZE];
         const struct file document = { folder, NB_SETUP_DOCUMENT, 0644, setup->document.data,
                                        setup->document.len };
-        _cleanup_(nb_closep) int store_fd = -1, kubelet_fd = -1;
+        _cleanup_(nb_closep) int store_fd = -1;
         bool can_encrypt = false;
         int r = 0;
 
@@ -236,10 +235,6 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         r = setup->is_document_new ? put_file(setup, &document, f) : 0;
         if (r < 0 || setup->n_steps == 0)
                 return r;
-        /* A token removal that an earlier join requested must not remove the new token. */
-        if (!setup->is_rehearsal &&
-            nb_folder_open_below(setup->root, NB_KUBELET_DIRECTORY, &kubelet_fd) >= 0)
-                (void)nb_file_remove(kubelet_fd, NB_DISCARD_FILE);
         for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
                 if (setup->steps[i] != NB_SETUP_WRITE)
                         continue;

@@ -234,7 +234,7 @@ int nb_cloud_get(struct nb_cloud_call *call, const char *path, const char *accep
         if (!is_patient || call->request->is_patience_over)
                 return 0;
         return nb_failure_set_http(f, NB_METADATA_UNREACHABLE, status,
-                                   "%s: status %ld, which may mean \"not yet\" there",
+                                   "%s: status %ld, which may mean that it is not ready yet",
                                    exchange.what, status);
 }
 

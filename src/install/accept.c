@@ -10,17 +10,6 @@
 #include "install/accept.h"
 #include "kube/kubelet_config.h"
 
-static int read_handoff(const struct nb_state *state, struct nb_handoff *ret_handoff,
-                        struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r;
-
-        r = nb_state_read(state, NB_HANDOFF_FILE, NB_HANDOFF_MAX, &text, f);
-        if (r < 0)
-                return r;
-        return nb_state_file_parse(&nb_handoff_file, text.data, text.len, ret_handoff, f);
-}
-
 /* Reads a file that a handoff requires. */
 static int read_beside(const struct nb_state *state, const char *name, size_t max,
                        struct nb_secret *ret, struct nb_failure *f) {
@@ -93,7 +82,7 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
 
 /* If the token's hash matches the exact bytes of the bundle, every certificate in the bundle is
  * trusted, although only CAs are selected. */
-static bool is_vouched_for(const struct nb_bootstrap *bootstrap, const char *pem) {
+static bool is_whole_bundle_trusted(const struct nb_bootstrap *bootstrap, const char *pem) {
         uint8_t digest[NB_SHA256_SIZE];
 
         return bootstrap->has_hash && nb_sha256(pem, strlen(pem), digest) >= 0 &&
@@ -144,7 +133,7 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
                 return r;
         /* `join` has already left out, and logged, what must not be trusted. */
         if (accepted->selection.n_left_out == 0 ||
-            is_vouched_for(&context->bootstrap, accepted->handoff.cluster.ca))
+            is_whole_bundle_trusted(&context->bootstrap, accepted->handoff.cluster.ca))
                 return 0;
         nb_pin_format(accepted->selection.left_out[0], pin);
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
@@ -243,13 +232,14 @@ static int take_hash(struct nb_context *context, const struct nb_handoff *handof
         return 0;
 }
 
-static int accept_handoff(struct nb_context *context, const struct nb_state *state,
-                          struct nb_accepted *accepted, struct nb_failure *f) {
+int nb_accept(struct nb_context *context, const struct nb_state *state,
+              struct nb_accepted *accepted, struct nb_failure *f) {
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         const struct nb_handoff *handoff = &accepted->handoff;
         int r;
 
-        r = read_handoff(state, &accepted->handoff, f);
+        *accepted = (struct nb_accepted){ 0 };
+        r = nb_state_parse(state, NB_HANDOFF_FILE, &nb_handoff_file, &accepted->handoff, f);
         if (r < 0)
                 return r;
         r = nb_settings_verify(&context->settings, f);
@@ -277,18 +267,6 @@ static int accept_handoff(struct nb_context *context, const struct nb_state *sta
         if (r < 0 || !context->settings.is_config_from_cluster)
                 return r;
         return take_kubelet_config(context, state, accepted, f);
-}
-
-int nb_accept(struct nb_context *context, const struct nb_state *state,
-              struct nb_accepted *ret_accepted, struct nb_failure *f) {
-        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
-        int r;
-
-        r = accept_handoff(context, state, &accepted, f);
-        if (r < 0)
-                return r;
-        *ret_accepted = TAKE(accepted);
-        return 0;
 }
 
 void nb_accepted_done(struct nb_accepted *accepted) {

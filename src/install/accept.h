@@ -36,8 +36,9 @@ struct nb_accepted {
  * `context` comes from nb_context_load_joined(); this function adds the hash of a k3s token from
  * metadata to it. -ENOENT without a failure if there is no joined.json. NB_HANDOFF_MALFORMED,
  * NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_SETTINGS_INVALID, and the failures of
- * nb_bootstrap_load(). A missing token is no failure: it may have been removed.
+ * nb_bootstrap_load(). A missing token is no failure: it may have been removed. Release `accepted`
+ * with nb_accepted_done() even after a failure.
  */
 int nb_accept(struct nb_context *context, const struct nb_state *state,
-              struct nb_accepted *ret_accepted, struct nb_failure *f);
+              struct nb_accepted *accepted, struct nb_failure *f);
 void nb_accepted_done(struct nb_accepted *accepted);

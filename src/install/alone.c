@@ -141,7 +141,7 @@ int nb_alone_verify(struct nb_failure *f) {
                                       (int)other);
         if (r == -ENOTEMPTY)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
-                                      "the control group of the service has groups below it");
+                                      "the control group of the service has subgroups");
         if (r < 0)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "cannot list the processes in the control group of the "

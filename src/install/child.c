@@ -24,7 +24,7 @@
 #define STATUS_MAX 1024
 #define STATUSES_MAX 64 /* passed on after the child has ended */
 
-static int fail(int r, const char *what, struct nb_failure *f) {
+static int fail_run(int r, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, r, "cannot run the network side: %s: %m", what);
 }
 
@@ -61,25 +61,25 @@ static int pass_descriptors(int channel, int sources_fd) {
         return 0;
 }
 
-static int execute(const struct nb_child *child, int channel, const sigset_t *signals,
-                   struct nb_failure *f) {
+static int execute_program(const struct nb_child *child, int channel, const sigset_t *signals,
+                           struct nb_failure *f) {
         char go, **words;
         int r;
 
         /* If the parent could not confine itself, it closes the channel without sending. */
         if (recv(channel, &go, 1, 0) != 1)
-                return fail(ECANCELED, "the parent has ended", f);
+                return fail_run(ECANCELED, "the parent has ended", f);
         r = change_user(child);
         if (r < 0)
-                return fail(r, "change of user", f);
+                return fail_run(r, "change of user", f);
         r = pass_descriptors(channel, child->sources_fd);
         if (r < 0)
-                return fail(r, "descriptors", f);
+                return fail_run(r, "descriptors", f);
         if (sigprocmask(SIG_SETMASK, signals, NULL) < 0)
-                return fail(errno, "sigprocmask", f);
+                return fail_run(errno, "sigprocmask", f);
         memcpy(&words, &child->argv, sizeof(words));
         (void)execv(words[0], words);
-        return fail(errno, words[0], f);
+        return fail_run(errno, words[0], f);
 }
 
 /* --- The parent --- */
@@ -103,7 +103,7 @@ static int read_signal(int signal_fd) {
         return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
-static int watch(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
+static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
                                   { .fd = channel, .events = POLLIN } };
         int status, number;
@@ -142,27 +142,27 @@ static void end_like(int signal) {
         (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int run(const struct nb_child *child, const sigset_t *signals, int signal_fd,
-               bool *is_stopped, struct nb_failure *f) {
+static int fork_child(const struct nb_child *child, const sigset_t *signals, int signal_fd,
+                      bool *is_stopped, struct nb_failure *f) {
         _cleanup_(nb_closep) int ours = -1;
         int pair[2], status;
         pid_t pid;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return fail(errno, "socketpair", f);
+                return fail_run(errno, "socketpair", f);
         ours = pair[0];
         fflush(NULL);
         pid = fork();
         if (pid == 0) {
                 nb_closep(&ours);
-                (void)execute(child, pair[1], signals, f);
+                (void)execute_program(child, pair[1], signals, f);
                 nb_log_failure(LOG_ERR, f);
                 exit(nb_failure_info(f->code)->exit_status);
         }
         (void)close(pair[1]);
         (void)close(child->sources_fd);
         if (pid < 0)
-                return fail(errno, "fork", f);
+                return fail_run(errno, "fork", f);
         if (nb_confine(f) < 0) {
                 nb_closep(&ours);
                 ours = -1;
@@ -170,10 +170,10 @@ static int run(const struct nb_child *child, const sigset_t *signals, int signal
                 return -EPERM;
         }
         if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
-                return fail(errno, "send", f);
-        status = watch(pid, ours, signal_fd, is_stopped);
+                return fail_run(errno, "send", f);
+        status = watch_child(pid, ours, signal_fd, is_stopped);
         if (status < 0)
-                return fail(status, "wait", f);
+                return fail_run(status, "wait", f);
         if (WIFSIGNALED(status) && !*is_stopped)
                 end_like(WTERMSIG(status));
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -196,10 +196,10 @@ int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_sto
         if (sigaction(SIGCHLD, &by_default, NULL) < 0 || sigaction(SIGINT, &by_default, NULL) < 0 ||
             sigaction(SIGTERM, &by_default, NULL) < 0 ||
             sigprocmask(SIG_BLOCK, &watched, &before) < 0)
-                return fail(errno, "sigprocmask", f);
+                return fail_run(errno, "sigprocmask", f);
         signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-        r = signal_fd < 0 ? fail(errno, "signalfd", f)
-                          : run(child, &before, signal_fd, &is_stopped, f);
+        r = signal_fd < 0 ? fail_run(errno, "signalfd", f)
+                          : fork_child(child, &before, signal_fd, &is_stopped, f);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         if (r < 0)
                 return r;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "settings/kubelet_env.h"
 #include "state/handoff.h"
 
+#define UPPER_CASE "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define METADATA_ORIGIN "'" NB_METADATA_FILE "' in the state directory"
 
 /* Whether only root can have written the file, if it exists. */
@@ -53,13 +55,6 @@ static int verify_credentials(const struct nb_sources *sources, struct nb_failur
         return 0;
 }
 
-static bool has_upper_case(const char *text) {
-        for (; *text; text++)
-                if (*text >= 'A' && *text <= 'Z')
-                        return true;
-        return false;
-}
-
 static int choose_node_name(struct nb_context *context, const char *name, struct nb_failure *f) {
         return nb_node_name_choose(name, context->host_name, context->node_name,
                                    &context->is_override_needed, f);
@@ -72,7 +67,7 @@ static int load_node_name(struct nb_context *context, struct nb_failure *f) {
                 return r;
         context->is_name_lowered = context->settings.node_name[0]
                                            ? context->settings.is_node_name_lowered
-                                           : has_upper_case(context->host_name);
+                                           : strpbrk(context->host_name, UPPER_CASE) != NULL;
         return choose_node_name(context, context->settings.node_name, f);
 }
 

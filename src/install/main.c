@@ -42,25 +42,22 @@ struct arguments {
 };
 
 static const char usage[] = "install [OPTION...]\n\n"
-                            "Run by node-bootstrap.service as root. Not for use by hand.\n";
-
-static int refresh_result(int r, struct nb_failure *f) {
-        if (r >= 0 || f->code != NB_REFRESH_INAPPLICABLE)
-                return r;
-        nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
-        nb_log_status("Nothing to refresh: %s", f->detail);
-        return 0;
-}
+                            "Run by node-bootstrap.service as root. Do not run it yourself.\n";
 
 /* Before the child and after it. */
 enum step { BEGIN, END };
 
-static const char *name_stage(const struct arguments *arguments, enum step step) {
-        if (arguments->is_refresh)
-                return "refresh";
-        if (arguments->is_reset)
-                return "reset";
-        return step == BEGIN ? "inspect" : "install";
+/* Returns as run_step(). */
+static int run_refresh(const struct nb_context *context, enum step step, struct nb_failure *f) {
+        int r = step == BEGIN ? nb_refresh_begin(context, f) : nb_refresh_install(context, f);
+
+        if (r >= 0)
+                return step == BEGIN;
+        if (f->code != NB_REFRESH_INAPPLICABLE)
+                return r;
+        nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);
+        nb_log_status("Nothing to refresh: %s", f->detail);
+        return 0;
 }
 
 /* Returns 1 if the caller must run the child and then the next step; 0 if nothing is left to do. */
@@ -81,10 +78,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
         if (arguments->is_reset)
                 return nb_reset(&context, f);
-        if (arguments->is_refresh) {
-                r = step == BEGIN ? nb_refresh_begin(&context, f) : nb_refresh_install(&context, f);
-                return r < 0 ? refresh_result(r, f) : step == BEGIN;
-        }
+        if (arguments->is_refresh)
+                return run_refresh(&context, step, f);
         if (step == BEGIN)
                 return nb_node_begin(&context, arguments->program[0], inspection, f);
         return nb_node_end(&context, inspection, f);
@@ -112,8 +107,7 @@ static bool is_joined_anyway(const struct arguments *arguments, enum step step,
         if (inspection.fallback) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
-                       "until "
-                       "%s",
+                       "until %s",
                        inspection.not_after);
                 nb_log_status("Already joined; joining again failed: %s", f->detail);
                 return true;
@@ -131,7 +125,11 @@ static int run_locked(const struct arguments *arguments, enum step step,
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
-        nb_log_field(NB_FIELD_STAGE, "%s", name_stage(arguments, step));
+        nb_log_field(NB_FIELD_STAGE, "%s",
+                     arguments->is_refresh ? "refresh"
+                     : arguments->is_reset ? "reset"
+                     : step == BEGIN       ? "inspect"
+                                           : "install");
         r = nb_lock_take(arguments->root, &lock_fd, f);
         if (r >= 0)
                 r = run_step(arguments, step, inspection, f);
@@ -178,7 +176,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
 }
 
 /* Without a failure, *ret_status is the exit status of the service. */
-static int run(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
+static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
         struct nb_inspection inspection = { 0 };
         bool is_stopped = false;
         int r, status = 0;
@@ -213,7 +211,7 @@ int main(int argc, char *argv[]) {
                 { "reset", NULL, "run by node-bootstrap reset: remove what the last join wrote",
                   .ret_switch = &arguments.is_reset },
                 { "root", "DIR",
-                  "write below DIR, as for an image; contents keep the paths without it",
+                  "write below DIR, as for an image; paths inside the files omit DIR",
                   .ret_value = &arguments.root },
                 { "program", "PATH", "run this instead of " NB_PROGRAM,
                   .ret_value = &arguments.program },
@@ -240,7 +238,7 @@ int main(int argc, char *argv[]) {
         }
         if (r >= 0) {
                 arguments.sources = &sources;
-                r = run(&arguments, &status, &f);
+                r = run_service(&arguments, &status, &f);
         }
         if (r >= 0)
                 return status;

@@ -32,7 +32,7 @@ static void log_names(const struct nb_accepted *accepted) {
 }
 
 /* The node has joined, so a file that cannot be removed causes a warning, not a failure. */
-static void clear(const struct nb_state *state) {
+static void clear_state(const struct nb_state *state) {
         int r = nb_state_clear(state);
 
         if (r < 0) {
@@ -64,12 +64,12 @@ static int verify_same(const struct nb_context *context, const struct nb_inspect
                    !strcmp(handoff->provenance.endpoint, record.provenance.endpoint));
         if (is_same)
                 return 0;
-        return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
-                              "'" NB_HANDOFF_FILE
-                              "' is for node '%s' of a cluster that metadata names; expected node "
-                              "'%s' of the cluster of the last join, "
-                              "while its certificate is still valid",
-                              joined->node_name, inspection->node);
+        return nb_failure_set(
+                f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                "'" NB_HANDOFF_FILE
+                "' is for node '%s' of a cluster that metadata names; expected node "
+                "'%s' of the cluster of the last join, while its certificate is still valid",
+                joined->node_name, inspection->node);
 }
 
 /* Returns 1 after installing, or 0 if there is no handoff. */
@@ -97,18 +97,19 @@ static int accept_and_write(const struct nb_context *context,
         r = nb_write(&joined, &accepted, f);
         if (r < 0)
                 return r;
-        clear(state);
+        clear_state(state);
         nb_url_format(&accepted.handoff.cluster.server, server);
         nb_log(LOG_INFO, NB_INSTALLED,
                "node '%s' has joined the cluster at %s; its certificate is valid until %s",
                joined.node_name, server, accepted.not_after);
         nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server,
                       accepted.not_after);
+        nb_discard(&joined);
         return 1;
 }
 
-static int look(const struct nb_context *context, struct nb_inspection *ret_inspection,
-                struct nb_failure *f) {
+static int inspect_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
+                        struct nb_failure *f) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
         int r = nb_present_read(context, &present, f);
 
@@ -118,15 +119,12 @@ static int look(const struct nb_context *context, struct nb_inspection *ret_insp
         return 0;
 }
 
-/* kubelet can start even if the mark could not be written. While the clock is wrong, the token is
- * kept. */
-static int keep(const struct nb_context *context, const struct nb_state *state,
-                const struct nb_inspection *inspection) {
-        struct nb_failure why = { 0 };
-
-        clear(state);
-        if (inspection->state == NB_NODE_STATE_USABLE && nb_discard_mark(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_TOKEN_NOT_DISCARDED, "%s", why.detail);
+/* While the clock is wrong, the token is kept. */
+static int keep_join(const struct nb_context *context, const struct nb_state *state,
+                     const struct nb_inspection *inspection) {
+        clear_state(state);
+        if (inspection->state == NB_NODE_STATE_USABLE)
+                nb_discard(context);
         return 0;
 }
 
@@ -136,7 +134,7 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         bool is_usable;
         int r;
 
-        r = look(context, inspection, f);
+        r = inspect_node(context, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
@@ -146,11 +144,11 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
         r = is_usable ? 0 : accept_and_write(context, inspection, &state, f);
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
-                clear(&state);
+                clear_state(&state);
         if (r != 0)
                 return r < 0 ? r : 0;
         if (is_usable)
-                return keep(context, &state, inspection);
+                return keep_join(context, &state, inspection);
         if (!inspection->fallback)
                 return nb_failure_set(f, NB_HANDOFF_MISSING, ENOENT,
                                       "there is no '" NB_HANDOFF_FILE
@@ -165,8 +163,9 @@ int nb_node_end(const struct nb_context *context, struct nb_inspection *inspecti
  * Finishes an installation that a crash or a failure interrupted, without using the network: the
  * token may no longer exist, and the kubeconfig may already be renamed.
  */
-static int finish(const struct nb_context *context, const struct nb_inspection *inspection,
-                  const struct nb_state *state, struct nb_failure *f) {
+static int finish_interrupted(const struct nb_context *context,
+                              const struct nb_inspection *inspection, const struct nb_state *state,
+                              struct nb_failure *f) {
         int r;
 
         nb_state_sweep(state);
@@ -215,36 +214,33 @@ static void report_joined(const struct nb_inspection *inspection) {
 int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
                   struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        struct nb_failure why = { 0 };
         bool is_joined;
         int r;
 
-        if (nb_discard_forget(context, &why) < 0)
-                nb_log(LOG_WARNING, NB_NONE, "%s", why.detail);
-        r = look(context, inspection, f);
+        r = inspect_node(context, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
         if (!nb_node_state_is_joined(inspection->state)) {
-                r = finish(context, inspection, &state, f);
+                r = finish_interrupted(context, inspection, &state, f);
                 if (r < 0)
                         return r;
                 r = nb_context_recall(context, f);
                 if (r < 0)
                         return r;
-                r = look(context, inspection, f);
+                r = inspect_node(context, inspection, f);
                 if (r < 0)
                         return r;
         }
         is_joined = nb_node_state_is_joined(inspection->state);
         if (!is_joined && inspection->state != NB_NODE_STATE_ABSENT)
-                nb_log(LOG_NOTICE, NB_JOIN_ANEW, "joining again: %s", inspection->detail);
+                nb_log(LOG_NOTICE, NB_JOINING_AGAIN, "joining again: %s", inspection->detail);
         report_node_name(context);
         if (is_joined) {
                 report_joined(inspection);
-                return keep(context, &state, inspection);
+                return keep_join(context, &state, inspection);
         }
         r = is_child_run ? nb_give(context, is_client_needed(context, inspection), f) : 0;
         return r < 0 ? r : 1;

@@ -17,7 +17,7 @@
 /* Records why the machine is in this state; install has not failed. */
 #define CONCLUDE(why, state, ...) \
         ({ \
-                (void)nb_failure_set((why), NB_JOIN_ANEW, __VA_ARGS__); \
+                (void)nb_failure_set((why), NB_JOINING_AGAIN, __VA_ARGS__); \
                 (state); \
         })
 
@@ -155,18 +155,13 @@ static int read_all(const struct nb_context *context, struct nb_present *present
         return 0;
 }
 
-int nb_present_read(const struct nb_context *context, struct nb_present *ret_present,
+int nb_present_read(const struct nb_context *context, struct nb_present *present,
                     struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { .state = NB_NODE_STATE_USABLE };
         int r;
 
-        r = read_all(context, &present, f);
-        if (r == -ENOMEM)
-                return nb_failure_set_memory(f);
-        if (r < 0)
-                return r;
-        *ret_present = TAKE(present);
-        return 0;
+        *present = (struct nb_present){ .state = NB_NODE_STATE_USABLE };
+        r = read_all(context, present, f);
+        return r == -ENOMEM ? nb_failure_set_memory(f) : r;
 }
 
 void nb_present_done(struct nb_present *present) {

@@ -31,8 +31,8 @@ struct nb_present {
 };
 
 /* Fails with NB_TARGET_NOT_KUBECONFIG if the file at that path is not a kubeconfig; it must not be
- * overwritten. */
-int nb_present_read(const struct nb_context *context, struct nb_present *ret_present,
+ * overwritten. Release `present` with nb_present_done() even after a failure. */
+int nb_present_read(const struct nb_context *context, struct nb_present *present,
                     struct nb_failure *f);
 void nb_present_done(struct nb_present *present);
 

@@ -68,7 +68,7 @@ static struct refresh *refresh_new(const struct nb_context *context) {
 
 /* --- The node's current files --- */
 
-static int look(struct refresh *refresh, struct nb_failure *f) {
+static int inspect_node(struct refresh *refresh, struct nb_failure *f) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
         struct nb_inspection inspection;
         int r;
@@ -101,7 +101,7 @@ static int read_own(struct refresh *refresh, struct nb_failure *f) {
         struct nb_kubeconfig_input input = { .origin = settings->kubeconfig };
         int r;
 
-        r = look(refresh, f);
+        r = inspect_node(refresh, f);
         if (r < 0)
                 return r;
         r = read_file(refresh, settings->kubeconfig, NB_KUBECONFIG_MAX, &refresh->kubeconfig, f);
@@ -115,14 +115,8 @@ static int read_own(struct refresh *refresh, struct nb_failure *f) {
         return read_file(refresh, settings->ca_file, NB_CA_FILE_MAX, &refresh->ca, f);
 }
 
-static int verify_ca(const struct nb_secret *pem, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-
-        return nb_ca_renew(pem->data, pem->len, pem->data, pem->len, NB_REFRESH_INAPPLICABLE,
-                           NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
-}
-
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context);
         struct nb_failure ignored = { 0 };
         int r;
@@ -132,7 +126,9 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
         r = read_own(refresh, f);
         if (r < 0)
                 return r;
-        r = verify_ca(&refresh->ca, f);
+        /* Whether `refresh` can trust it. */
+        r = nb_ca_renew(refresh->ca.data, refresh->ca.len, refresh->ca.data, refresh->ca.len,
+                        NB_REFRESH_INAPPLICABLE, NB_REFRESH_INAPPLICABLE, &ca, NULL, f);
         if (r < 0)
                 return r;
         /* Removes files that a crash of an earlier refresh left; this refresh may have nothing to
@@ -146,19 +142,17 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
 
 /* It is read once and then removed, whether or not it is usable: the next refresh asks again. */
 static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
 
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
-        r = nb_state_read(&state, NB_REFRESH_FILE, NB_HANDOFF_MAX, &text, f);
+        r = nb_state_parse(&state, NB_REFRESH_FILE, &nb_refresh_file, ret_handoff, f);
         if (nb_file_clear(state.fd, NB_REFRESH_FILE) < 0 ||
             nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp") < 0)
                 nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %m");
-        return r < 0 ? r
-                     : nb_state_file_parse(&nb_refresh_file, text.data, text.len, ret_handoff, f);
+        return r;
 }
 
 static int format_record(struct refresh *refresh) {
@@ -186,7 +180,7 @@ static int format_kubeconfig(struct refresh *refresh) {
 }
 
 /* Returns 1 if any file must be written. */
-static int prepare(struct refresh *refresh, struct nb_failure *f) {
+static int prepare_files(struct refresh *refresh, struct nb_failure *f) {
         struct nb_swap *files = refresh->files;
         int r;
 
@@ -225,7 +219,7 @@ static int stage_and_publish(struct refresh *refresh, struct nb_failure *f) {
         return 0;
 }
 
-static void report(const struct refresh *refresh) {
+static void report_refreshed(const struct refresh *refresh) {
         bool is_ca_new = refresh->files[TARGET_CA].is_wanted,
              is_kubeconfig_new = refresh->files[TARGET_KUBECONFIG].is_wanted;
         char server[NB_URL_MAX], before[NB_URL_MAX], pin[NB_PIN_TEXT_SIZE];
@@ -240,8 +234,8 @@ static void report(const struct refresh *refresh) {
         nb_log(LOG_NOTICE, NB_REFRESHED,
                "%s%s%s replaced: the server is %s%s%s, the CA file holds %u CA%s",
                is_ca_new ? "the CA file" : "", is_ca_new && is_kubeconfig_new ? " and " : "",
-               is_kubeconfig_new ? "the kubeconfig" : "", server,
-               has_moved ? ", before it was " : "", has_moved ? before : "", n, n == 1 ? "" : "s");
+               is_kubeconfig_new ? "the kubeconfig" : "", server, has_moved ? ", previously " : "",
+               has_moved ? before : "", n, n == 1 ? "" : "s");
         nb_log_status("Refreshed: the server is %s, the CA file holds %u CA%s", server, n,
                       n == 1 ? "" : "s");
 }
@@ -260,7 +254,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
         r = read_own(refresh, f);
         if (r < 0)
                 return r;
-        r = prepare(refresh, f);
+        r = prepare_files(refresh, f);
         if (r <= 0)
                 return r;
         r = stage_and_publish(refresh, f);
@@ -271,6 +265,6 @@ int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
                 else
                         nb_swap_keep(&refresh->files[i]);
         if (r >= 0)
-                report(refresh);
+                report_refreshed(refresh);
         return r;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -39,7 +38,7 @@ struct row {
         int (*judge)(struct reset *reset, const struct nb_secret *text, const char **ret_why);
 };
 
-static int unfinished(const char *path, int r, struct nb_failure *f) {
+static int fail_unfinished(const char *path, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_RESET_UNFINISHED, r, "cannot read or remove '%s': %m", path);
 }
 
@@ -77,7 +76,7 @@ static int judge_row(struct reset *reset, const struct row *row, const char **re
 
         *ret_why = NULL;
         if (row->is_shared && reset->is_taken_over)
-                *ret_why = "used by the kubeconfig, which is not that of the join";
+                *ret_why = "used by a kubeconfig that the join did not write";
         if (*ret_why || !row->judge)
                 return 0;
         if (row->max > 0)
@@ -95,13 +94,13 @@ static int remove_row(struct reset *reset, const struct row *row, struct nb_fail
         if (fd == -ENOENT)
                 return 0;
         if (fd < 0)
-                return unfinished(row->path, fd, f);
+                return fail_unfinished(row->path, fd, f);
         r = judge_row(reset, row, &why);
         if (r >= 0 && why)
                 print_left(row->path, why);
         else if (r >= 0)
                 r = remove_file(reset, row->path);
-        return r < 0 ? unfinished(row->path, r, f) : 0;
+        return r < 0 ? fail_unfinished(row->path, r, f) : 0;
 }
 
 /* --- Which files belong to the join --- */
@@ -129,9 +128,9 @@ static int judge_kubeconfig(struct reset *reset, const struct nb_secret *text,
                 *ret_why = "not a kubeconfig";
         else if (client.certificate.data || !client.certificate_file ||
                  strcmp(client.certificate_file, reset->link) != 0)
-                *ret_why = "uses another client certificate than that of the join";
+                *ret_why = "uses another client certificate";
         else if (!is_server_ours(reset, client.server))
-                *ret_why = "uses another API server than the join";
+                *ret_why = "uses another API server";
         else
                 reset->is_taken_over = false;
         return 0;
@@ -162,7 +161,7 @@ static int judge_certificate(struct reset *reset, _unused_ const struct nb_secre
             fnmatch("kubelet-client-*.pem", path + len + 1, FNM_PATHNAME) != 0)
                 *ret_why = "not a client certificate in the certificate directory";
         else if (reset->is_taken_over && !reset->is_renewed)
-                *ret_why = "used by the kubeconfig, which is not that of the join";
+                *ret_why = "used by a kubeconfig that the join did not write";
         return 0;
 }
 
@@ -208,62 +207,7 @@ static int clear_state(struct nb_failure *f) {
         if (r < 0)
                 return r;
         r = nb_state_clear(&state);
-        return r < 0 ? unfinished(getenv("STATE_DIRECTORY"), r, f) : 0;
-}
-
-/* --- The files that remain --- */
-
-/* Why a file in a folder of the join stays; NULL for files that need no explanation. */
-static const char *explain_left(const char *name) {
-        static const struct {
-                const char *pattern, *why;
-        } rows[] = {
-                { "*" NB_ASIDE_SUFFIX, "renamed by a join" },
-                { "*" NB_ASIDE_SUFFIX ".[0-9]*", "renamed by a join" },
-                { "kubelet-client-*.pem", "renewed by kubelet, or older than the join" },
-                { "kubelet-server-*.pem", "kubelet's own serving certificate" },
-                { "kubelet.crt", "kubelet's own serving certificate" },
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                if (fnmatch(rows[i].pattern, name, 0) == 0)
-                        return rows[i].why;
-        return NULL;
-}
-
-static void print_folder(const struct reset *reset, const char *folder) {
-        _cleanup_(nb_folder_closep) DIR *stream = NULL;
-        _cleanup_(nb_closep) int fd = nb_path_open(reset->context->root_fd, folder,
-                                                   O_RDONLY | O_DIRECTORY);
-        char path[NB_SWAP_PATH_SIZE + NAME_MAX];
-        struct dirent *entry;
-
-        stream = fd < 0 ? NULL : nb_folder_list(fd);
-        while (stream && (entry = readdir(stream)))
-                if (explain_left(entry->d_name)) {
-                        snprintf(path, sizeof(path), "%.*s/%s", NB_SETTINGS_PATH_MAX, folder,
-                                 entry->d_name);
-                        print_left(path, explain_left(entry->d_name));
-                }
-}
-
-/* Prints each folder of the join once. */
-static void print_rest(const struct reset *reset) {
-        const char *paths[] = { reset->link, reset->context->settings.kubeconfig,
-                                reset->context->settings.ca_file };
-        char folders[N_ELEMENTS(paths)][NB_SWAP_PATH_SIZE];
-
-        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
-                bool is_new = true;
-                const char *name;
-
-                if (nb_path_split(paths[i], folders[i], sizeof(folders[i]), &name) < 0)
-                        folders[i][0] = '\0';
-                for (size_t j = 0; j < i; j++)
-                        is_new = is_new && strcmp(folders[i], folders[j]) != 0;
-                if (is_new)
-                        print_folder(reset, folders[i]);
-        }
+        return r < 0 ? fail_unfinished(getenv("STATE_DIRECTORY"), r, f) : 0;
 }
 
 static int remove_rows(struct reset *reset, struct nb_failure *f) {
@@ -275,7 +219,6 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
-                { NB_KUBELET_DIRECTORY "/" NB_DISCARD_FILE, false, 0, NULL },
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -319,12 +262,13 @@ int nb_reset(const struct nb_context *context, struct nb_failure *f) {
         r = remove_row(&reset, &record, f);
         if (r < 0)
                 return r;
-        print_rest(&reset);
         if (reset.is_renewed && !reset.is_taken_over)
                 printf("left     the certificate that kubelet has renewed since: it stays valid "
                        "until it expires\n");
-        printf("left     " NB_KUBELET_DIRECTORY "/config.yaml and kubelet's other files\n"
+        printf("left     kubelet's own files in " NB_KUBELET_DIRECTORY
+               " and %s, and *.old files that a "
+               "join renamed\n"
                "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
-               reset.record.node);
+               store, reset.record.node);
         return 0;
 }

@@ -38,8 +38,7 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         if (r == -ELOOP || r == -EBADF || r == -EFBIG)
                 return nb_failure_set(
                         f, NB_HANDOFF_MALFORMED, r,
-                        "'%s' in the state directory is not a regular file of at most "
-                        "%zu bytes",
+                        "'%s' in the state directory is not a regular file of at most %zu bytes",
                         name, max);
         if (r < 0)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
@@ -47,12 +46,19 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         if (st.st_uid != state->owner || st.st_nlink != 1)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
                                       "'%s' in the state directory belongs to user %u and has %lu "
-                                      "names; expected user "
-                                      "%u and one name",
+                                      "names; expected user %u and one name",
                                       name, (unsigned)st.st_uid, (unsigned long)st.st_nlink,
                                       (unsigned)state->owner);
         *ret = TAKE(text);
         return 0;
+}
+
+int nb_state_parse(const struct nb_state *state, const char *name,
+                   const struct nb_state_file *format, void *ret, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_state_read(state, name, NB_HANDOFF_MAX, &text, f);
+
+        return r < 0 ? r : nb_state_file_parse(format, text.data, text.len, ret, f);
 }
 
 bool nb_state_has(const struct nb_state *state, const char *name) {

@@ -12,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/secret.h"
+#include "state/state_file.h"
 
 struct nb_state {
         int fd;
@@ -25,6 +26,10 @@ int nb_state_open(struct nb_state *ret_state, struct nb_failure *f);
 /* 0; -ENOENT without a failure if there is no such file; NB_HANDOFF_MALFORMED. */
 int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
                   struct nb_failure *f);
+
+/* Reads and parses one of the files of state/handoff.h. As nb_state_read(). */
+int nb_state_parse(const struct nb_state *state, const char *name,
+                   const struct nb_state_file *format, void *ret, struct nb_failure *f);
 
 /* Whether a file of any type has that name. */
 bool nb_state_has(const struct nb_state *state, const char *name);

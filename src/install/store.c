@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -15,7 +13,7 @@
 
 /* Removes temporary files that a crash left. Each contains a private key, and later files have
  * other names, so nothing else would remove them. */
-static int sweep(int folder_fd) {
+static int sweep_temporary(int folder_fd) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
         struct dirent *entry;
 
@@ -32,7 +30,7 @@ int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
                     char ret_name[static NB_STORE_NAME_SIZE]) {
         int r;
 
-        r = sweep(folder_fd);
+        r = sweep_temporary(folder_fd);
         if (r < 0)
                 return r;
         tzset();
@@ -47,26 +45,4 @@ int nb_store_create(int folder_fd, time_t now, const struct nb_secret *pem,
                 r = nb_file_create(folder_fd, ret_name, 0600, pem->data, pem->len);
         }
         return r;
-}
-
-static bool is_file(int folder_fd, const char *name) {
-        struct stat st;
-
-        return fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
-}
-
-bool nb_store_has_file(int folder_fd) {
-        return is_file(folder_fd, NB_STORE_CURRENT);
-}
-
-int nb_store_link(struct nb_swap *swap, const char *target, struct nb_failure *f) {
-        char old_name[NAME_MAX + 1];
-        int r = is_file(swap->folder_fd, NB_STORE_UPDATED)
-                        ? nb_aside_rename(swap->folder_fd, NB_STORE_UPDATED, old_name)
-                        : 0;
-
-        if (r < 0)
-                return nb_failure_set(f, NB_TARGET_UNWRITABLE, r,
-                                      "cannot rename '" NB_STORE_UPDATED "': %m");
-        return nb_swap_stage_link(swap, NB_STORE_UPDATED, target, f);
 }

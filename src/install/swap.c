@@ -13,10 +13,12 @@
 
 #define ASIDE_MAX 10000
 
+int nb_swap_fail(const char *path, int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_TARGET_UNWRITABLE, r, "cannot write '%s': %m", path);
+}
+
 static int check_written(const struct nb_swap *swap, int r, struct nb_failure *f) {
-        return r < 0 ? nb_failure_set(f, NB_TARGET_UNWRITABLE, r, "cannot write '%s': %m",
-                                      swap->path)
-                     : 0;
+        return r < 0 ? nb_swap_fail(swap->path, r, f) : 0;
 }
 
 void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode) {
@@ -46,12 +48,21 @@ static bool is_folder(const struct nb_swap *swap) {
                S_ISDIR(st.st_mode);
 }
 
+static int stage_link(struct nb_swap *swap) {
+        snprintf(swap->temporary, sizeof(swap->temporary), ".%s.tmp", swap->name);
+        return symlinkat(swap->text.data, swap->folder_fd, swap->temporary) < 0 ? -errno : 0;
+}
+
 int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
-        int r = -EISDIR;
+        int r;
 
         if (!swap->is_wanted)
                 return 0;
-        if (!is_folder(swap))
+        if (is_folder(swap))
+                r = -EISDIR;
+        else if (S_ISLNK(swap->mode))
+                r = stage_link(swap);
+        else
                 r = nb_file_stage(swap->folder_fd, swap->name, swap->mode, swap->text.data,
                                   swap->text.len, swap->temporary);
         if (r >= 0)
@@ -59,19 +70,7 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
         return check_written(swap, r, f);
 }
 
-int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
-                       struct nb_failure *f) {
-        if (is_folder(swap))
-                return check_written(swap, -EISDIR, f);
-        snprintf(swap->temporary, sizeof(swap->temporary), "%s", temporary);
-        if ((unlinkat(swap->folder_fd, temporary, 0) < 0 && errno != ENOENT) ||
-            symlinkat(target, swap->folder_fd, temporary) < 0)
-                return check_written(swap, -errno, f);
-        swap->step = NB_SWAP_STAGED;
-        return 0;
-}
-
-static int exchange(struct nb_swap *swap) {
+static int exchange_file(struct nb_swap *swap) {
         int error;
 
         if (renameat2(swap->folder_fd, swap->temporary, swap->folder_fd, swap->name,
@@ -93,7 +92,7 @@ int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f) {
 
         if (swap->step != NB_SWAP_STAGED)
                 return 0;
-        r = exchange(swap);
+        r = exchange_file(swap);
         if (r >= 0 && fsync(swap->folder_fd) < 0)
                 r = -errno;
         return check_written(swap, r, f);
@@ -123,24 +122,20 @@ void nb_swap_keep(struct nb_swap *swap) {
         swap->step = NB_SWAP_NONE;
 }
 
-int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NAME_MAX + 1]) {
+int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f) {
         char old_name[NAME_MAX + 1];
-        int n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX, name), r = -EEXIST;
+        int n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX, swap->name);
+        int r = -EEXIST;
 
         for (unsigned i = 2; r == -EEXIST && i <= ASIDE_MAX; i++) {
-                if (n > NAME_MAX)
-                        return -ENAMETOOLONG;
-                r = nb_file_rename_new(folder_fd, name, old_name);
+                r = n > NAME_MAX ? -ENAMETOOLONG
+                                 : nb_file_rename_new(swap->folder_fd, swap->name, old_name);
                 if (r >= 0)
-                        memcpy(ret_old_name, old_name, sizeof(old_name));
-                n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX ".%u", name, i);
+                        memcpy(swap->old_name, old_name, sizeof(old_name));
+                n = snprintf(old_name, sizeof(old_name), "%s" NB_ASIDE_SUFFIX ".%u", swap->name, i);
         }
-        return r < 0 || fsync(folder_fd) >= 0 ? r : -errno;
-}
-
-int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f) {
-        int r = nb_aside_rename(swap->folder_fd, swap->name, swap->old_name);
-
+        if (r >= 0 && fsync(swap->folder_fd) < 0)
+                r = -errno;
         return check_written(swap, r == -ENOENT ? 0 : r, f);
 }
 

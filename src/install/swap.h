@@ -35,7 +35,7 @@ enum nb_swap_step {
 
 struct nb_swap {
         char path[NB_SWAP_PATH_SIZE];
-        mode_t mode;
+        mode_t mode;    /* S_IFLNK: a symbolic link to `text` */
         bool is_wanted; /* nb_swap_stage() writes `text` */
         struct nb_buffer text;
 
@@ -51,17 +51,16 @@ struct nb_swap {
 /* The path is `folder` followed by `name`. */
 void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mode_t mode);
 
+/* Fails with NB_TARGET_UNWRITABLE, as all functions below that take `f`. */
+int nb_swap_fail(const char *path, int r, struct nb_failure *f);
+
 /* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
- * This function and those below that take `f` fail with NB_TARGET_UNWRITABLE. */
+ */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 
-/* Stages the text, if it is wanted, with exactly the mode as `.<name>.tmp`. A folder in its place
+/* Stages the file, if it is wanted, with exactly the mode as `.<name>.tmp`. A folder in its place
  * fails: an exchange would move it away as well. */
 int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
-
-/* Stages a symbolic link under the given temporary name. */
-int nb_swap_stage_link(struct nb_swap *swap, const char *temporary, const char *target,
-                       struct nb_failure *f);
 
 /* If it returns 0, the change is durable. Does nothing if nothing is staged. */
 int nb_swap_publish(struct nb_swap *swap, struct nb_failure *f);
@@ -71,13 +70,11 @@ int nb_swap_undo(struct nb_swap *swap);
 void nb_swap_keep(struct nb_swap *swap);
 
 /* Renames an existing file without following a link. 0: the change is durable, or the file does not
- * exist. The failure may come after the rename, so call nb_swap_put_back() even then. */
+ * exist. If all names are taken, -EEXIST. The failure may come after the rename, so call
+ * nb_swap_put_back() even then. */
 int nb_swap_set_aside(struct nb_swap *swap, struct nb_failure *f);
 
 /* Renames the file that was set aside back, unless the name is taken. 0, -errno. */
 int nb_swap_put_back(struct nb_swap *swap);
-
-/* Renames a file as above: 0; -ENOENT; -EEXIST if all names are taken; -ENAMETOOLONG; -errno. */
-int nb_aside_rename(int folder_fd, const char *name, char ret_old_name[static NAME_MAX + 1]);
 
 void nb_swap_done(struct nb_swap *swap);

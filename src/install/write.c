@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "install/discard.h"
 #include "install/flags.h"
 #include "install/store.h"
 #include "install/swap.h"
@@ -29,7 +28,6 @@ enum target {
         TARGET_ENV,
         TARGET_FLAGS,
         TARGET_CONFIG,
-        TARGET_DISCARD,    /* read once the service has started */
         TARGET_KUBECONFIG, /* last: the commit point */
         _TARGET_N,
 };
@@ -59,11 +57,10 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
         } rows[_TARGET_N] = {
                 [TARGET_RECORD] = { store, "/" NB_RECORD_FILE, 0644 },
                 [TARGET_CA] = { settings->ca_file, "", 0644 },
-                [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, 0 },
+                [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, S_IFLNK },
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
                 [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml", 0644 },
-                [TARGET_DISCARD] = { NB_KUBELET_DIRECTORY, "/" NB_DISCARD_FILE, 0644 },
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
@@ -79,10 +76,6 @@ static void plan_freep(struct plan **plan) {
         free(*plan);
 }
 
-static int unwritable(const char *path, int r, struct nb_failure *f) {
-        return nb_failure_set(f, NB_TARGET_UNWRITABLE, r, "cannot write '%s': %m", path);
-}
-
 /* --- Preparing --- */
 
 static int open_folders(struct plan *plan, struct nb_failure *f) {
@@ -93,7 +86,7 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
          * usually in it, and missing parents are created with mode 0755. */
         r = nb_path_make_folder(root_fd, NB_KUBELET_DIRECTORY, 0750, &kubelet_fd);
         if (r < 0)
-                return unwritable(NB_KUBELET_DIRECTORY, r, f);
+                return nb_swap_fail(NB_KUBELET_DIRECTORY, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++) {
                 r = nb_swap_open(&plan->files[i], root_fd, f);
                 if (r < 0)
@@ -128,12 +121,6 @@ static void prepare_config(struct plan *plan) {
                 nb_buffer_append(&file->text, config->data, config->len);
 }
 
-/* `join` reports which cloud's metadata it used, so the name is recorded only if this machine's
- * settings want metadata. */
-static const char *name_metadata(const struct plan *plan) {
-        return plan->context->is_metadata_wanted ? plan->accepted->handoff.metadata : "";
-}
-
 /* Warns of the arguments that a kubeadm-flags.env of another program lacks. */
 static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
@@ -144,7 +131,7 @@ static int warn_foreign_flags(const struct plan *plan, const char *file, const c
         if (missing.len > 0)
                 nb_log(LOG_WARNING, NB_KUBELET_ARGUMENTS_MISSING,
                        "'" NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE
-                       "' was not written by node-bootstrap and stays as it is; add %s",
+                       "' was not written by node-bootstrap and is left unchanged; add %s",
                        missing.data);
         return 0;
 }
@@ -178,7 +165,7 @@ static int prepare_flags(struct plan *plan) {
 }
 
 static int prepare_plan(struct plan *plan, struct nb_failure *f) {
-        struct nb_swap *env = &plan->files[TARGET_ENV], *discard = &plan->files[TARGET_DISCARD],
+        struct nb_swap *env = &plan->files[TARGET_ENV],
                        *kubeconfig = &plan->files[TARGET_KUBECONFIG];
         const struct nb_settings *settings = &plan->context->settings;
         int r;
@@ -191,9 +178,7 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
                 return nb_failure_set_memory(f);
         plan->has_previous = r > 0;
         env->is_wanted = true;
-        discard->is_wanted = settings->token_discard;
         nb_kubelet_env_format(plan->context->node_name, settings, &env->text);
-        nb_discard_format(name_metadata(plan), &discard->text);
         prepare_ca(plan);
         prepare_config(plan);
         kubeconfig->is_wanted = true;
@@ -202,10 +187,10 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
                              plan->files[TARGET_LINK].path, &kubeconfig->text);
         r = prepare_flags(plan);
         if (r < 0)
-                return unwritable(plan->files[TARGET_FLAGS].path, r, f);
+                return nb_swap_fail(plan->files[TARGET_FLAGS].path, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++)
                 if (plan->files[i].text.error < 0)
-                        return unwritable(plan->files[i].path, plan->files[i].text.error, f);
+                        return nb_swap_fail(plan->files[i].path, plan->files[i].text.error, f);
         return 0;
 }
 
@@ -240,7 +225,9 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         snprintf(record->discovery, sizeof(record->discovery), "%s",
                  nb_method(context->bootstrap.method)->name);
         snprintf(record->node, sizeof(record->node), "%s", context->node_name);
-        snprintf(record->metadata, sizeof(record->metadata), "%s", name_metadata(plan));
+        /* `join` reports which cloud's metadata it used. */
+        snprintf(record->metadata, sizeof(record->metadata), "%s",
+                 context->is_metadata_wanted ? handoff->metadata : "");
         snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
         record->server = handoff->cluster.server;
         record->provenance = handoff->provenance;
@@ -260,21 +247,30 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
 static int stage_all(struct plan *plan, struct nb_failure *f) {
         const char *store = plan->context->settings.certificate_directory;
         struct nb_swap *link = &plan->files[TARGET_LINK];
-        char certificate[NB_SWAP_PATH_SIZE], name[NB_STORE_NAME_SIZE];
+        char name[NB_STORE_NAME_SIZE];
         int r;
 
         r = nb_store_create(link->folder_fd, plan->context->now, &plan->accepted->pem, name);
         if (r < 0)
-                return unwritable(store, r, f);
+                return nb_swap_fail(store, r, f);
         memcpy(plan->pem_name, name, sizeof(name));
-        snprintf(certificate, sizeof(certificate), "%s/%s", store, name);
-        r = nb_store_link(link, certificate, f);
-        if (r < 0)
-                return r;
-        r = prepare_record(plan, certificate, f);
+        nb_buffer_printf(&link->text, "%s/%s", store, name);
+        if (link->text.error < 0)
+                return nb_failure_set_memory(f);
+        link->is_wanted = true;
+        r = prepare_record(plan, link->text.data, f);
         for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
                 r = nb_swap_stage(&plan->files[i], f);
         return r;
+}
+
+/* An existing link is replaced, but not a file: kubelet would refuse to rotate it ("expected ... to
+ * be a symlink but it is a file"). */
+static bool is_link(const struct nb_swap *file) {
+        struct stat st;
+
+        return fstatat(file->folder_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+               S_ISLNK(st.st_mode);
 }
 
 static int set_aside(struct plan *plan, struct nb_failure *f) {
@@ -283,8 +279,7 @@ static int set_aside(struct plan *plan, struct nb_failure *f) {
         for (size_t i = 0; i < N_ELEMENTS(aside_targets) && r >= 0; i++) {
                 struct nb_swap *file = &plan->files[aside_targets[i]];
 
-                if (aside_targets[i] == TARGET_LINK ? nb_store_has_file(file->folder_fd)
-                                                    : file->is_wanted)
+                if (file->is_wanted && !(S_ISLNK(file->mode) && is_link(file)))
                         r = nb_swap_set_aside(file, f);
         }
         return r;
@@ -312,7 +307,7 @@ static int publish_all(struct plan *plan, struct nb_failure *f) {
 }
 
 /* Restores the old kubeconfig only if all files that it refers to were restored. */
-static void undo(struct plan *plan) {
+static void undo_plan(struct plan *plan) {
         bool is_undone = true;
 
         if (plan->is_committed)
@@ -368,7 +363,7 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         if (r >= 0)
                 r = publish_all(plan, f);
         if (r < 0) {
-                undo(plan);
+                undo_plan(plan);
                 return r;
         }
         report_aside(plan);

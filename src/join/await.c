@@ -86,7 +86,7 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
         if (r == -ECANCELED && why.code == NB_NONE)
                 return r;
         if (r < 0)
-                nb_log(LOG_DEBUG, NB_NONE, "cannot tell why the CSR is not approved: %s",
+                nb_log(LOG_DEBUG, NB_NONE, "cannot determine why the CSR is not approved: %s",
                        why.detail);
         *ret = nb_pending_reason_of(r);
         return 0;
@@ -153,7 +153,7 @@ static int take_object(struct await *a, struct nb_csr *csr) {
         bool is_other = csr->state != a->join->csr.state;
 
         if (strcmp(csr->uid, a->join->csr.uid) != 0)
-                return submit_again(a, "was replaced by another");
+                return submit_again(a, "was replaced");
         if (strcmp(csr->resource_version, a->version) != 0) {
                 memcpy(a->version, csr->resource_version, sizeof(a->version));
                 a->join->n_idle_rounds = 0;

@@ -73,8 +73,7 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (dropped[0])
-                nb_log(LOG_NOTICE, NB_KUBELET_CONFIG_REDUCED, "%s: not taken over: %s", origin,
-                       dropped);
+                nb_log(LOG_NOTICE, NB_KUBELET_CONFIG_REDUCED, "%s: ignored: %s", origin, dropped);
         return 0;
 }
 

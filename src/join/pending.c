@@ -80,7 +80,7 @@ static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
         enum nb_code code = is_denied ? NB_CSR_DENIED : NB_CSR_FAILED;
 
         if (!csr->reason[0] && !csr->message[0])
-                return nb_failure_set(f, code, EACCES, "the CSR '%s' %s without a reason",
+                return nb_failure_set(f, code, EACCES, "the CSR '%s' %s; no reason is recorded",
                                       csr->name, verb);
         return nb_failure_set(f, code, EACCES, "the CSR '%s' %s, reason '%s', message '%s'",
                               csr->name, verb, csr->reason, csr->message);

@@ -81,8 +81,8 @@ static int give_up(const struct race *race, struct nb_failure *f) {
         nb_report_new_connection(&best->api);
         if (best->failure.code == NB_NONE)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT,
-                                      "%s %s: no answer until the deadline", race->kind->call->what,
-                                      best->api.name);
+                                      "%s %s: no answer before the deadline",
+                                      race->kind->call->what, best->api.name);
         *f = best->failure;
         return f->errnum > 0 ? -f->errnum : -EPROTO;
 }

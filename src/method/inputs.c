@@ -76,7 +76,7 @@ static int refuse_token(const struct token_text *token, int r, struct nb_failure
         return nb_failure_set(f, NB_TOKEN_MALFORMED, r, "the %s%s (%zu bytes) %s: %s", place,
                               token->source, len,
                               nb_k3s_token_looks_like(data, len)
-                                      ? "begins as a token of k3s, and is not of the form K10<64 "
+                                      ? "begins like a k3s token, but is not of the form K10<64 "
                                         "hex digits>::<id>.<secret> or K10<64 hex "
                                         "digits>::<user>:<password>"
                                       : "is not of the form xxxxxx.yyyyyyyyyyyyyyyy with a-z and "

@@ -159,7 +159,7 @@ int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *
                         f, request->mismatch, EKEYREJECTED, "%s contains no CA: expected %s",
                         request->bootstrap->discovery_source,
                         request->settings->n_pins > 0 ? "one that discovery.caCertHashes names"
-                                                      : "the system's CAs, found another CA");
+                                                      : "the system's CAs, found a CA");
         if (request->ret_selection)
                 *request->ret_selection = (struct nb_ca_selection){ 0 };
         return 0;

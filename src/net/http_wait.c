@@ -123,6 +123,6 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         nb_http_cancel(transfer);
         if (r >= 0)
                 return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, NB_HTTP_CUT_SHORT,
-                                      "%s: no answer until the deadline", request->what);
+                                      "%s: no answer before the deadline", request->what);
         return r;
 }

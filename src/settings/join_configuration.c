@@ -354,7 +354,7 @@ int nb_join_configuration_merge(const struct nb_settings_merge *merge,
 
         if (second)
                 return nb_settings_refuse(merge, second->line, "kind",
-                                          "a second " KIND "; the first is in line %u", root->line);
+                                          "a second " KIND "; the first is on line %u", root->line);
         for (; documents; documents = documents->next) {
                 r = documents == root ? 0 : ignore_document(merge, documents);
                 if (r < 0)

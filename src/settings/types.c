@@ -421,7 +421,7 @@ static bool is_same_extra_arg(const void *a, const void *b) {
 }
 
 const struct nb_setting_type nb_setting_type_extra_arg = {
-        .expected = "NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' "
+        .expected = "NAME=VALUE without leading dashes, and without blanks, quotes, '\\' and '$' "
                     "in it",
         .parse = parse_extra_arg,
         .is_same = is_same_extra_arg,

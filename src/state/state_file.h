@@ -23,7 +23,6 @@
 #define NB_METADATA_FILE "metadata.yaml"  /* state directory: settings from metadata, no tokens */
 #define NB_RECORD_FILE "node-bootstrap.json"          /* certificateDirectory: the last join */
 #define NB_STORE_CURRENT "kubelet-client-current.pem" /* certificateDirectory: kubelet's link */
-#define NB_DISCARD_FILE "node-bootstrap.discard"      /* /var/lib/kubelet, see install/discard.h */
 
 #define NB_HANDOFF_MAX (512 * 1024) /* bytes of any state file */
 #define NB_PENDING_KEY_MAX 4096

@@ -84,7 +84,7 @@ def test_each_step_of_a_join(node, cluster):
 
     node.give(cluster.token(MANUAL_GROUP))
     found, steps = report(node)
-    assert found["good"] and steps["node-name"]["state"] == "doubt" and "cannot tell whether" in text(steps["node-name"])
+    assert found["good"] and steps["node-name"]["state"] == "doubt" and "cannot determine whether" in text(steps["node-name"])
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     node.await_status("certificate approve")

@@ -7,23 +7,13 @@ import pytest
 from harness.node import KUBECONFIG, TOKEN, UNIT, read_failures
 from harness.vmware import GUESTINFO, on_vmware
 
-MARK = "/var/lib/kubelet/node-bootstrap.discard"
-DISCARD_UNIT = "node-bootstrap-discard.service"
 DISCARD = {"token": {"discard": True}}
-
-
-def join(node, *words, **options):
-    """Until the unit that removes the token has ended, too."""
-    done = node.join(*words, **options)
-    node.run("systemctl", "start", DISCARD_UNIT, check=False)
-    return done
 
 
 def removed(node):
     """The texts of the entries token-discarded."""
-    node.run("systemctl", "start", DISCARD_UNIT, check=False)
     entries = node.journal("MESSAGE_ID=" + read_failures()["token-discarded"]["message-id"])
-    assert all(entry["_SYSTEMD_UNIT"] == DISCARD_UNIT for entry in entries)
+    assert all(entry["_SYSTEMD_UNIT"] == UNIT for entry in entries)
     return [entry["MESSAGE"].split("removed: ")[1] for entry in entries]
 
 
@@ -37,13 +27,12 @@ def quiet(new_node, cluster):
 
 def test_gone_after_the_join(quiet):
     quiet.boot("--unit=basic.target")
-    join(quiet)
+    quiet.join()
     assert quiet.is_active(UNIT)
     assert not quiet.exists(TOKEN)
-    assert not quiet.exists(MARK)
     assert removed(quiet) == [TOKEN]
     files = quiet.joined_files()
-    join(quiet, "restart")
+    quiet.join("restart")
     assert quiet.said("already-joined")
     assert removed(quiet) == [TOKEN], "nothing is there, and nothing is said"
     assert quiet.joined_files() == files
@@ -54,7 +43,7 @@ def test_gone_out_of_run(quiet):
     quiet.path(TOKEN).unlink()
     quiet.boot("--unit=basic.target")
     quiet.run("sh", "-c", "umask 077; mkdir /run/credstore; cat >/run/credstore/node-bootstrap.token", stdin=token)
-    join(quiet)
+    quiet.join()
     assert removed(quiet) == ["/run/credstore/node-bootstrap.token"]
     assert quiet.run("ls", "/run/credstore").stdout == ""
 
@@ -63,11 +52,11 @@ def test_gone_from_a_machine_that_had_joined(quiet):
     """Settings that come later, or a token that came back."""
     quiet.configure()
     quiet.boot("--unit=basic.target")
-    join(quiet)
+    quiet.join()
     assert quiet.exists(TOKEN), "nobody asked for it"
     assert removed(quiet) == []
     quiet.configure(**DISCARD)
-    join(quiet, "restart")
+    quiet.join("restart")
     assert not quiet.exists(TOKEN)
     assert removed(quiet) == [TOKEN]
 
@@ -75,9 +64,8 @@ def test_gone_from_a_machine_that_had_joined(quiet):
 def test_not_after_a_join_that_failed(quiet):
     quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
     quiet.boot("--unit=basic.target")
-    assert join(quiet, check=False).returncode != 0
+    assert quiet.join(check=False).returncode != 0
     assert quiet.exists(TOKEN)
-    assert not quiet.exists(MARK)
 
 
 def test_not_where_joining_anew_failed(quiet):
@@ -85,79 +73,58 @@ def test_not_where_joining_anew_failed(quiet):
     token = quiet.read(TOKEN)
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
-    join(quiet)
-    assert quiet.exists(MARK)
+    quiet.join()
     quiet.path("/root/copy").unlink()
     quiet.configure(pins=["sha256:" + 64 * "0"], **DISCARD)
-    join(quiet, "restart")
+    quiet.join("restart")
     assert quiet.said("previous-kept")
     assert quiet.read(TOKEN) == token
-    assert not quiet.exists(MARK)
 
 
 def test_what_cannot_be_removed_is_said(quiet):
     """A second name of the file: the plaintext would stay, whatever is unlinked."""
     quiet.path("/root/copy").hardlink_to(quiet.path(TOKEN))
     quiet.boot("--unit=basic.target")
-    join(quiet)
+    quiet.join()
     assert quiet.is_active(UNIT)
-    entry = quiet.journal(f"_SYSTEMD_UNIT={DISCARD_UNIT}", "MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
+    entry = quiet.journal("MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
     assert entry["MESSAGE"] == f"'{TOKEN}' is not a regular file with one name; not removed"
     assert entry["PRIORITY"] == "4"
-    assert quiet.exists(MARK)
     quiet.path("/root/copy").unlink()
-    join(quiet, "restart")
+    quiet.join("restart")
     assert not quiet.exists(TOKEN)
-    assert not quiet.exists(MARK)
 
 
 @pytest.fixture
 def fragile(quiet, library):
     """One whose programs can be told when to die."""
     shutil.copy(library, quiet.path("/usr/lib/die_at.so"))
-    for unit in (UNIT, DISCARD_UNIT):
-        quiet.drop_in(unit, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/die_at.so\nRestart=no\n")
+    quiet.drop_in(UNIT, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/die_at.so\nRestart=no\n")
     quiet.boot("--unit=basic.target")
     return quiet
 
 
-def die_at_every_step(node, program):
-    """Yields whether the start succeeded, for each step, until nothing remains to be done."""
+def test_crash_at_every_step(fragile):
+    """The token stays until the kubeconfig is there, and the next start removes it."""
+    token, outcomes = fragile.read(TOKEN), set()
     for step in range(1, 200):
-        node.write("/etc/e2e-die-at", f"{program} {step}\n")
-        succeeded = join(node, "restart", check=False).returncode == 0
-        node.path("/etc/e2e-die-at").unlink()
-        if succeeded and not node.exists(MARK):
-            assert step > 3, "the steps were not counted"
-            return
-        yield succeeded
-    pytest.fail("it never ends")
-
-
-def test_never_before_the_kubeconfig(fragile):
-    """The installer dies at every single step."""
-    token = fragile.read(TOKEN)
-    for step, succeeded in enumerate(die_at_every_step(fragile, "install"), 1):
-        assert not succeeded
-        assert fragile.read(TOKEN) == token, f"step {step}"
-        assert removed(fragile) == []
+        fragile.write("/etc/e2e-die-at", f"install {step}\n")
+        succeeded = fragile.join("restart", check=False).returncode == 0
+        fragile.path("/etc/e2e-die-at").unlink()
+        if succeeded:
+            break
+        outcomes.add((fragile.exists(KUBECONFIG), fragile.exists(TOKEN)))
+        if fragile.exists(KUBECONFIG):
+            fragile.join("restart")
+            assert not fragile.exists(TOKEN), f"step {step}"
+        else:
+            assert fragile.read(TOKEN) == token, f"step {step}"
         fragile.unjoin()
-        fragile.path(MARK).unlink(missing_ok=True)
+        fragile.write(TOKEN, token, 0o600)
         fragile.configure(node={"name": f"{fragile.name}-{step}"}, **DISCARD)
+    assert outcomes == {(False, True), (True, True), (True, False)}
     assert fragile.exists(KUBECONFIG)
     assert not fragile.exists(TOKEN)
-
-
-def test_finished_after_a_crash(fragile):
-    """The removal dies at every step: the machine is up anyway, and the next start completes it."""
-    token = fragile.read(TOKEN)
-    for step, succeeded in enumerate(die_at_every_step(fragile, "platform"), 1):
-        assert succeeded, f"step {step}"
-        assert fragile.exists(KUBECONFIG)
-        join(fragile, "restart")
-        assert not fragile.exists(TOKEN), f"step {step}"
-        assert not fragile.exists(MARK), f"step {step}"
-        fragile.write(TOKEN, token, 0o600)
 
 
 def test_vmware(new_node, cluster):

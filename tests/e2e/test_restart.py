@@ -91,7 +91,7 @@ def test_certificate_of_another_node_is_replaced(node, cluster):
     first = node.certificate()
     node.set_host_name(f"{node.name}-clone")
     node.join("restart")
-    assert node.said("join-anew")
+    assert node.said("joining-again")
     assert node.certificate() != first
     assert len(cluster.csrs(f"{node.name}-clone")) == 1
     assert node.exists(f"{KUBECONFIG}.old")

@@ -120,7 +120,7 @@ def test_line_ends_after_a_token(place, end):
     place.settings()
     place.token(TOKEN + end)
     rows = place.good()["Credentials and tokens"]
-    assert rows[0] == f"! node-bootstrap.token: bootstrap token {MASKED} (/etc/credstore); ignoring more than one newline, or CRLF, at its end"
+    assert rows[0] == f"! node-bootstrap.token: bootstrap token {MASKED} (/etc/credstore); ignoring extra newlines, or CRLF, at its end"
     assert rows[-1] == "✓ valid"
 
 
@@ -147,7 +147,7 @@ def test_encrypted_token(place):
     assert done.returncode == 0 and "✗" not in done.stdout, done.stdout
     found = sections(done.stdout)
     assert found["Credentials and tokens"][0].startswith("! node-bootstrap.token: encrypted in /etc/credstore.encrypted; ")
-    assert found["Join"][-1] == "! cannot tell whether a join can start: it depends on a credential that only the service receives"
+    assert found["Join"][-1] == "! cannot determine whether a join can start: it depends on a credential that only the service receives"
 
 
 def test_encrypted_token_excuses_no_other_failure(place):
@@ -320,7 +320,7 @@ def test_values_from_metadata(place):
 def test_metadata_cannot_weaken_settings(place):
     place.settings()
     place.platform(HEADER + to_yaml({"discovery": {"trustWholeBundle": True}, "bootstrap": {"token": TOKEN}}), volume="cidata")
-    assert "- discovery.trustWholeBundle: true (the user data of NoCloud); overridden by this machine's settings of the cluster" \
+    assert "- discovery.trustWholeBundle: true (the user data of NoCloud); overridden by this machine's cluster settings" \
         in place.good()["Metadata"]
 
 
@@ -353,7 +353,7 @@ def test_unreadable_platform_data(place):
     done = place.check(before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
     found = sections(done.stdout)
     assert done.returncode == 0 and "! cannot read /run/node-bootstrap-platform/platform.json: run as root" in found["Metadata"]
-    assert found["Join"][-1].startswith("! cannot tell whether a join can start: it depends on data that only the service can read")
+    assert found["Join"][-1].startswith("! cannot determine whether a join can start: it depends on data that only the service can read")
 
 
 @pytest.mark.parametrize(("provider", "vendor", "title"), [("nocloud", "QEMU", "NoCloud"), ("vmware", "QEMU", "VMware"), ("auto", "VMware, Inc.", "VMware")])
@@ -365,7 +365,7 @@ def test_platform_data_not_read_yet(place, provider, vendor, title):
     assert done.returncode == 0 and "✗" not in done.stdout, done.stdout
     assert found["Metadata"][-2:] == [f"! node-bootstrap-platform.service has not read the data of {title} yet: run `systemctl start "
                                       "node-bootstrap-platform.service`, then check again", "- not queried"]
-    assert found["Join"][-1].startswith("! cannot tell whether a join can start: it depends on data that only the service can read")
+    assert found["Join"][-1].startswith("! cannot determine whether a join can start: it depends on data that only the service can read")
 
 
 def test_platform_excuses_nothing_with_provider_none(place):

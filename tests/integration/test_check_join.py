@@ -236,7 +236,7 @@ def test_access_review_forbidden(world):
     world.server.on("node", faults.forbidden)
     found = report(world)
     assert found["good"] and states(found)["identity"] == states(found)["node-name"] == "doubt"
-    assert "cannot tell whether" in texts(found, "identity") and "cannot tell whether" in texts(found, "node-name")
+    assert "cannot determine whether" in texts(found, "identity") and "cannot determine whether" in texts(found, "node-name")
 
 
 def test_node_name_is_taken(world):

@@ -95,12 +95,11 @@ def test_setup_waits_for_the_other(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lock of a machine is root's")
-@pytest.mark.parametrize("words", [["platform", "--discard"], ["install", "--reset"]], ids=["discard", "reset"])
-def test_lock_of_the_machine(machine, words):
+def test_lock_of_the_machine(machine):
     """Without --root it is a file that only root can open."""
     descriptor = os.open("/run/node-bootstrap.lock", os.O_RDONLY | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    run = machine.start(*words, f"--config-directory={machine.etc}") if words[0] == "install" else machine.start(*words)
+    run = machine.start("install", "--reset", f"--config-directory={machine.etc}")
     run.wait_for_line(WAITING)
     assert run.is_running()
     os.close(descriptor)

@@ -13,7 +13,7 @@ import csrs
 import pki
 from crash import TABLE, points, put_back, save, traced
 from installed import FLAGS, SERVER, other_cluster, snapshot
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from machine import HEADER, NODE, TOKEN, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
 
 pytestmark = pytest.mark.usefixtures("crash_table")
 
@@ -75,6 +75,24 @@ def test_installer_is_killed(machine, cluster, strace, rejoin):
         left = [name for name in machine.target_names() if ".tmp" in name or "updated" in name]
         assert left == [], f"{where}: {left}"
     assert found >= {"none", "new"} | ({"old"} if rejoin else set())
+
+
+def test_installer_is_killed_while_it_discards(machine, cluster, strace):
+    """The token stays until the machine has joined. Killed later, the next start removes it."""
+    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    token = machine.put("etc/credstore/node-bootstrap.token", TOKEN)
+    machine.put_handoff(cluster.ca, SERVER)
+    files = save(machine)
+    install(machine, strace).joined()
+    assert not token.exists()
+    found = set()
+    for name, number in points(machine):
+        put_back(machine, files)
+        install(machine, strace, f"{name}:signal=KILL:when={number}")
+        found.add((consistent(machine, None), token.exists()))
+        machine.install().joined()
+        assert not token.exists(), f"killed at {name} {number}"
+    assert found == {("none", True), ("new", True), ("new", False)}
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])

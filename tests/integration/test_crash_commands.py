@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""setup, reset and the removal of the token, killed at each file system call: a second run completes them.
+"""setup and reset, killed at each file system call: a second run completes them.
 
 With -s a table of the points at which each command was struck is printed.
 """
 
-import os
-import pathlib
 import subprocess
 
 import pytest
 
-import namespace
 from crash import SECOND, STEPS, TABLE, points, put_back, save, setup_argv
 from installed import snapshot
 from machine import TOKEN, Machine, find_program
@@ -81,36 +78,6 @@ def test_setup(machine, strace):
     assert outcomes == {"old", "new", "old settings, no token", "new settings, no token"}
     assert token.read_text().strip() == SECOND and "10.0.0.2:" in document.read_text()
     assert not [name for name in machine.target_names() if ".tmp" in name]
-
-
-@pytest.fixture
-def machine_folders():
-    """Empty folders for one test in the place of the machine's."""
-    folders = [pathlib.Path("/var/lib/kubelet"), pathlib.Path("/etc/credstore")]
-    for folder in folders:
-        namespace.mount("tmpfs", str(folder), "tmpfs", 0, b"mode=755")
-    yield folders
-    for folder in folders:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="the folders of the machine are root's")
-def test_discard(machine, strace, machine_folders):
-    """The mark stays until everything is removed."""
-    kubelet, store = machine_folders
-    mark, token = kubelet / "node-bootstrap.discard", store / "node-bootstrap.token"
-
-    def prepare():
-        mark.write_text("none\n")
-        token.write_text(TOKEN)
-        token.chmod(0o600)
-
-    outcomes = set()
-    for where, outcome in each_point(machine, strace, "discard", [find_program("platform"), "--discard"], prepare):
-        assert mark.exists() or not token.exists(), where
-        outcome.append("old" if token.exists() else "no token, mark" if mark.exists() else "new")
-        outcomes.add(outcome[0])
-    assert outcomes == {"old", "no token, mark", "new"} and not token.exists() and not mark.exists()
 
 
 def test_what_was_there_before_a_failed_setup(machine, strace):

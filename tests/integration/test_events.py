@@ -157,7 +157,7 @@ EVENTS = [
     ("already-joined", "info", World, join_twice),
     ("stopped", "notice", World, stop),
     ("certificate-left-out", "warning", World, join_with_a_stranger_in_the_bundle),
-    ("join-anew", "notice", World, join_with_an_expired_certificate),
+    ("joining-again", "notice", World, join_with_an_expired_certificate),
     ("set-aside", "notice", World, join_with_an_expired_certificate),
     ("joined-anyway", "warning", World, joined_and_a_setting_is_misspelt),
     ("previous-kept", "warning", World, other_cluster_is_not_there),

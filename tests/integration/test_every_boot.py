@@ -116,7 +116,6 @@ TROUBLE = [
     ("record cut short", record(lambda machine: machine.put(machine.RECORD, "{", 0o644)), ""),
     ("record is a folder", record(lambda machine: machine.target(machine.RECORD).mkdir(parents=True)), ""),
     ("record is a link to nowhere", record(lambda machine: machine.target(machine.RECORD).symlink_to("/nowhere")), ""),
-    ("mark of an earlier start is a folder", lambda machine: (machine.target("var/lib/kubelet/node-bootstrap.discard") / "x").mkdir(parents=True), ""),
 ]
 MACHINES = ["joined by us", "joined by us, in other places", "joined by kubelet", "certificate embedded", "plain file"]
 PLACES = {"kubeconfig": "/srv/kubelet.conf", "certificateDirectory": "/srv/pki", "caFile": "/srv/ca.crt"}
@@ -161,9 +160,7 @@ def test_kubelet_starts(world, kind, spoil, code):
         assert f": {code}: " in said and f"node '{NODE}' has joined, so kubelet can start" in said, said
     assert not any("Not joined" in status for run in machine.runs for status in run.statuses)
     assert world.server.connections == [] or kind == "plain file"
-    # Only the mark of an earlier start goes.
-    after = snapshot(machine.root)
-    assert {name: after[name] for name in after if not name.endswith(".discard")} == {name: files[name] for name in files if not name.endswith(".discard")}
+    assert snapshot(machine.root) == files
 
 
 @pytest.mark.parametrize("text", ["discovry: {}\n", "x: ["], ids=["misspelt", "malformed"])

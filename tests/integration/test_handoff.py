@@ -387,7 +387,7 @@ def test_planted_temporary_names(machine, cluster):
     outside = machine.path / "outside"
     outside.write_text("stays")
     for folder, names in {"etc/kubernetes": [".kubelet.conf.tmp"], "etc/kubernetes/pki": [".ca.crt.tmp"],
-                          "var/lib/kubelet/pki": [".node-bootstrap.json.tmp", "kubelet-client-updated.pem", ".kubelet-client-current.pem.tmp"],
+                          "var/lib/kubelet/pki": [".node-bootstrap.json.tmp", ".kubelet-client-current.pem.tmp"],
                           "var/lib/kubelet": [".node-bootstrap.env.tmp", ".kubeadm-flags.env.tmp"]}.items():
         machine.target(folder).mkdir(parents=True, exist_ok=True)
         for name in names:

@@ -163,7 +163,7 @@ def test_node_name(machine, ca, old, is_written, is_missing):
         machine.put(FLAGS, old, 0o644)
     run = joined(machine, ca)
     assert machine.read(FLAGS) == (f'KUBELET_KUBEADM_ARGS="{OURS}"\n' if is_written else old)
-    assert (f"'/{FLAGS}' was not written by node-bootstrap and stays as it is; add {OURS}" in run.stderr) == is_missing, run.stderr
+    assert (f"'/{FLAGS}' was not written by node-bootstrap and is left unchanged; add {OURS}" in run.stderr) == is_missing, run.stderr
     assert machine.read("var/lib/kubelet/node-bootstrap.env").strip() == f"KUBELET_NODE_NAME={NODE}"
 
 

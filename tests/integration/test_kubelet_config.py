@@ -83,7 +83,7 @@ def first(n, answer, then):
 MISSING, REFUSED, BAD = ("kubelet-config-missing", 69), ("kubelet-config-refused", 77), ("kubelet-config-unacceptable", 65)
 OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
 CASES = [
-    Case("there", maps({"kubelet-config": config_map()}), None, 0, "not taken over: staticPodPath", check=asked("kubelet-config")),
+    Case("there", maps({"kubelet-config": config_map()}), None, 0, "ignored: staticPodPath", check=asked("kubelet-config")),
     Case("old cluster", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20"), None, 0, "kubelet-config-1.20",
          check=asked(*OLD[:3])),
     Case("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, 0, check=asked(*OLD[:3])),

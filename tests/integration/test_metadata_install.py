@@ -11,7 +11,7 @@ from installed import SERVER, snapshot
 from machine import HEADER, NODE, TOKEN, Machine, node_kubeconfig, to_yaml
 
 NOTE = "metadata.yaml"
-MARK = "var/lib/kubelet/node-bootstrap.discard"
+PLAINTEXT = "etc/credstore/node-bootstrap.token"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 UNTRUSTED = ("handoff-untrusted", 76)
 OTHER = pki.CA("other")
@@ -201,87 +201,91 @@ def test_same_cluster_beside_a_good_certificate(fresh, cluster):
 
 # token.discard.
 
-def test_mark(fresh, cluster):
-    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
-    assert fresh.read(MARK) == "aws\n" and fresh.target(MARK).stat().st_mode & 0o777 == 0o644
+DISCARD = {"token": {"discard": True}}
 
 
-def test_mark_by_the_machine(fresh, cluster):
+def has_token(machine):
+    return machine.target(PLAINTEXT).exists()
+
+
+def test_discard(fresh, cluster):
+    fresh.put(PLAINTEXT, "the plaintext")
+    joined_by_metadata(fresh, cluster.ca, **DISCARD)
+    assert not has_token(fresh) and f"the token's plaintext was removed: /{PLAINTEXT}" in fresh.runs[-1].stderr
+    assert record(fresh)["discardFromMetadata"]
+
+
+def test_discard_by_the_machine(fresh, cluster):
     """Then the record does not mention metadata."""
-    settings(fresh, token={"discard": True})
-    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
-    assert fresh.read(MARK) == "aws\n" and "discardFromMetadata" not in record(fresh)
+    fresh.put(PLAINTEXT, "the plaintext")
+    settings(fresh, **DISCARD)
+    joined_by_metadata(fresh, cluster.ca, **DISCARD)
+    assert not has_token(fresh) and "discardFromMetadata" not in record(fresh)
 
 
-def test_no_mark_unless_it_is_asked_for(fresh, cluster):
+def test_no_discard_unless_it_is_asked_for(fresh, cluster):
+    fresh.put(PLAINTEXT, "the plaintext")
     joined_by_metadata(fresh, cluster.ca)
-    assert MARK not in fresh.target_names()
+    assert has_token(fresh)
 
 
-def test_no_mark_of_a_join_that_failed(fresh, cluster):
-    said(fresh, cluster.ca, token={"discard": True})
+def test_no_discard_by_a_join_that_failed(fresh, cluster):
+    fresh.put(PLAINTEXT, "the plaintext")
+    said(fresh, cluster.ca, **DISCARD)
     handed_over(fresh, cluster.ca)
     fresh.target(Machine.KUBECONFIG).mkdir(parents=True)
     fresh.install().failed("target-not-kubeconfig", 73)
-    assert MARK not in fresh.target_names()
+    assert has_token(fresh)
 
 
-def test_mark_at_each_start(machine):
-    """The installer cannot see where the plaintext is."""
+def test_discard_at_each_start(machine):
+    machine.put(PLAINTEXT, "the plaintext")
     machine.unit().joined()
-    assert MARK not in machine.target_names()
-    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+    assert has_token(machine)
+    machine.write_settings(HEADER + to_yaml(DISCARD), "config.yaml.d/10.yaml")
     for _ in range(2):
+        machine.put(PLAINTEXT, "the plaintext")
         machine.unit().joined()
-        assert machine.read(MARK) == "none\n"
-        machine.target(MARK).unlink()
+        assert not has_token(machine)
 
 
-def test_mark_is_of_one_start(machine):
-    """An unfinished discard is not continued by a start with other settings."""
-    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+def test_what_cannot_be_discarded(machine):
+    """The plaintext would stay on the disk under its other name. The join is complete all the same."""
+    token = machine.put(PLAINTEXT, "the plaintext")
+    (machine.path / "copy").hardlink_to(token)
+    machine.write_settings(HEADER + to_yaml(DISCARD), "config.yaml.d/10.yaml")
     machine.unit().joined()
-    assert MARK in machine.target_names()
-    machine.install().joined()
-    assert machine.read(MARK) == "none\n"
-    (machine.etc / "config.yaml.d/10.yaml").unlink()
-    machine.install().joined()
-    assert MARK not in machine.target_names()
+    assert machine.runs[-1].codes[-1] == "token-not-discarded"
+    assert f"'/{PLAINTEXT}' is not a regular file with one name; not removed" in machine.runs[-1].stderr and has_token(machine)
 
 
-def test_no_mark_where_joining_anew_failed(machine, cluster):
+def test_no_discard_where_joining_again_failed(machine, cluster):
     """The previous certificate stays, and so does the token, which the next attempt needs."""
-    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
     machine.unit().joined()
+    machine.write_settings(HEADER + to_yaml(DISCARD), "config.yaml.d/10.yaml")
+    machine.put(PLAINTEXT, "the plaintext")
     machine.configure(pins=[OTHER.pin])
     assert machine.inspect().joined().note["verdict"] == "other-cluster"
-    machine.put(machine.target(MARK), "none\n")
-    run = machine.install().joined()
-    assert MARK not in machine.target_names(), run.stderr
+    machine.install().joined()
+    assert has_token(machine)
 
 
-def test_no_mark_before_the_certificate_is_valid(machine):
-    machine.write_settings(HEADER + to_yaml({"token": {"discard": True}}), "config.yaml.d/10.yaml")
+def test_no_discard_before_the_certificate_is_valid(machine):
     machine.unit().joined()
+    machine.write_settings(HEADER + to_yaml(DISCARD), "config.yaml.d/10.yaml")
+    machine.put(PLAINTEXT, "the plaintext")
     machine.install(faketime="-1d").joined()
-    assert MARK not in machine.target_names()
+    assert has_token(machine)
 
 
 @pytest.mark.parametrize("sections, expected", [({}, True), ({"token": {"discard": False}}, False), ({"metadata": {"provider": "none"}}, False)],
                          ids=["as metadata said", "the machine says no", "metadata is not wanted"])
-def test_mark_by_metadata_at_the_next_start(fresh, cluster, sections, expected):
-    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
-    assert record(fresh)["discardFromMetadata"]
+def test_discard_by_metadata_at_the_next_start(fresh, cluster, sections, expected):
+    joined_by_metadata(fresh, cluster.ca, **DISCARD)
+    fresh.put(PLAINTEXT, "the plaintext")
     settings(fresh, **sections)
     fresh.install().joined()
-    assert (MARK in fresh.target_names()) == expected
-    assert not expected or fresh.read(MARK) == "aws\n"
-
-
-def test_reset_takes_the_mark(fresh, cluster):
-    joined_by_metadata(fresh, cluster.ca, token={"discard": True})
-    run = fresh.install("--reset").joined()
-    assert f"removed  /{MARK}" in run.stdout and fresh.target_names() == {}
+    assert has_token(fresh) != expected
 
 
 # Afterwards.
@@ -293,6 +297,6 @@ def test_refresh(world, cluster, fresh):
     fresh.install().joined()
     fresh.inspect("--refresh").joined()
     run = fresh.start_child("refresh").wait().joined()
-    assert "has the CA and the server that this node has" in run.stderr, run.stderr
+    assert "has the same CA and server as this node" in run.stderr, run.stderr
     fresh.install("--refresh").joined()
     assert record(fresh)["node"] == NODE and record(fresh)["nodeFromMetadata"]

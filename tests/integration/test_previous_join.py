@@ -206,7 +206,7 @@ def test_previous_is_kept(world, spoil):
     assert snapshot(world.machine.root) == files
 
 
-@pytest.mark.parametrize("path", ["etc/kubernetes/pki/.ca.crt.tmp", f"{Machine.PKI}/kubelet-client-updated.pem", f"{Machine.PKI}/.node-bootstrap.json.tmp",
+@pytest.mark.parametrize("path", ["etc/kubernetes/pki/.ca.crt.tmp", f"{Machine.PKI}/.kubelet-client-current.pem.tmp", f"{Machine.PKI}/.node-bootstrap.json.tmp",
                                   "var/lib/kubelet/node-bootstrap.env"])
 def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
     """The new certificate is valid but cannot be installed: the running node keeps running, at every start."""

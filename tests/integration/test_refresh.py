@@ -62,7 +62,7 @@ def test_nothing_new(world):
     machine = join(world)
     before = contents(machine)
     run = refresh(machine)
-    assert run.exit == 0 and "has the CA and the server that this node has" in run.said
+    assert run.exit == 0 and "has the same CA and server as this node" in run.said
     assert contents(machine) == before and not list(machine.state.iterdir())
     assert [request.kind for request in world.server.requests] == ["cluster-info"]
 
@@ -83,7 +83,7 @@ def test_ca_rotated_in_steps(world, cluster, server):
     after = record(machine)
     assert after.pop("refreshedAt") and after == {**joined, "caFileHashes": [new.pin]}
     assert os.readlink(machine.target(machine.CURRENT)) == certificate and machine.read(machine.KUBECONFIG) == kubeconfig
-    assert "has the CA and the server" in refresh(machine).said
+    assert "has the same CA and server" in refresh(machine).said
     assert all("authorization" not in request.headers for request in server.requests if request.kind == "cluster-info")
     run = machine.inspect().joined()
     assert run.note["verdict"] == "usable", "the pins in the settings are those of the old CA, and the node stays"
@@ -102,12 +102,12 @@ def test_server_moves(world, cluster, server):
     moved = world.endpoint()
     cluster.server = moved.url
     run = refresh(machine)
-    assert run.exit == 0 and f"the kubeconfig replaced: the server is {moved.url}, before it was {server.url}" in run.said
+    assert run.exit == 0 and f"the kubeconfig replaced: the server is {moved.url}, previously {server.url}" in run.said
     assert f'server: "{moved.url}"' in machine.read(machine.KUBECONFIG) and server.url not in machine.read(machine.KUBECONFIG)
     assert machine.target(machine.KUBECONFIG).stat().st_mode & 0o777 == 0o600
     assert record(machine)["server"] == moved.url and [request.kind for request in moved.requests] == ["cluster-info"]
     server.close()
-    assert "has the CA and the server" in refresh(machine).said
+    assert "has the same CA and server" in refresh(machine).said
     assert machine.inspect().note["verdict"] == "usable"
 
 

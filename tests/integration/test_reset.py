@@ -67,7 +67,7 @@ def test_kubelets_own_files_stay(joined):
         joined.put(path, text)
     run = reset(joined)
     assert {path: joined.read(path) for path in joined.target_names()} == kept
-    assert said(run, "left", f"{joined.PKI}/kubelet.crt") and said(run, "left", f"{joined.PKI}/kubelet-server-")
+    assert f"left     kubelet's own files in /var/lib/kubelet and /{joined.PKI}" in run.stdout
 
 
 def test_certificate_that_kubelet_renewed_stays(joined):
@@ -79,17 +79,15 @@ def test_certificate_that_kubelet_renewed_stays(joined):
     link.symlink_to("/" + renewed)
     run = reset(joined)
     assert list(joined.target_names()) == [renewed] and not joined.target(first).exists()
-    assert said(run, "left", renewed) and "stays valid until it expires" in run.stdout
+    assert "stays valid until it expires" in run.stdout
 
 
 def test_files_set_aside_stay(joined):
     names = [f"{joined.KUBECONFIG}.old", f"{joined.KUBECONFIG}.old.2", f"{joined.CA_FILE}.old", f"{joined.CURRENT}.old"]
     for name in names:
         joined.put(name, "before")
-    run = reset(joined)
+    reset(joined)
     assert sorted(joined.target_names()) == sorted(names)
-    for name in names:
-        assert run.stdout.splitlines().count(f"left     /{name}: renamed by a join") == 1
 
 
 def test_all_in_one_folder(machine):
@@ -97,8 +95,8 @@ def test_all_in_one_folder(machine):
     machine.write_settings(text.replace("kubelet:\n", "") + "kubelet:\n  kubeconfig: /srv/k\n  certificateDirectory: /srv\n  caFile: /srv/ca.crt\n")
     machine.unit().joined()
     machine.put("srv/k.old", "before")
-    run = reset(machine)
-    assert run.stdout.count("/srv/k.old") == 1 and list(machine.target_names()) == ["srv/k.old"]
+    reset(machine)
+    assert list(machine.target_names()) == ["srv/k.old"]
 
 
 def test_machine_joined_by_another_program(machine, server):

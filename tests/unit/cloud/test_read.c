@@ -163,7 +163,7 @@ static struct read_case cases[] = {
           { PLAIN, .is_patient = true },
           { NOTHING },
           .code = NB_METADATA_UNREACHABLE,
-          .detail = "status 404, which may mean \"not yet\"" },
+          .detail = "status 404, which may mean that it is not ready yet" },
         { "410 may mean not yet",
           { PLAIN, .is_patient = true },
           { { "GET /user-data HTTP/1.1", NULL, "410 Gone", "" } },

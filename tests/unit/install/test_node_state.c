@@ -188,7 +188,8 @@ static void judged(void **state) {
 
 static void nothing_to_judge(void **state) {
         struct nb_present present = { .state = NB_NODE_STATE_ABSENT,
-                                      .why = { .code = NB_JOIN_ANEW, .detail = "there is none" } };
+                                      .why = { .code = NB_JOINING_AGAIN,
+                                               .detail = "there is none" } };
         struct nb_context context = { .root_fd = -1, .node_name = "a", .now = PKI_NOW };
         struct nb_inspection inspection;
 

@@ -84,69 +84,12 @@ static void leavings_of_a_crash(void **state) {
         expect(".other.tmp", 0644, "kept");
 }
 
-static int point(const char *target) {
-        struct nb_swap swap = { .folder_fd = folder.fd, .name = NB_STORE_CURRENT };
-        struct nb_failure f = { 0 };
-        int r;
-
-        r = nb_store_link(&swap, target, &f);
-        if (r >= 0)
-                r = nb_swap_publish(&swap, &f);
-        if (r >= 0)
-                nb_swap_keep(&swap);
-        return r;
-}
-
-static void link_is_made(void **state) {
-        assert_int_equal(point("/pki/a.pem"), 0);
-        expect_link(NB_STORE_CURRENT, "/pki/a.pem");
-        assert_int_equal(faccessat(folder.fd, NB_STORE_UPDATED, F_OK, AT_SYMLINK_NOFOLLOW), -1);
-}
-
-static void link_is_replaced(void **state) {
-        folder_link(&folder, "/" NB_STORE_CURRENT, "/pki/old.pem");
-        folder_link(&folder, "/" NB_STORE_UPDATED, "/pki/half.pem");
-        assert_int_equal(point("/pki/a.pem"), 0);
-        expect_link(NB_STORE_CURRENT, "/pki/a.pem");
-        assert_int_equal(faccessat(folder.fd, NB_STORE_CURRENT ".old", F_OK, AT_SYMLINK_NOFOLLOW),
-                         -1);
-}
-
-static void file_in_its_place(void **state) {
-        assert_false(nb_store_has_file(folder.fd));
-        folder_link(&folder, "/" NB_STORE_CURRENT, "/pki/old.pem");
-        assert_false(nb_store_has_file(folder.fd));
-        assert_int_equal(unlinkat(folder.fd, NB_STORE_CURRENT, 0), 0);
-        folder_put(&folder, "/" NB_STORE_CURRENT, "by hand");
-        assert_true(nb_store_has_file(folder.fd));
-}
-
-/* A former version left such a file of an exchange. */
-static void file_under_the_temporary_name(void **state) {
-        folder_put(&folder, "/" NB_STORE_UPDATED, "by hand");
-        folder_put(&folder, "/" NB_STORE_UPDATED ".old", "before");
-        assert_int_equal(point("/pki/a.pem"), 0);
-        expect_link(NB_STORE_CURRENT, "/pki/a.pem");
-        expect(NB_STORE_UPDATED ".old.2", 0644, "by hand");
-        expect(NB_STORE_UPDATED ".old", 0644, "before");
-}
-
-static void folder_is_no_place(void **state) {
-        assert_int_equal(mkdirat(folder.fd, NB_STORE_CURRENT, 0755), 0);
-        assert_int_equal(point("/pki/a.pem"), -EISDIR);
-}
-
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(local_time_as_kubelet, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(next_second_when_taken, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(no_second_free, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(leavings_of_a_crash, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(link_is_made, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(link_is_replaced, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(file_in_its_place, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(file_under_the_temporary_name, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(folder_is_no_place, set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,7 +111,7 @@ static struct look_case looks[] = {
         { "it was denied", NB_CSR_STATE_DENIED, "NotOurs", "no such machine", NB_CSR_DENIED,
           "the CSR '" NAME "' was denied, reason 'NotOurs', message 'no such machine'" },
         { "it failed, without a word", NB_CSR_STATE_FAILED, "", "", NB_CSR_FAILED,
-          "the CSR '" NAME "' failed without a reason" },
+          "the CSR '" NAME "' failed; no reason is recorded" },
 };
 
 static void describes_at_a_look(void **state) {

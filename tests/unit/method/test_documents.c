@@ -222,7 +222,7 @@ static void malformed_tokens(void **state) {
         } rows[] = {
                 { "hunter2-hunter2", "the token in " ORIGIN " (15 bytes) is not of the form" },
                 { "K10hunter2-hunter2",
-                  "the token in " ORIGIN " (18 bytes) begins as a token of k3s" },
+                  "the token in " ORIGIN " (18 bytes) begins like a k3s token" },
         };
 
         put("config.yaml", OURS);

@@ -215,7 +215,7 @@ struct refused_case {
         "expected KEY[=VALUE]:EFFECT with the effect NoSchedule, PreferNoSchedule or NoExecute, " \
         "found "
 #define ARGUMENT \
-        "expected NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' " \
+        "expected NAME=VALUE without leading dashes, and without blanks, quotes, '\\' and '$' " \
         "in it, found "
 #define DURATION "expected a duration such as 5m0s, up to 87600h, found "
 #define FORM "expected a token (six characters, a dot and sixteen characters of a-z and 0-9)"
@@ -239,7 +239,7 @@ static struct refused_case refused[] = {
           "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\n",
           "x.yaml:1: apiVersion: expected node-bootstrap/v1, found 'kubeadm.k8s.io/v1beta3'" },
         { "two JoinConfigurations", V3 "---\n" V4,
-          "x.yaml:4: kind: a second JoinConfiguration; the first is in line 1" },
+          "x.yaml:4: kind: a second JoinConfiguration; the first is on line 1" },
         { "our own document beside it", V3 "---\n" OURS,
           "x.yaml:4: kind: " BESIDE "'NodeBootstrap'" },
         { "an unknown kind beside it", V3 "---\napiVersion: v1\nkind: Secret\n",

@@ -34,7 +34,7 @@ struct value_case {
         "expected KEY[=VALUE]:EFFECT with the effect NoSchedule, PreferNoSchedule or NoExecute, " \
         "found "
 #define ARGUMENT \
-        "expected NAME=VALUE without dashes before it, and without blanks, quotes, '\\' and '$' " \
+        "expected NAME=VALUE without leading dashes, and without blanks, quotes, '\\' and '$' " \
         "in it, found "
 #define TOKEN_ \
         "what looks like a bootstrap token, which belongs in the credential " \
