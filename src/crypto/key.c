@@ -21,11 +21,27 @@ static int key_new(struct nb_key **ret_key) {
         return 0;
 }
 
-static int read_id(struct nb_key *key) {
-        size_t size = sizeof(key->id);
-        int r = gnutls_x509_privkey_get_key_id(key->key, GNUTLS_KEYID_USE_SHA256, key->id, &size);
+static int read_public_key(struct nb_key *key) {
+        _cleanup_(nb_privkey_deinitp) gnutls_privkey_t private = NULL;
+        _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t public = NULL;
+        gnutls_ecc_curve_t curve;
+        size_t id_size = sizeof(key->id);
+        int r;
 
-        return r < 0 ? nb_gnutls_to_errno(r) : 0;
+        if (gnutls_privkey_init(&private) < 0 || gnutls_pubkey_init(&public) < 0)
+                return -ENOMEM;
+        r = gnutls_privkey_import_x509(private, key->key, 0);
+        if (r >= 0)
+                r = gnutls_pubkey_import_privkey(public, private, 0, 0);
+        if (r >= 0)
+                r = gnutls_pubkey_export2(public, GNUTLS_X509_FMT_DER, &key->spki);
+        if (r >= 0)
+                r = gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, key->id, &id_size);
+        if (r < 0)
+                return nb_gnutls_to_errno(r);
+        key->is_p256 = gnutls_pubkey_export_ecc_raw2(public, &curve, NULL, NULL, 0) >= 0 &&
+                       curve == GNUTLS_ECC_CURVE_SECP256R1;
+        return 0;
 }
 
 int nb_key_generate(struct nb_key **ret_key) {
@@ -39,7 +55,7 @@ int nb_key_generate(struct nb_key **ret_key) {
                                          GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0);
         if (r < 0)
                 return nb_gnutls_to_errno(r);
-        r = read_id(key);
+        r = read_public_key(key);
         if (r < 0)
                 return r;
         *ret_key = TAKE(key);
@@ -106,7 +122,7 @@ int nb_key_import(const char *pem, size_t len, struct nb_key **ret_key) {
                 if (r < 0)
                         return import_error(r);
         }
-        r = read_id(key);
+        r = read_public_key(key);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
         *ret_key = TAKE(key);
@@ -127,11 +143,7 @@ int nb_key_export(const struct nb_key *key, struct nb_secret *ret_pem) {
 }
 
 bool nb_key_is_p256(const struct nb_key *key) {
-        unsigned bits = 0;
-
-        /* GnuTLS supports no other curve of this size. */
-        return gnutls_x509_privkey_get_pk_algorithm2(key->key, &bits) == GNUTLS_PK_ECDSA &&
-               bits == 256;
+        return key->is_p256;
 }
 
 void nb_key_free(struct nb_key *key) {
@@ -139,6 +151,7 @@ void nb_key_free(struct nb_key *key) {
                 return;
         if (key->key)
                 gnutls_x509_privkey_deinit(key->key);
+        nb_datum_done(&key->spki);
         free(key);
 }
 

@@ -4,6 +4,7 @@
 /* Private to crypto/, since it uses the types of GnuTLS. */
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <gnutls/abstract.h>
@@ -21,8 +22,10 @@
 
 struct nb_key {
         gnutls_x509_privkey_t key;
+        gnutls_datum_t spki;        /* SubjectPublicKeyInfo in DER, as GnuTLS encodes it */
         uint8_t id[NB_SHA256_SIZE]; /* key ID as GnuTLS computes it, the same for all encodings of a
                                        key */
+        bool is_p256;
 };
 
 static inline void nb_datum_done(gnutls_datum_t *datum) {

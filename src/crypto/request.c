@@ -15,7 +15,7 @@
 #include "crypto/request_facts.h"
 
 #define COMMON_NAME_SIZE 512
-#define NAME_INPUT_MAX 1024
+#define STREAM_MAX 4096
 
 /* The result is never cut, since a node name is much shorter than the size. */
 static void format_common_name(const char *node_name, char ret[static COMMON_NAME_SIZE]) {
@@ -70,16 +70,26 @@ int nb_request_create(const struct nb_key *key, const char *node_name, bool is_p
         return ret->error;
 }
 
+static void append_item(struct nb_buffer *stream, const void *item, size_t len) {
+        nb_base64url_encode(item, len, stream);
+        nb_buffer_append(stream, "|", 1);
+}
+
 int nb_request_name(const struct nb_key *key, const char *node_name,
                     char ret[static NB_REQUEST_NAME_SIZE]) {
-        _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(NAME_INPUT_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer stream = NB_BUFFER_INIT(STREAM_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_REQUEST_NAME_SIZE - 1);
+        char common_name[COMMON_NAME_SIZE];
+        const char *const items[] = { common_name, NB_NODE_ORGANIZATION, "digital signature",
+                                      "key encipherment", "client auth" };
         uint8_t digest[NB_SHA256_SIZE];
         int r;
 
-        nb_buffer_append(&input, key->id, sizeof(key->id));
-        nb_buffer_append_string(&input, node_name);
-        r = input.error < 0 ? input.error : nb_sha256(input.data, input.len, digest);
+        format_common_name(node_name, common_name);
+        append_item(&stream, key->spki.data, key->spki.size);
+        for (size_t i = 0; i < N_ELEMENTS(items); i++)
+                append_item(&stream, items[i], strlen(items[i]));
+        r = stream.error < 0 ? stream.error : nb_sha256(stream.data, stream.len, digest);
         if (r < 0)
                 return r;
         nb_buffer_append_string(&text, "node-csr-");

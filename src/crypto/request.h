@@ -21,9 +21,13 @@
 int nb_request_create(const struct nb_key *key, const char *node_name, bool is_pem,
                       struct nb_buffer *ret);
 
-/* Computes the name of the CSR object: "node-csr-", as with kubelet, and base64url(SHA-256(ID of
- * the key, node name)). The same key and node name always have the same name, so that a CSR is
- * found again. 0, -EIO, -ENOMEM. */
+/*
+ * Computes the name of the CSR object: "node-csr-" and base64url(SHA-256(stream)). The stream has
+ * base64url(item) and "|" for each item. The items are those of kubelet's digestedName
+ * (pkg/kubelet/certificate/bootstrap): SubjectPublicKeyInfo in DER, common name, organization,
+ * usages. kubelet uses SHA-512/256, which GnuTLS lacks; no other program computes this name. 0,
+ * -EIO, -ENOMEM.
+ */
 int nb_request_name(const struct nb_key *key, const char *node_name,
                     char ret[static NB_REQUEST_NAME_SIZE]);
 

@@ -196,10 +196,11 @@ def sign_csr(key, cn, orgs=(NODES,), *, sans=()):
 USAGES = ("digital signature", "key encipherment", "client auth")
 
 
-def csr_name(public_key, cn):
-    """The stable name of a request: a digest over key and node name."""
-    key_id = hashlib.sha256(spki(public_key)).digest()
-    return "node-csr-" + b64url(hashlib.sha256(key_id + cn.removeprefix(node_user("")).encode()).digest())
+def csr_name(public_key, cn, orgs=(NODES,), usages=USAGES):
+    """The stable name of a request: a digest over key, subject and usages."""
+    items = [spki(public_key), cn.encode(), *(org.encode() for org in orgs), *(usage.encode() for usage in usages)]
+    stream = "".join(b64url(item) + "|" for item in items)
+    return "node-csr-" + b64url(hashlib.sha256(stream.encode()).digest())
 
 
 def compact(value):
