@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "kube/object.h"
 
 #define BASIC_MAX 4096
 #define PATH_SIZE 1024 /* the longest path has the name of a CSR and the options of a watch */
@@ -206,11 +205,12 @@ const char *nb_answer_text(const struct nb_http_answer *answer) {
         return answer->body.data ? answer->body.data : "";
 }
 
-bool nb_answer_is_not_found(const struct nb_http_answer *answer) {
-        struct nb_status status;
+struct nb_status nb_answer_status(const struct nb_http_answer *answer) {
+        return nb_status_parse(nb_answer_text(answer), answer->body.len);
+}
 
-        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
-        return answer->status == 404 && status.code == 404;
+bool nb_answer_is_not_found(const struct nb_http_answer *answer) {
+        return answer->status == 404 && nb_answer_status(answer).code == 404;
 }
 
 static enum nb_code code_of_status(long status, const struct nb_answer_codes *codes) {
@@ -264,12 +264,11 @@ int nb_answer_failure(const struct nb_api *api, const struct nb_call *call,
                       const struct nb_http_answer *answer, struct nb_failure *f) {
         const struct nb_answer_codes *codes = call->codes;
         enum nb_code code = code_of_status(answer->status, codes);
-        struct nb_status status;
+        const struct nb_status status = nb_answer_status(answer);
         int r;
 
         if (f->code == NB_NONE)
                 f->retry_after_ms = answer->retry_after_ms;
-        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         if (status.code == 0)
                 r = nb_failure_set_http(
                         f, is_foreign(answer->status, codes) ? NB_ANSWER_FOREIGN : code,

@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
+#include "kube/object.h"
 #include "net/http.h"
 
 struct nb_api {
@@ -69,6 +70,9 @@ int nb_api_start(struct nb_api *api, const struct nb_call *call, const struct nb
 
 /* The body, or "". */
 const char *nb_answer_text(const struct nb_http_answer *answer);
+
+/* The Status in the body; empty if there is none. */
+struct nb_status nb_answer_status(const struct nb_http_answer *answer);
 
 /* Whether the API server itself answered 404, not a proxy or load balancer on the path to it. */
 bool nb_answer_is_not_found(const struct nb_http_answer *answer);

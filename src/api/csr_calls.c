@@ -5,7 +5,6 @@
 
 #include "api/csr_calls.h"
 #include "base/macro.h"
-#include "kube/object.h"
 
 #define CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 #define QUERY_SIZE 256
@@ -153,7 +152,7 @@ static const struct nb_call review_call = {
 
 static int read_right(const struct nb_api *api, const struct nb_http_answer *answer,
                       struct nb_failure *f) {
-        struct nb_status status;
+        const struct nb_status status = nb_answer_status(answer);
         char user[sizeof(status.message)];
         bool is_allowed;
         int r;
@@ -163,7 +162,6 @@ static int read_right(const struct nb_api *api, const struct nb_http_answer *ans
                                            f);
                 return r < 0 ? r : is_allowed ? NB_RIGHT_GRANTED : NB_RIGHT_DENIED;
         }
-        (void)nb_status_parse(nb_answer_text(answer), answer->body.len, &status);
         nb_status_user(&status, user, sizeof(user));
         /* By default, every authenticated user may submit this review. If the server names an
          * anonymous user, the credential is invalid. */

@@ -6,7 +6,6 @@
 #include "api/cluster_calls.h"
 #include "api/k3s_calls.h"
 #include "base/macro.h"
-#include "kube/object.h"
 
 const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
@@ -58,10 +57,9 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                             const struct nb_http_answer *answer, struct nb_buffer *ret_certificate,
                             struct nb_failure *f) {
         const char *text = nb_answer_text(answer);
-        struct nb_status status;
+        const struct nb_status status = nb_answer_status(answer);
         int r;
 
-        (void)nb_status_parse(text, answer->body.len, &status);
         /* Old supervisors answer without a Status object. */
         if (answer->status == 401) {
                 r = nb_failure_set_http(f, NB_TOKEN_REJECTED, 401,

@@ -31,10 +31,9 @@ static bool is_matching(const struct nb_certificate_entry *entry,
 
 bool nb_ca_has_k3s_hash(const struct nb_certificates *bundle,
                         const uint8_t hash[static NB_SHA256_SIZE]) {
-        const struct nb_ca_criteria criteria = { .k3s_hash = hash };
-
         for (size_t i = 0; i < bundle->n; i++)
-                if (nb_certificate_is_ca(bundle, i) && is_matching(&bundle->entries[i], &criteria))
+                if (nb_certificate_is_ca(bundle, i) &&
+                    nb_digest_is_equal(bundle->entries[i].digest, hash))
                         return true;
         return nb_digest_is_equal(bundle->digest, hash);
 }

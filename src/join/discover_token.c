@@ -32,7 +32,7 @@ static int compute_signature(const struct nb_identity *token, const struct nb_cl
         _cleanup_(nb_buffer_done) struct nb_buffer input = NB_BUFFER_INIT(2 * NB_CLUSTER_INFO_MAX);
         uint8_t mac[NB_JWS_MAC_SIZE];
 
-        nb_jws_format(token->token_id, NB_JWS_INPUT, info->kubeconfig, info->kubeconfig_len,
+        nb_jws_format(token->token_id, NB_JWS_INPUT, info->kubeconfig, strlen(info->kubeconfig),
                       &input);
         if (input.error < 0)
                 return nb_failure_set_memory(f);

@@ -33,8 +33,6 @@ int nb_cluster_info_parse(const char *text, size_t len, const char *token_id,
         info.kubeconfig = copy_string(&json, "data.kubeconfig");
         if (!info.kubeconfig)
                 nb_json_refuse(&json, "data.kubeconfig", "a string", NULL);
-        else
-                info.kubeconfig_len = strlen(info.kubeconfig);
         for (const char *key = NULL; (key = nb_json_next_key(&json, "data", key));)
                 info.n_signatures += !strncmp(key, NB_SIGNATURE_PREFIX,
                                               strlen(NB_SIGNATURE_PREFIX));
@@ -51,15 +49,14 @@ int nb_cluster_info_parse_cluster(const struct nb_cluster_info *info,
         const struct nb_kubeconfig_input input = {
                 .origin = "kubeconfig in cluster-info",
                 .text = info->kubeconfig,
-                .len = info->kubeconfig_len,
+                .len = strlen(info->kubeconfig),
         };
 
         return nb_kubeconfig_parse(&nb_kubeconfig_cluster_info, &input, ret_cluster, NULL, f);
 }
 
 bool nb_cluster_info_is_equal(const struct nb_cluster_info *a, const struct nb_cluster_info *b) {
-        return a->kubeconfig_len == b->kubeconfig_len &&
-               !memcmp(a->kubeconfig, b->kubeconfig, a->kubeconfig_len);
+        return strcmp(a->kubeconfig, b->kubeconfig) == 0;
 }
 
 void nb_cluster_info_done(struct nb_cluster_info *info) {

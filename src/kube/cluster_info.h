@@ -12,8 +12,7 @@
 #define NB_CLUSTER_INFO_MAX (1024 * 1024) /* real ones have some KiB */
 
 struct nb_cluster_info {
-        char *kubeconfig; /* the exact bytes that are signed */
-        size_t kubeconfig_len;
+        char *kubeconfig;      /* the exact bytes that are signed */
         char *signature;       /* by our token, or NULL */
         unsigned n_signatures; /* by any token */
 };

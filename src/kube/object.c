@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -41,14 +40,14 @@ void nb_status_read(struct nb_json *json, struct nb_status *ret_status) {
                 *ret_status = status;
 }
 
-int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status) {
+struct nb_status nb_status_parse(const char *text, size_t len) {
         static const struct nb_object_type type = { .what = "answer", .max = STATUS_MAX };
+        struct nb_status status = { 0 };
         struct nb_failure ignored = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = nb_object_parse(text, len, &type, &ignored);
 
-        *ret_status = (struct nb_status){ 0 };
-        nb_status_read(&json, ret_status);
-        return json.r == -ENOMEM ? json.r : 0;
+        nb_status_read(&json, &status);
+        return status;
 }
 
 /* The name is quoted by Go, so a backslash escapes the next character. */

@@ -29,9 +29,8 @@ struct nb_status {
         char message[256];
 };
 
-/* 0 even if the body is not a Status, since a proxy on the path may have sent it; `ret_status` is
- * empty then. -ENOMEM. */
-int nb_status_parse(const char *text, size_t len, struct nb_status *ret_status);
+/* Empty if the body is not a Status, since a proxy on the path may have sent it. */
+struct nb_status nb_status_parse(const char *text, size_t len);
 
 void nb_status_read(struct nb_json *json, struct nb_status *ret_status);
 

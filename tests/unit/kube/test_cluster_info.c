@@ -79,7 +79,6 @@ static void parses(void **state) {
         assert_string_equal(f.detail, "");
         assert_int_equal(r, 0);
         assert_string_equal(info.kubeconfig, c->kubeconfig);
-        assert_int_equal(info.kubeconfig_len, strlen(c->kubeconfig));
         assert_int_equal(info.n_signatures, c->n_signatures);
         if (c->signature)
                 assert_string_equal(info.signature, c->signature);
