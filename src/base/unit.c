@@ -191,7 +191,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
                         is_passed = false;
                 }
                 read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
-                is_passed |= pass_over && !strcmp(message_id, pass_over);
+                is_passed |= !strcmp(message_id, pass_over);
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
@@ -202,13 +202,11 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         return r < 0 ? r : 1;
 }
 
-int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
-        int r;
+        int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
 
-        r = directory ? sd_journal_open_directory(&journal, directory, 0)
-                      : sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
         if (r < 0)
                 return r;
         r = find_run(journal, unit, pass_over);
@@ -249,6 +247,10 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
                 read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
         }
         return 1;
+}
+
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code) {
+        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
 }
 
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {

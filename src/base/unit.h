@@ -65,6 +65,9 @@ struct nb_unit_entry {
         char fields[_NB_FIELD_N][256]; /* set by the unit with nb_log_field(); or "" */
 };
 
+/* Whether the entry's MESSAGE_ID is that of a failure or event. */
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code);
+
 /* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
@@ -75,11 +78,9 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
 /*
  * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
- * without an entry with the MESSAGE_ID `pass_over` (NULL: the newest run). `directory` has journal
- * files, as for journalctl --directory; NULL: those of this machine. 1; 0 if there is no such run;
- * -errno.
+ * without an entry with the MESSAGE_ID `pass_over`. 1; 0 if there is no such run; -errno.
  */
-int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal);
 
 /* Reads the next entry. 1; 0 if there is none yet; -errno. */

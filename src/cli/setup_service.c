@@ -41,10 +41,6 @@ static void print(char mark, const char *text, const struct nb_unit_entry *failu
         nb_terminal_line_show();
 }
 
-static bool has_id(const struct nb_unit_entry *entry, enum nb_code code) {
-        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
-}
-
 static void print_entries(struct watch *watch) {
         struct nb_unit_entry entry;
 
@@ -53,9 +49,9 @@ static void print_entries(struct watch *watch) {
                         continue;
                 if (entry.error[0])
                         watch->failure = entry;
-                else if (has_id(&entry, NB_STAGE_DONE))
+                else if (nb_unit_entry_is(&entry, NB_STAGE_DONE))
                         watch->failure.error[0] = '\0';
-                watch->is_installed = watch->is_installed || has_id(&entry, NB_INSTALLED);
+                watch->is_installed = watch->is_installed || nb_unit_entry_is(&entry, NB_INSTALLED);
                 /* A failure that ends the watch is printed at the end. */
                 if (!entry.error[0] || entry.priority > LOG_ERR)
                         print(' ', entry.message, entry.error[0] ? &entry : NULL);
@@ -155,9 +151,8 @@ static void find_wait(struct watch *watch) {
         struct nb_timeline timeline;
         struct nb_unit_entry last;
 
-        if (nb_timeline_read(NULL, &timeline, &last) > 0 &&
-            timeline.outcome == NB_TIMELINE_UNDER_WAY && timeline.code[0] &&
-            !strcmp(timeline.code, last.error))
+        if (nb_timeline_read(&timeline, &last) > 0 && timeline.outcome == NB_TIMELINE_UNDER_WAY &&
+            timeline.code[0] && !strcmp(timeline.code, last.error))
                 watch->failure = last;
 }
 
