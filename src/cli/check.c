@@ -171,10 +171,7 @@ static void read_units(struct nb_check *check) {
 
         if (!nb_systemd_is_running())
                 return;
-        (void)nb_unit_read("node-bootstrap.service",
-                           "--property=LoadState,DropInPaths,PrivateUsers,ProtectSystem,"
-                           "ReadWritePaths,ReadOnlyPaths",
-                           &check->service, &ignored);
+        (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
         (void)nb_kubelet_show(&check->kubelet);
 }
 
