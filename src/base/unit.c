@@ -114,17 +114,42 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
 
 /* --- Properties --- */
 
-/* Quotes a word with a blank in a list. A newline would begin another property. */
-static void put_string(const char *value, bool is_word, struct nb_buffer *text) {
-        const char *quote = is_word && strpbrk(value, " \t\n\"'") ? "\"" : "";
+/* A newline would begin another property. */
+static void put_string(const char *value, struct nb_buffer *text) {
         size_t begin = text->len;
 
-        nb_buffer_printf(text, "%s%s%s", quote, value, quote);
+        nb_buffer_append_string(text, value);
         for (char *at = text->data + begin; text->error >= 0 && (at = strchr(at, '\n'));)
                 *at = ' ';
 }
 
-/* Appends the values of a container. `line` begins another line of the same property. */
+static int put_values(sd_bus_message *reply, const char *separator, const char *line,
+                      struct nb_buffer *text);
+
+/* `line` begins another line of the same property. */
+static int put_container(sd_bus_message *reply, char type, const char *types, const char *line,
+                         struct nb_buffer *text) {
+        const char *separator = "", *name;
+        char first[128];
+        int r = sd_bus_message_enter_container(reply, type, types);
+
+        if (r < 0)
+                return r;
+        if (type == SD_BUS_TYPE_DICT_ENTRY) {
+                r = sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
+                if (r < 0)
+                        return r;
+                snprintf(first, sizeof(first), "\n%s=", name);
+                nb_buffer_append_string(text, first);
+                line = first;
+        } else if (type != SD_BUS_TYPE_VARIANT) {
+                separator = types[0] == '(' || types[0] == '{' ? line : " ";
+        }
+        r = put_values(reply, separator, line, text);
+        return r < 0 ? r : sd_bus_message_exit_container(reply);
+}
+
+/* Appends all values up to the end of the container. */
 static int put_values(sd_bus_message *reply, const char *separator, const char *line,
                       struct nb_buffer *text) {
         const char *types, *before = "";
@@ -134,35 +159,17 @@ static int put_values(sd_bus_message *reply, const char *separator, const char *
                 uint32_t number32;
                 uint64_t number64;
         } value;
-        char type, name[128];
+        char type;
         int r;
 
         for (; (r = sd_bus_message_peek_type(reply, &type, &types)) > 0; before = separator) {
-                bool is_list = type == SD_BUS_TYPE_ARRAY || type == SD_BUS_TYPE_STRUCT;
-
                 nb_buffer_append_string(text, before);
-                r = types ? sd_bus_message_enter_container(reply, type, types)
+                r = types ? put_container(reply, type, types, line, text)
                           : sd_bus_message_read_basic(reply, type, &value);
-                if (r >= 0 && type == SD_BUS_TYPE_DICT_ENTRY) {
-                        r = sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &value);
-                        if (r < 0)
-                                return r;
-                        snprintf(name, sizeof(name), "\n%s=", value.string);
-                        nb_buffer_append_string(text, name);
-                        line = name;
-                }
-                if (r >= 0 && types)
-                        r = put_values(reply,
-                                       !is_list                        ? ""
-                                       : strpbrk(types, "({") == types ? line
-                                                                       : " ",
-                                       line, text);
-                if (r >= 0 && types)
-                        r = sd_bus_message_exit_container(reply);
                 if (r < 0)
                         return r;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
-                        put_string(value.string, separator[0], text);
+                        put_string(value.string, text);
                 else if (type == SD_BUS_TYPE_BOOLEAN)
                         nb_buffer_append_string(text, value.number ? "yes" : "no");
                 else if (type == SD_BUS_TYPE_INT32)
@@ -234,24 +241,26 @@ static void copy_property(const char *text, const char *name, char *ret, size_t 
         nb_text_copy_line(value ? value : "", len, ret, size);
 }
 
+static uint64_t read_number(const char *text, const char *name) {
+        size_t len;
+        const char *value = nb_unit_find_property(text, name, &len);
+
+        return value ? strtoull(value, NULL, 10) : 0;
+}
+
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char number[32];
-        int r;
+        int r = nb_unit_read(unit, &text, f);
 
-        r = nb_unit_read(unit, &text, f);
         if (r < 0)
                 return r;
         copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
         copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
         copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
         ret_state->is_enabled = nb_unit_has_word(text.data, "UnitFileState", "enabled");
-        copy_property(text.data, "Job", number, sizeof(number));
-        ret_state->has_job = strtoul(number, NULL, 10) > 0;
-        copy_property(text.data, "ExecMainStatus", number, sizeof(number));
-        ret_state->exit_status = (int)strtol(number, NULL, 10);
-        copy_property(text.data, "ActiveEnterTimestampMonotonic", number, sizeof(number));
-        ret_state->active_since = strtoull(number, NULL, 10);
+        ret_state->has_job = read_number(text.data, "Job") > 0;
+        ret_state->exit_status = (int)read_number(text.data, "ExecMainStatus");
+        ret_state->active_since = read_number(text.data, "ActiveEnterTimestampMonotonic");
         return 0;
 }
 

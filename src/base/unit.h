@@ -46,8 +46,8 @@ int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_fa
 
 /*
  * Reads all properties into text for the functions below: a line "Name=value" for each, in any
- * order. The words of a list are separated by spaces, and quoted if they contain one; an array of
- * structs has a line for each struct, with its members as words.
+ * order. The words of a list are separated by spaces; an array of structs has a line for each
+ * struct, with its members as words.
  */
 int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f);
 
