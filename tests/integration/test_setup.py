@@ -596,17 +596,3 @@ def test_document_is_checked_by_itself(image, tmp_path, ca, words, code):
     document = tmp_path / "cluster-info.yaml"
     document.write_text(apiserver.kubeconfig("https://10.0.0.10:6443", ca or pki.CA().pem))
     image.refused(code, f"--discovery-file={document} --token-file=@TOKEN@ {words}")
-
-
-WITHOUT_SYSTEMD = """mount -t tmpfs tmpfs /etc; mkdir -p /etc/systemd/system; mount -t tmpfs tmpfs /run
-printf '[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/node-bootstrap.service
-"$@"; readlink /etc/systemd/system/multi-user.target.wants/node-bootstrap.service"""
-
-
-def test_service_is_enabled_without_a_running_systemd():
-    """As in a chroot in which an image is built."""
-    argv = [find_program("node-bootstrap"), "setup", "--no-start", *GOOD.split()]
-    done = subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITHOUT_SYSTEMD, "sh", *argv], capture_output=True,
-                          text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
-    assert done.returncode == 0, done.stderr
-    assert "enabled  node-bootstrap.service\n" in done.stdout and done.stdout.endswith("/etc/systemd/system/node-bootstrap.service\n")
