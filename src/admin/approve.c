@@ -315,10 +315,8 @@ static int read_words(struct nb_options *options, const struct nb_option *rows, 
 
         options->rows = rows;
         while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
-                if (row != NB_OPTIONS_WORD && rows[row].ret_switch)
-                        *rows[row].ret_switch = strcmp(options->value, "true") == 0;
-                else if (row != NB_OPTIONS_WORD)
-                        *rows[row].ret_value = options->value;
+                if (row != NB_OPTIONS_WORD)
+                        nb_options_store(options, row);
                 else if (nb_token_verify(options->value, strlen(options->value)) == 0)
                         return nb_failure_set(f, NB_USAGE, 0,
                                               "expected the name of a certificate signing request, "

@@ -36,15 +36,14 @@ int nb_token_read_line(struct nb_options *options, const struct nb_option *rows,
                                               nb_word_quote(options->value, quoted));
                 if (row == NB_OPTIONS_WORD)
                         ret_words[(*ret_n)++] = options->value;
-                else if (rows[row].ret_switch)
-                        *rows[row].ret_switch = !strcmp(options->value, "true");
-                else if (*rows[row].ret_value && !strcmp(rows[row].value, "LIST"))
+                else if (rows[row].value && !strcmp(rows[row].value, "LIST") &&
+                         *rows[row].ret_value)
                         return nb_failure_set(f, NB_USAGE, 0,
                                               "'--%s' is used twice; separate its entries by "
                                               "commas",
                                               rows[row].name);
                 else
-                        *rows[row].ret_value = options->value;
+                        nb_options_store(options, row);
         }
         return row < 0 ? row : 0;
 }

@@ -80,7 +80,7 @@ void nb_journal_drain(const char *path) {
         }
 }
 
-static void drain(void) {
+static void drain_journal(void) {
         nb_journal_drain(NB_JOURNAL_SOCKET);
 }
 
@@ -102,7 +102,7 @@ void nb_log_init(const char *identifier) {
         is_console = is_journal && is_printed && isatty(STDERR_FILENO) &&
                      nb_console_init(STDERR_FILENO) >= 0;
         if (is_journal)
-                (void)atexit(drain);
+                (void)atexit(drain_journal);
         has_channel = getenv(NB_STATUS_VARIABLE) && fcntl(NB_STATUS_FD, F_SETFD, FD_CLOEXEC) >= 0;
         (void)unsetenv(NB_STATUS_VARIABLE);
 }
@@ -166,7 +166,7 @@ static void entry_send(struct entry *entry, int priority, enum nb_code code, con
 }
 
 /* After a timeout, each line is tried without waiting, until the console accepts output again. */
-static void print(const char *text, size_t len) {
+static void print_text(const char *text, size_t len) {
         static int wait_ms = NB_CONSOLE_WAIT_MS;
 
         nb_terminal_line_hide();
@@ -193,7 +193,7 @@ void nb_log(int priority, enum nb_code code, const char *format, ...) {
                 entry_send(&entry, priority, code, message);
         if (is_printed && priority < LOG_DEBUG) {
                 snprintf(line, sizeof(line), "%s: %s\n", program, message);
-                print(line, strlen(line));
+                print_text(line, strlen(line));
         }
 }
 
@@ -252,7 +252,7 @@ static void print_failure(const struct nb_failure *f) {
                 nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
         }
         if (memory && fclose(memory) == 0)
-                print(text, len);
+                print_text(text, len);
 }
 
 void nb_log_failure(int priority, const struct nb_failure *f) {

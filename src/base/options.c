@@ -135,20 +135,23 @@ int nb_options_next(struct nb_options *options, struct nb_failure *f) {
         return NB_OPTIONS_WORD;
 }
 
+void nb_options_store(const struct nb_options *options, int row) {
+        const struct nb_option *option = &options->rows[row];
+
+        if (option->ret_switch)
+                *option->ret_switch = !strcmp(options->value, "true");
+        else
+                *option->ret_value = options->value;
+}
+
 int nb_options_read(struct nb_options *options, const struct nb_option *rows,
                     struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
         int row;
 
         options->rows = rows;
-        while ((row = nb_options_next(options, f)) >= 0 && row < NB_OPTIONS_END) {
-                const struct nb_option *option = &rows[row];
-
-                if (option->ret_switch)
-                        *option->ret_switch = !strcmp(options->value, "true");
-                else
-                        *option->ret_value = options->value;
-        }
+        while ((row = nb_options_next(options, f)) >= 0 && row < NB_OPTIONS_END)
+                nb_options_store(options, row);
         options->rows = NULL;
         if (row == NB_OPTIONS_WORD)
                 return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",

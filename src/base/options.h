@@ -20,10 +20,9 @@ struct nb_option {
         const char *value;      /* placeholder for --help: "DURATION"; NULL: the option is a switch,
                                    which also takes =true and =false */
         const char *help;       /* NULL: accepted, but not listed by --help */
-        int kind, target;       /* for callers of nb_options_next() */
         const char *by_default; /* used if there is no =VALUE; NULL: the value is required */
-        bool *ret_switch;       /* set by nb_options_read() for a switch */
-        const char **ret_value; /* set by nb_options_read() for a value; borrowed from argv */
+        bool *ret_switch;       /* set by nb_options_store() for a switch */
+        const char **ret_value; /* set by nb_options_store() for a value; borrowed from argv */
 };
 
 struct nb_options {
@@ -54,6 +53,10 @@ enum { NB_OPTIONS_END = 1000, NB_OPTIONS_WORD };
 /* Returns the index of the next option's row, NB_OPTIONS_WORD for a word that is not an option, or
  * NB_OPTIONS_END. Negative: NB_USAGE; -ECANCELED without a failure after --help or --version. */
 int nb_options_next(struct nb_options *options, struct nb_failure *f);
+
+/* Stores the value of the option in the `ret_` member of its row, whose index nb_options_next()
+ * returned. */
+void nb_options_store(const struct nb_options *options, int row);
 
 /* Reads all options into the `ret_` members of `rows`. 0; negative as for nb_options_next(), also
  * if a word is not an option. */

@@ -19,7 +19,7 @@
 
 /* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
  * are reset, since this process may block signals. Returns the process ID, or -errno. */
-static pid_t spawn(const char *const argv[], const int streams[static 3]) {
+static pid_t spawn_program(const char *const argv[], const int streams[static 3]) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
         char *environment[] = { path, language, colors, pager, NULL };
@@ -102,7 +102,7 @@ static int read_output(int fd, struct nb_secret *output) {
         }
 }
 
-static int reap(pid_t pid) {
+static int reap_child(pid_t pid) {
         int status;
 
         while (waitpid(pid, &status, 0) < 0)
@@ -144,7 +144,7 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
         reader = pair[0];
-        pid = spawn(argv, (const int[]){ in, pair[1], error });
+        pid = spawn_program(argv, (const int[]){ in, pair[1], error });
         (void)close(pair[1]);
         if (pid < 0)
                 return pid;
@@ -152,7 +152,7 @@ int nb_process_run(const char *const argv[], const void *input, size_t input_len
         /* A program that cannot write its output may never exit. */
         if (r < 0)
                 (void)kill(pid, SIGKILL);
-        status = reap(pid);
+        status = reap_child(pid);
         if (r < 0 || status < 0)
                 return r < 0 ? r : status;
         /* If posix_spawnp() cannot report a missing program, for example under valgrind, its child
@@ -175,7 +175,7 @@ int nb_process_pass(const char *const argv[], int *ret_status) {
         r = posix_spawn(&pid, words[0], NULL, NULL, words, environ);
         if (r != 0)
                 return -r;
-        r = reap(pid);
+        r = reap_child(pid);
         if (r < 0)
                 return r;
         *ret_status = r;

@@ -15,7 +15,7 @@
 #include "base/sources.h"
 #include "base/stop.h"
 
-static int unreadable(const char *origin, int r, struct nb_failure *f) {
+static int set_unreadable(const char *origin, int r, struct nb_failure *f) {
         if (r == -EFBIG)
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, r, "%s is larger than %d KiB",
                                       origin, NB_CONFIG_MAX / 1024);
@@ -99,8 +99,8 @@ static int add_kept(struct nb_sources *sources, enum nb_source_kind kind, const 
 }
 
 /* Keeps the result `r` of reading a source, and its data. Returns `r`, or -ENOMEM. */
-static int keep(struct nb_sources *sources, enum nb_source_kind kind, const char *name, int r,
-                const struct nb_secret *data, mode_t mode) {
+static int keep_result(struct nb_sources *sources, enum nb_source_kind kind, const char *name,
+                       int r, const struct nb_secret *data, mode_t mode) {
         if (!sources->is_keeping || r == -ENOMEM)
                 return r;
         return add_kept(sources, kind, name, false, r, r < 0 ? NULL : data, mode) < 0 ? -ENOMEM : r;
@@ -209,7 +209,7 @@ int nb_sources_read(struct nb_sources *sources, const char *path, size_t max, st
         r = fd < 0 ? -errno : nb_file_read_open(fd, max, ret, &st);
         if (r >= 0 && ret_stat)
                 *ret_stat = st;
-        return keep(sources, NB_SOURCE_FILE, path, r, ret, st.st_mode);
+        return keep_result(sources, NB_SOURCE_FILE, path, r, ret, st.st_mode);
 }
 
 int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secret *ret,
@@ -356,7 +356,7 @@ static int read_credential(struct nb_sources *sources, const char *name, size_t 
                 if (r >= 0)
                         ret_stat->st_mode |= find_mode(name, ret);
         }
-        return keep(sources, NB_SOURCE_CREDENTIAL, name, r, ret, ret_stat->st_mode);
+        return keep_result(sources, NB_SOURCE_CREDENTIAL, name, r, ret, ret_stat->st_mode);
 }
 
 /* --- Documents --- */
@@ -376,7 +376,7 @@ static int each_document(struct nb_sources *sources, const char *path, nb_config
         if (r == -ENOENT && (!path || (kept && kept->is_put) || lstat(path, &st) < 0))
                 return 0;
         if (r < 0)
-                return unreadable(origin, r, f);
+                return set_unreadable(origin, r, f);
         return each(userdata,
                     &(struct nb_config_document){ .origin = origin,
                                                   .data = text.data,
@@ -393,7 +393,8 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
         int r;
 
         r = kept ? kept->r
-                 : keep(sources, NB_SOURCE_FOLDER, folder, list_folder(folder, &names), NULL, 0);
+                 : keep_result(sources, NB_SOURCE_FOLDER, folder, list_folder(folder, &names), NULL,
+                               0);
         if (r >= 0 || r == -ENOENT)
                 r = list_kept(sources, folder, &names);
         if (r == -E2BIG)
@@ -401,7 +402,7 @@ static int each_in_folder(struct nb_sources *sources, const char *folder, nb_con
                                       "%s contains more than %d files", folder,
                                       NB_CONFIG_FILES_MAX);
         if (r < 0)
-                return unreadable(folder, r, f);
+                return set_unreadable(folder, r, f);
         qsort(names.names, names.n, sizeof(names.names[0]), compare_names);
         for (size_t i = 0; i < names.n; i++) {
                 snprintf(path, sizeof(path), "%s/%s", folder, names.names[i]);
@@ -420,7 +421,7 @@ int nb_sources_config(struct nb_sources *sources, nb_config_each each, void *use
 
         if (directory) {
                 if (snprintf(path, sizeof(path), "%s/config.yaml", directory) >= (int)sizeof(path))
-                        return unreadable(directory, -ENAMETOOLONG, f);
+                        return set_unreadable(directory, -ENAMETOOLONG, f);
                 r = each_document(sources, path, each, userdata, f);
                 if (r < 0)
                         return r;

@@ -39,7 +39,7 @@ size_t nb_terminal_cut(const char *text, size_t columns) {
 
 /* A background job must not write to the terminal, and a terminal stopped with Ctrl-S must not
  * delay the join. */
-static void put(const char *text, size_t len) {
+static void put_text(const char *text, size_t len) {
         struct pollfd p = { .fd = line.fd, .events = POLLOUT };
 
         if (tcgetpgrp(line.fd) != getpgrp() || poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT) ||
@@ -68,13 +68,13 @@ void nb_terminal_line_show(void) {
         if (line.text[len])
                 len = nb_terminal_cut(line.text, columns - 2);
         line.is_drawn = true;
-        put(drawn, (size_t)snprintf(drawn, sizeof(drawn), CLEAR "%.*s%s", (int)len, line.text,
-                                    line.text[len] ? ELLIPSIS : ""));
+        put_text(drawn, (size_t)snprintf(drawn, sizeof(drawn), CLEAR "%.*s%s", (int)len, line.text,
+                                         line.text[len] ? ELLIPSIS : ""));
 }
 
 void nb_terminal_line_hide(void) {
         if (line.is_used && line.is_drawn)
-                put(CLEAR, strlen(CLEAR));
+                put_text(CLEAR, strlen(CLEAR));
         line.is_drawn = false;
 }
 

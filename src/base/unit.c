@@ -1,30 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/macro.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/unit.h"
 
-#define SHOW_MAX ((size_t)256 * 1024)
+#define SYSTEMD "org.freedesktop.systemd1"
+#define SYSTEMD_PATH "/org/freedesktop/systemd1"
+#define SYSTEMD_SOCKET "/run/systemd/private"
+#define RELOAD_TIMEOUT_USEC ((uint64_t)180 * 1000000) /* as systemctl; other calls: 25 s */
+#define PROPERTIES_MAX ((size_t)256 * 1024)
 #define ENTRIES_MAX 100000 /* entries of a unit to search for a run */
 
+/* --- systemd --- */
+
 bool nb_systemd_is_running(void) {
-        return sd_booted() > 0;
+        struct stat here, init;
+
+        /* In a chroot, /run may be that of the host, whose systemd manages other files. */
+        return sd_booted() > 0 && (stat("/", &here) < 0 || stat("/proc/1/root", &init) < 0 ||
+                                   (here.st_dev == init.st_dev && here.st_ino == init.st_ino));
 }
 
-static int run(const char *const argv[], struct nb_secret *output, struct nb_failure *f) {
+/* Root needs no message bus. */
+static int open_bus(sd_bus **ret_bus) {
+        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+        int r;
+
+        if (geteuid() != 0)
+                return sd_bus_open_system(ret_bus);
+        r = sd_bus_new(&bus);
+        if (r < 0)
+                return r;
+        r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
+        if (r < 0)
+                return r;
+        r = sd_bus_start(bus);
+        if (r < 0)
+                return r;
+        *ret_bus = TAKE(bus);
+        return 0;
+}
+
+/* Calls a method of the manager, or of the properties of the object `path`. `types` and what
+ * follows as for sd_bus_call_method(3). */
+static int call_systemd(const char *path, const char *method, sd_bus_message **ret_reply,
+                        struct nb_failure *f, const char *types, ...) {
+        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        va_list arguments;
+        int r = open_bus(&bus);
+
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot reach systemd: %m");
+        if (!strcmp(method, "Reload"))
+                (void)sd_bus_set_method_call_timeout(bus, RELOAD_TIMEOUT_USEC);
+        va_start(arguments, types);
+        r = sd_bus_call_methodv(bus, SYSTEMD, path ? path : SYSTEMD_PATH,
+                                path ? "org.freedesktop.DBus.Properties" : SYSTEMD ".Manager",
+                                method, &error, ret_reply, types, arguments);
+        va_end(arguments);
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "systemd: %s failed: %s",
+                                      method, error.message ? error.message : "no reason");
+        return 0;
+}
+
+int nb_systemd_reload(struct nb_failure *f) {
+        return nb_systemd_is_running() ? call_systemd(NULL, "Reload", NULL, f, "") : 0;
+}
+
+int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f) {
+        return call_systemd(NULL, method, NULL, f, "ss", unit, "replace");
+}
+
+int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
+        const char *const argv[] = { "systemctl", is_enabled ? "enable" : "disable", "--quiet",
+                                     unit, NULL };
         struct nb_process_result result;
         int r;
 
-        r = nb_process_run(argv, NULL, 0, output, &result);
+        if (nb_systemd_is_running() && is_enabled)
+                return call_systemd(NULL, "EnableUnitFiles", NULL, f, "asbb", 1, unit, false,
+                                    false);
+        if (nb_systemd_is_running())
+                return call_systemd(NULL, "DisableUnitFiles", NULL, f, "asb", 1, unit, false);
+        /* Only systemctl(1) finds and changes the links without systemd. */
+        r = nb_process_run(argv, NULL, 0, NULL, &result);
         if (r < 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot run systemctl: %m");
         if (result.status != 0)
@@ -35,25 +112,93 @@ static int run(const char *const argv[], struct nb_secret *output, struct nb_fai
         return 0;
 }
 
-int nb_systemctl(const char *verb, const char *unit, const char *option, struct nb_failure *f) {
-        const char *const argv[] = { "systemctl", verb, "--quiet", unit, option, NULL };
+/* --- Properties --- */
 
-        return run(argv, NULL, f);
+/* A newline would begin another property. */
+static void put_string(const char *value, struct nb_buffer *text) {
+        size_t begin = text->len;
+
+        nb_buffer_append_string(text, value);
+        for (char *at = text->data + begin; text->error >= 0 && (at = strchr(at, '\n'));)
+                *at = ' ';
 }
 
-int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret_text,
-                 struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        const char *const argv[] = { "systemctl", "show", "--no-pager", properties, unit, NULL };
-        int r;
+static int put_values(sd_bus_message *reply, const char *separator, const char *line,
+                      struct nb_buffer *text);
 
-        if (nb_secret_init(&text, SHOW_MAX) < 0)
-                return nb_failure_set_memory(f);
-        r = run(argv, &text, f);
+/* `line` begins another line of the same property. */
+static int put_container(sd_bus_message *reply, char type, const char *types, const char *line,
+                         struct nb_buffer *text) {
+        const char *separator = "", *name;
+        char first[128];
+        int r = sd_bus_message_enter_container(reply, type, types);
+
         if (r < 0)
                 return r;
-        *ret_text = TAKE(text);
-        return 0;
+        if (type == SD_BUS_TYPE_DICT_ENTRY) {
+                r = sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
+                if (r < 0)
+                        return r;
+                snprintf(first, sizeof(first), "\n%s=", name);
+                nb_buffer_append_string(text, first);
+                line = first;
+        } else if (type != SD_BUS_TYPE_VARIANT) {
+                separator = types[0] == '(' || types[0] == '{' ? line : " ";
+        }
+        r = put_values(reply, separator, line, text);
+        return r < 0 ? r : sd_bus_message_exit_container(reply);
+}
+
+/* Appends all values up to the end of the container. */
+static int put_values(sd_bus_message *reply, const char *separator, const char *line,
+                      struct nb_buffer *text) {
+        const char *types, *before = "";
+        union {
+                const char *string;
+                int number;
+                uint32_t number32;
+                uint64_t number64;
+        } value;
+        char type;
+        int r;
+
+        for (; (r = sd_bus_message_peek_type(reply, &type, &types)) > 0; before = separator) {
+                nb_buffer_append_string(text, before);
+                r = types ? put_container(reply, type, types, line, text)
+                          : sd_bus_message_read_basic(reply, type, &value);
+                if (r < 0)
+                        return r;
+                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
+                        put_string(value.string, text);
+                else if (type == SD_BUS_TYPE_BOOLEAN)
+                        nb_buffer_append_string(text, value.number ? "yes" : "no");
+                else if (type == SD_BUS_TYPE_INT32)
+                        nb_buffer_printf(text, "%d", value.number);
+                else if (type == SD_BUS_TYPE_UINT32)
+                        nb_buffer_printf(text, "%" PRIu32, value.number32);
+                else if (type == SD_BUS_TYPE_UINT64)
+                        nb_buffer_printf(text, "%" PRIu64, value.number64);
+        }
+        return r < 0 ? r : text->error;
+}
+
+int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(PROPERTIES_MAX);
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(nb_freep) char *path = NULL;
+        int r;
+
+        if (sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0)
+                return nb_failure_set_memory(f);
+        r = call_systemd(path, "GetAll", &reply, f, "s", "");
+        if (r < 0)
+                return r;
+        r = put_values(reply, "", "", &text);
+        if (r >= 0)
+                r = nb_secret_copy(ret_text, text.data, text.len);
+        return r < 0 ? nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
+                                      "cannot read the properties of %s: %m", unit)
+                     : 0;
 }
 
 const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len) {
@@ -96,26 +241,26 @@ static void copy_property(const char *text, const char *name, char *ret, size_t 
         nb_text_copy_line(value ? value : "", len, ret, size);
 }
 
+static uint64_t read_number(const char *text, const char *name) {
+        size_t len;
+        const char *value = nb_unit_find_property(text, name, &len);
+
+        return value ? strtoull(value, NULL, 10) : 0;
+}
+
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char number[32];
-        int r;
+        int r = nb_unit_read(unit, &text, f);
 
-        r = nb_unit_read(unit,
-                         "--property=ActiveState,SubState,StatusText,Job,ExecMainStatus,"
-                         "ActiveEnterTimestampMonotonic",
-                         &text, f);
         if (r < 0)
                 return r;
         copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
         copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
         copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
-        copy_property(text.data, "Job", number, sizeof(number));
-        ret_state->has_job = number[0] && strcmp(number, "0") != 0;
-        copy_property(text.data, "ExecMainStatus", number, sizeof(number));
-        ret_state->exit_status = (int)strtol(number, NULL, 10);
-        copy_property(text.data, "ActiveEnterTimestampMonotonic", number, sizeof(number));
-        ret_state->active_since = strtoull(number, NULL, 10);
+        ret_state->is_enabled = nb_unit_has_word(text.data, "UnitFileState", "enabled");
+        ret_state->has_job = read_number(text.data, "Job") > 0;
+        ret_state->exit_status = (int)read_number(text.data, "ExecMainStatus");
+        ret_state->active_since = read_number(text.data, "ActiveEnterTimestampMonotonic");
         return 0;
 }
 
@@ -191,7 +336,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
                         is_passed = false;
                 }
                 read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
-                is_passed |= pass_over && !strcmp(message_id, pass_over);
+                is_passed |= !strcmp(message_id, pass_over);
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
@@ -202,13 +347,11 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         return r < 0 ? r : 1;
 }
 
-int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
-        int r;
+        int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
 
-        r = directory ? sd_journal_open_directory(&journal, directory, 0)
-                      : sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
         if (r < 0)
                 return r;
         r = find_run(journal, unit, pass_over);
@@ -249,6 +392,10 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
                 read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
         }
         return 1;
+}
+
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code) {
+        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
 }
 
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {

@@ -2,8 +2,11 @@
 #pragma once
 
 /*
- * Reads the state and properties of a systemd unit with systemctl(1), and its journal entries.
- * Nothing here waits for a job: if the caller is killed, the job continues.
+ * The manager of systemd, by its D-Bus interface (org.freedesktop.systemd1(5)): state and
+ * properties of a unit, and changes to it; and the journal entries of a unit. Nothing here waits
+ * for a job: if the caller is killed, the job continues.
+ *
+ * Root needs no message bus; without one, systemd answers nobody else.
  */
 
 #include <stdbool.h>
@@ -18,26 +21,35 @@ struct nb_unit_state {
         char sub[32];          /* SubState */
         char status[512];      /* StatusText, control characters replaced */
         int exit_status;       /* ExecMainStatus */
+        bool is_enabled;       /* UnitFileState */
         bool has_job;          /* a job is queued or running */
         uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
 };
 
-/* sd_booted(3) */
+/* sd_booted(3), and not in a chroot. */
 bool nb_systemd_is_running(void);
 
-/* Runs `systemctl VERB UNIT OPTION`; unit and option may be NULL. NB_SETUP_COMMAND_FAILED with its
- * error message. */
-int nb_systemctl(const char *verb, const char *unit, const char *option, struct nb_failure *f);
+/* What follows fails with NB_SETUP_COMMAND_FAILED and systemd's message. */
 
-/* NB_SETUP_COMMAND_FAILED. */
+/* Reads all unit files again, if systemd is running. */
+int nb_systemd_reload(struct nb_failure *f);
+
+/* Queues a job. `method`: "StartUnit", "StopUnit" or "RestartUnit". */
+int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f);
+
+/* Makes or removes the links of [Install]; nb_systemd_reload() makes them known. Also works without
+ * a running systemd, as while an image is built. */
+int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f);
+
+/* 0, also if there is no such unit. */
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
 
 /*
- * Reads the output of `systemctl show`, one "Name=value" per line, for the functions below.
- * `properties` is a whole option, such as "--property=LoadState,After". NB_SETUP_COMMAND_FAILED.
+ * Reads all properties into text for the functions below: a line "Name=value" for each, in any
+ * order. The words of a list are separated by spaces; an array of structs has a line for each
+ * struct, with its members as words.
  */
-int nb_unit_read(const char *unit, const char *properties, struct nb_secret *ret_text,
-                 struct nb_failure *f);
+int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f);
 
 /* The value of the first property of this name; NULL if there is none. `text` may be NULL. */
 const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len);
@@ -65,6 +77,9 @@ struct nb_unit_entry {
         char fields[_NB_FIELD_N][256]; /* set by the unit with nb_log_field(); or "" */
 };
 
+/* Whether the entry's MESSAGE_ID is that of a failure or event. */
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code);
+
 /* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
@@ -75,11 +90,9 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
 /*
  * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
- * without an entry with the MESSAGE_ID `pass_over` (NULL: the newest run). `directory` has journal
- * files, as for journalctl --directory; NULL: those of this machine. 1; 0 if there is no such run;
- * -errno.
+ * without an entry with the MESSAGE_ID `pass_over`. 1; 0 if there is no such run; -errno.
  */
-int nb_unit_journal_open_run(const char *directory, const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
                              struct sd_journal **ret_journal);
 
 /* Reads the next entry. 1; 0 if there is none yet; -errno. */

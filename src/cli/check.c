@@ -167,7 +167,7 @@ static int read_options(struct nb_options *options, struct nb_check *check, stru
         const char *local = NULL;
         const struct nb_option rows[] = {
                 { "all", NULL, "also show settings with their default, and missing credentials",
-                  'a', .ret_switch = &check->shows_all },
+                  .ret_switch = &check->shows_all },
                 { "json", NULL, "print JSON", .ret_switch = &check->output.is_json },
                 { "local", NULL, "check settings, credentials and metadata; contact no API server",
                   .ret_value = &local },
@@ -199,9 +199,7 @@ static void read_units(struct nb_check *check) {
 
         if (!nb_systemd_is_running())
                 return;
-        (void)nb_unit_read("node-bootstrap.service",
-                           "--property=LoadState,DropInPaths,PrivateUsers", &check->service,
-                           &ignored);
+        (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
         (void)nb_kubelet_show(&check->kubelet);
 }
 

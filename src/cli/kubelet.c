@@ -31,7 +31,7 @@
 
 struct kubelet {
         struct nb_sources *sources;
-        const char *text; /* `systemctl show` */
+        const char *text; /* of nb_kubelet_show() */
         const struct nb_settings *settings;
         struct nb_buffer arguments; /* of the command line, variables and EnvironmentFile=, in this
                                        order: the last one wins */
@@ -60,10 +60,7 @@ int nb_kubelet_show(struct nb_secret *ret_text) {
 
         if (!nb_systemd_is_running())
                 return -ENODATA;
-        return nb_unit_read(NB_KUBELET_UNIT,
-                            "--property=LoadState,ActiveState,UnitFileState,WantedBy,RequiredBy,"
-                            "After,Requires,BindsTo,ExecStart,Environment,EnvironmentFiles",
-                            ret_text, &ignored);
+        return nb_unit_read(NB_KUBELET_UNIT, ret_text, &ignored);
 }
 
 /* --- Its arguments --- */
@@ -97,7 +94,7 @@ static void add_property(struct kubelet *kubelet, const char *property) {
         nb_buffer_printf(&kubelet->arguments, "%.*s\n", (int)len, value ? value : "");
 }
 
-/* "EnvironmentFiles=/etc/default/kubelet (ignore_errors=yes)", one line for each. */
+/* "EnvironmentFiles=/etc/default/kubelet yes", one line for each. */
 static void add_environment_files(struct kubelet *kubelet) {
         const char *line = kubelet->text, *value;
         size_t len = 0;
@@ -166,18 +163,16 @@ static bool check_unit(struct kubelet *kubelet) {
         return is_loaded;
 }
 
-/* "ExecStart={ path=/usr/bin/kubelet ; argv[]=..." */
+/* "ExecStart=/usr/bin/kubelet ...": the path, then the arguments. */
 static void check_binary(struct kubelet *kubelet) {
-        static const char before[] = "{ path=";
         size_t len = 0;
-        const char *value = nb_unit_find_property(kubelet->text, "ExecStart", &len);
+        const char *value = nb_unit_next_word(kubelet->text, "ExecStart", NULL, &len);
         char path[PATH_MAX];
         struct stat st;
 
-        if (!value || strncmp(value, before, strlen(before)) != 0)
+        if (!value)
                 return;
-        value += strlen(before);
-        snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
+        snprintf(path, sizeof(path), "%.*s", (int)len, value);
         if (stat(path, &st) < 0)
                 add_finding(kubelet, errno == EACCES ? NB_KUBELET_DOUBT : NB_KUBELET_BAD,
                             "'%s', which " NB_KUBELET_UNIT " runs: %m", path);

@@ -28,7 +28,7 @@ struct nb_kubelet_findings {
         unsigned n;
 };
 
-/* `systemctl show` of kubelet's unit. Without a message bus, systemd answers only root. Negative if
+/* The properties of kubelet's unit. Without a message bus, systemd answers only root. Negative if
  * it does not answer. */
 int nb_kubelet_show(struct nb_secret *ret_text);
 

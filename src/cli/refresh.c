@@ -15,8 +15,8 @@
 #include "state/handoff.h"
 
 /* Loads the settings and the node's own files that the installer has passed on. */
-static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
-                struct nb_cluster *ret_present, struct nb_failure *f) {
+static int load_installed(struct nb_sources *sources, struct nb_settings *ret_settings,
+                          struct nb_cluster *ret_present, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT, pem = NB_SECRET_INIT;
         char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
         struct nb_kubeconfig_input input = { .origin = ret_settings->kubeconfig };
@@ -47,7 +47,7 @@ static int load(struct nb_sources *sources, struct nb_settings *ret_settings,
         return 0;
 }
 
-static int refresh(struct nb_sources *sources, struct nb_failure *f) {
+static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 }, newer = { 0 };
         _cleanup_(nb_closep) int state_fd = -1;
@@ -62,7 +62,7 @@ static int refresh(struct nb_sources *sources, struct nb_failure *f) {
         r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
         if (r < 0)
                 return r;
-        r = load(sources, &settings, &present, f);
+        r = load_installed(sources, &settings, &present, f);
         nb_sources_done(sources);
         if (r < 0)
                 return r;
@@ -96,7 +96,7 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         nb_sources_init(&sources, options->config_directory);
         nb_log_field(NB_FIELD_STAGE, "refresh");
-        r = refresh(&sources, f);
+        r = run_refresh(&sources, f);
         if (r >= 0)
                 return 0;
         if (r == -ECANCELED && f->code == NB_NONE) {

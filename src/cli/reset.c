@@ -7,12 +7,34 @@
 #include "base/lock.h"
 #include "base/macro.h"
 #include "base/process.h"
+#include "base/stop.h"
 #include "base/unit.h"
 #include "cli/kubelet.h"
 #include "cli/setup_internal.h"
 
 #define REFRESH_UNIT "node-bootstrap-refresh.service"
 #define STATE_DIRECTORY "/var/lib/node-bootstrap"
+#define LOOK_MS 100
+
+/* Waits until the job has ended, as `systemctl stop` does. */
+static int stop_unit(const char *unit, struct nb_failure *f) {
+        struct nb_unit_state state;
+        int r = nb_unit_queue("StopUnit", unit, f);
+
+        while (r >= 0) {
+                r = nb_unit_show(unit, &state, f);
+                if (r < 0 || nb_unit_is_at_rest(&state))
+                        break;
+                r = nb_stop_wait(LOOK_MS);
+        }
+        if (r < 0)
+                return r;
+        if (!strcmp(state.active, "active"))
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
+                                      "%s is active again: another job replaced its stop", unit);
+        printf("stopped  %s\n", unit);
+        return 0;
+}
 
 /* Also stops a kubelet that systemd is about to restart. If kubelet requires the service, systemd
  * stops kubelet with the service. */
@@ -32,10 +54,9 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
                                               state.sub);
                 if (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed"))
                         continue;
-                r = nb_systemctl("stop", units[i], NULL, f);
+                r = stop_unit(units[i], f);
                 if (r < 0)
                         return r;
-                printf("stopped  %s\n", units[i]);
         }
         return 0;
 }
@@ -62,7 +83,7 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         int r;
 
-        r = nb_systemctl("disable", NB_SETUP_UNIT, NULL, f);
+        r = nb_unit_enable(NB_SETUP_UNIT, false, f);
         if (r < 0)
                 return r;
         r = nb_lock_take(NULL, &lock_fd, f);
@@ -71,7 +92,7 @@ static int remove_setup(const char *config_directory, struct nb_failure *f) {
         for (; setup.n_steps < _NB_SETUP_SECRET_N; setup.n_steps++)
                 setup.steps[setup.n_steps] = NB_SETUP_REMOVE;
         r = nb_setup_write(&setup, f);
-        return r < 0 || !nb_systemd_is_running() ? r : nb_systemctl("daemon-reload", NULL, NULL, f);
+        return r < 0 ? r : nb_systemd_reload(f);
 }
 
 int nb_command_reset(struct nb_options *options, struct nb_failure *f) {

@@ -54,8 +54,10 @@ static void rehearse_service(const struct nb_setup *setup) {
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
-static int prepare(struct nb_setup *setup, struct nb_failure *f) {
+static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
+        struct nb_unit_state unit = { .is_enabled = false };
+        struct nb_failure ignored = { 0 };
         enum nb_setup_joined joined;
         bool is_one;
         int r;
@@ -70,7 +72,10 @@ static int prepare(struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
-                if (setup->is_rehearsal && !nb_setup_is_enabled())
+                if (!setup->is_rehearsal)
+                        return 0;
+                (void)nb_unit_show(NB_SETUP_UNIT, &unit, &ignored);
+                if (!unit.is_enabled)
                         printf("would enable   " NB_SETUP_UNIT "\n");
                 return 0;
         }
@@ -106,7 +111,7 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0)
                 r = check_machine(&setup, f);
         if (r >= 0)
-                r = prepare(&setup, f);
+                r = prepare_machine(&setup, f);
         nb_sources_done(&setup.sources);
         fflush(stdout);
         if (r < 0)

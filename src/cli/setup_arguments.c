@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/macro.h"
 #include "base/text.h"
 #include "cli/setup_internal.h"
 #include "settings/store.h"
@@ -16,72 +17,91 @@
 #define SEPARATORS BLANKS "\"'`\\"
 
 enum kind {
-        KIND_SWITCH,  /* row.target: offset of a bool in struct nb_setup */
-        KIND_INPUT,   /* a value for setup_inputs.c: row.target is an enum nb_setup_input */
-        KIND_TOKEN,   /* row.target: enum nb_setup_token_kind */
-        KIND_SETTING, /* row.target is an enum nb_setting; lists are separated by commas */
+        KIND_SWITCH,  /* target: offset of a bool in struct nb_setup */
+        KIND_INPUT,   /* a value for setup_inputs.c: target is an enum nb_setup_input */
+        KIND_TOKEN,   /* target: enum nb_setup_token_kind */
+        KIND_SETTING, /* target is an enum nb_setting; lists are separated by commas */
         KIND_REFUSED, /* for a control plane node */
         KIND_IGNORED,
 };
 
 /* Options of kubeadm join without a help text are accepted as they are pasted. */
-static const struct nb_option rows[] = {
-        { "no-start", NULL, "enable node-bootstrap.service, but do not start it", KIND_SWITCH,
+static const struct argument {
+        struct nb_option option;
+        enum kind kind;
+        int target;
+} arguments[] = {
+        { { "no-start", NULL, "enable node-bootstrap.service, but do not start it" },
+          KIND_SWITCH,
           offsetof(struct nb_setup, is_start_unwanted) },
-        { "force", NULL, "replace settings and credentials that differ", KIND_SWITCH,
+        { { "force", NULL, "replace settings and credentials that differ" },
+          KIND_SWITCH,
           offsetof(struct nb_setup, is_forced) },
-        { "dry-run", NULL, "check and show everything, but change nothing", KIND_SWITCH,
+        { { "dry-run", NULL, "check and show everything, but change nothing" },
+          KIND_SWITCH,
           offsetof(struct nb_setup, is_rehearsal) },
-        { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input",
-          KIND_INPUT, NB_SETUP_INPUT_TOKEN_FILE },
-        { "endpoint", "HOST:PORT", "address of an API server; may be repeated", KIND_SETTING,
+        { { "token-file", "FILE", "read the bootstrap token from FILE, - for standard input" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_TOKEN_FILE },
+        { { "endpoint", "HOST:PORT", "address of an API server; may be repeated" },
+          KIND_SETTING,
           NB_SETTING_ENDPOINTS },
-        { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated",
-          KIND_SETTING, NB_SETTING_CA_CERT_HASHES },
-        { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL",
-          KIND_INPUT, NB_SETUP_INPUT_DISCOVERY_FILE },
-        { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token", KIND_INPUT,
-          NB_SETUP_INPUT_KUBECONFIG },
-        { "config", "FILE", "settings, or a JoinConfiguration of kubeadm", KIND_INPUT,
-          NB_SETUP_INPUT_CONFIG },
-        { "node-name", "NAME", "name of the node; default: the host name", KIND_SETTING,
-          NB_SETTING_NODE_NAME },
-        { "cri-socket", "PATH", "socket of the container runtime", KIND_SETTING,
-          NB_SETTING_CRI_SOCKET },
-        { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m",
-          KIND_INPUT, NB_SETUP_INPUT_TIMEOUT },
-        { "root", "DIR", "write into an image; enable and start nothing", KIND_INPUT,
-          NB_SETUP_INPUT_ROOT },
-        { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users",
-          KIND_TOKEN, NB_SETUP_TOKEN_COMMON },
-        { "discovery-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
-        { "tls-bootstrap-token", "TOKEN", NULL, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
-        { "discovery-token-ca-cert-hash", "sha256:HASH", NULL, KIND_SETTING,
+        { { "ca-cert-hash", "sha256:HASH", "public key hash of the cluster's CA; may be repeated" },
+          KIND_SETTING,
           NB_SETTING_CA_CERT_HASHES },
-        { "discovery-token-unsafe-skip-ca-verification", NULL, NULL, KIND_SETTING,
+        { { "discovery-file", "FILE", "kubeconfig that describes the cluster; - or an https URL" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_DISCOVERY_FILE },
+        { { "bootstrap-kubeconfig", "FILE", "kubeconfig to join with, instead of a token" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_KUBECONFIG },
+        { { "config", "FILE", "settings, or a JoinConfiguration of kubeadm" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_CONFIG },
+        { { "node-name", "NAME", "name of the node; default: the host name" },
+          KIND_SETTING,
+          NB_SETTING_NODE_NAME },
+        { { "cri-socket", "PATH", "socket of the container runtime" },
+          KIND_SETTING,
+          NB_SETTING_CRI_SOCKET },
+        { { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_TIMEOUT },
+        { { "root", "DIR", "write into an image; enable and start nothing" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_ROOT },
+        { { "token", "TOKEN", "as for kubeadm join; --token-file hides it from other users" },
+          KIND_TOKEN,
+          NB_SETUP_TOKEN_COMMON },
+        { { "discovery-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_DISCOVERY },
+        { { "tls-bootstrap-token", "TOKEN" }, KIND_TOKEN, NB_SETUP_TOKEN_TLS },
+        { { "discovery-token-ca-cert-hash", "sha256:HASH" },
+          KIND_SETTING,
+          NB_SETTING_CA_CERT_HASHES },
+        { { "discovery-token-unsafe-skip-ca-verification" },
+          KIND_SETTING,
           NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION },
-        { "control-plane", NULL, NULL, KIND_REFUSED },
-        { "certificate-key", "KEY", NULL, KIND_REFUSED },
-        { "apiserver-advertise-address", "ADDRESS", NULL, KIND_REFUSED },
-        { "apiserver-bind-port", "PORT", NULL, KIND_REFUSED },
-        { "ignore-preflight-errors", "CHECKS", NULL, KIND_IGNORED },
-        { "skip-phases", "PHASES", NULL, KIND_IGNORED },
-        { "patches", "DIR", NULL, KIND_IGNORED },
-        { "experimental-patches", "DIR", NULL, KIND_IGNORED },
-        { "v", "LEVEL", NULL, KIND_IGNORED },
-        { NULL },
+        { { "control-plane" }, KIND_REFUSED },
+        { { "certificate-key", "KEY" }, KIND_REFUSED },
+        { { "apiserver-advertise-address", "ADDRESS" }, KIND_REFUSED },
+        { { "apiserver-bind-port", "PORT" }, KIND_REFUSED },
+        { { "ignore-preflight-errors", "CHECKS" }, KIND_IGNORED },
+        { { "skip-phases", "PHASES" }, KIND_IGNORED },
+        { { "patches", "DIR" }, KIND_IGNORED },
+        { { "experimental-patches", "DIR" }, KIND_IGNORED },
+        { { "v", "LEVEL" }, KIND_IGNORED },
 };
 
 /* Overwrites the token, to hide it from the list of processes. */
-static int take_token(struct nb_setup_line *line, const struct nb_option *row,
+static int take_token(struct nb_setup_line *line, const struct argument *argument,
                       struct nb_failure *f) {
         char *word = line->options->argv[line->options->next - 1],
              *text = word + (line->options->value - word);
-        struct nb_setup_token *token = &line->tokens[row->target];
+        struct nb_setup_token *token = &line->tokens[argument->target];
         size_t len = strlen(text);
         int r = nb_secret_copy(&token->value, text, len);
 
-        token->option = row->name;
+        token->option = argument->option.name;
         explicit_bzero(text, len);
         return r < 0 ? nb_failure_set_memory(f) : 0;
 }
@@ -116,35 +136,37 @@ int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *
         return 0;
 }
 
-static int take_option(struct nb_setup_line *line, const struct nb_option *row,
+static int take_option(struct nb_setup_line *line, const struct argument *argument,
                        struct nb_failure *f) {
         const char *value = line->options->value;
-        bool is_repeated = (row->kind == KIND_INPUT && line->values[row->target]) ||
-                           (row->kind == KIND_TOKEN && line->tokens[row->target].option) ||
-                           (row->kind == KIND_SETTING && row->value &&
-                            nb_setting_rows[row->target].max == 0 &&
-                            nb_setting_is_set(&line->setup->settings, row->target));
+        bool is_repeated = (argument->kind == KIND_INPUT && line->values[argument->target]) ||
+                           (argument->kind == KIND_TOKEN &&
+                            line->tokens[argument->target].option) ||
+                           (argument->kind == KIND_SETTING && argument->option.value &&
+                            nb_setting_rows[argument->target].max == 0 &&
+                            nb_setting_is_set(&line->setup->settings, argument->target));
         char option[64];
 
-        snprintf(option, sizeof(option), row->kind == KIND_IGNORED ? "--%s" : "'--%s'", row->name);
-        line->is_token_seen |= row->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
+        snprintf(option, sizeof(option), argument->kind == KIND_IGNORED ? "--%s" : "'--%s'",
+                 argument->option.name);
+        line->is_token_seen |= argument->kind == KIND_TOKEN && line->options->at >= line->n_pasted;
         if (!value[0])
                 return nb_failure_set(f, NB_USAGE, 0, "%s is empty", option);
         if (is_repeated)
                 return nb_failure_set(f, NB_USAGE, 0, "%s may be used only once", option);
-        switch ((enum kind)row->kind) {
+        switch (argument->kind) {
         case KIND_SWITCH:
-                *(bool *)((char *)line->setup + row->target) = !strcmp(value, "true");
+                *(bool *)((char *)line->setup + argument->target) = !strcmp(value, "true");
                 return 0;
         case KIND_INPUT:
-                line->values[row->target] = value;
+                line->values[argument->target] = value;
                 return 0;
         case KIND_TOKEN:
-                return take_token(line, row, f);
+                return take_token(line, argument, f);
         case KIND_SETTING:
-                return nb_setup_store(line->setup, row->target, option, value, f);
+                return nb_setup_store(line->setup, argument->target, option, value, f);
         case KIND_REFUSED:
-                if (!row->value && !strcmp(value, "false"))
+                if (!argument->option.value && !strcmp(value, "false"))
                         return 0;
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "%s is for a control plane node; node-bootstrap joins only "
@@ -244,7 +266,7 @@ static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
                 if (option < 0)
                         return option;
                 r = option == NB_OPTIONS_WORD ? take_word(line, f)
-                                              : take_option(line, &rows[option], f);
+                                              : take_option(line, &arguments[option], f);
                 if (r < 0)
                         return r;
         }
@@ -252,12 +274,16 @@ static int read_words(struct nb_setup_line *line, struct nb_failure *f) {
 
 int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f) {
         struct nb_setup_line line = { .options = options, .setup = ret_setup };
+        struct nb_option rows[N_ELEMENTS(arguments) + 1] = { 0 };
         int r;
 
+        for (size_t i = 0; i < N_ELEMENTS(arguments); i++)
+                rows[i] = arguments[i].option;
         *ret_setup = (struct nb_setup){ .document = NB_BUFFER_INIT(NB_CONFIG_MAX) };
         nb_settings_init(&ret_setup->settings);
         options->rows = rows;
         r = read_words(&line, f);
+        options->rows = NULL;
         /* Warn even if the line is refused: other users may have seen the token. */
         if (line.is_token_seen)
                 nb_log(LOG_WARNING, NB_TOKEN_ON_COMMAND_LINE,

@@ -172,8 +172,6 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f);
 
-bool nb_setup_is_enabled(void);
-
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
 int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f);

@@ -59,7 +59,7 @@ static bool is_server_same(const struct nb_settings *wanted, const struct nb_set
 
 /* A mismatch proves nothing in two cases: the hash in a k3s token covers all CAs together, and the
  * CA file may contain only some of them; and another server may belong to the same cluster. */
-static enum nb_setup_joined compare(struct nb_setup *setup) {
+static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
         _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
         _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
@@ -90,7 +90,7 @@ enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
             nb_installed_read_certificate(&setup->now, &certificate, &ignored) < 0 ||
             time(NULL) > certificate.not_after)
                 return NB_SETUP_NOT_JOINED;
-        joined = compare(setup);
+        joined = compare_cluster(setup);
         if (joined == NB_SETUP_JOINED &&
             (setup->is_forced || !is_unchanged(setup, certificate.node_name)))
                 return NB_SETUP_NOT_JOINED;

@@ -14,7 +14,7 @@
 #include "cli/setup_internal.h"
 #include "state/timeline.h"
 
-#define LOOK_MS 500 /* systemctl runs each time */
+#define LOOK_MS 500
 
 struct watch {
         struct sd_journal *journal; /* NULL: the journal cannot be read */
@@ -27,7 +27,7 @@ struct watch {
         bool is_installed; /* the service wrote new files for kubelet */
 };
 
-static void print(char mark, const char *text, const struct nb_unit_entry *failure) {
+static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
         enum nb_code code = failure ? nb_failure_find(failure->error) : NB_NONE;
 
         nb_terminal_line_hide();
@@ -41,10 +41,6 @@ static void print(char mark, const char *text, const struct nb_unit_entry *failu
         nb_terminal_line_show();
 }
 
-static bool has_id(const struct nb_unit_entry *entry, enum nb_code code) {
-        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
-}
-
 static void print_entries(struct watch *watch) {
         struct nb_unit_entry entry;
 
@@ -53,12 +49,12 @@ static void print_entries(struct watch *watch) {
                         continue;
                 if (entry.error[0])
                         watch->failure = entry;
-                else if (has_id(&entry, NB_STAGE_DONE))
+                else if (nb_unit_entry_is(&entry, NB_STAGE_DONE))
                         watch->failure.error[0] = '\0';
-                watch->is_installed = watch->is_installed || has_id(&entry, NB_INSTALLED);
+                watch->is_installed = watch->is_installed || nb_unit_entry_is(&entry, NB_INSTALLED);
                 /* A failure that ends the watch is printed at the end. */
                 if (!entry.error[0] || entry.priority > LOG_ERR)
-                        print(' ', entry.message, entry.error[0] ? &entry : NULL);
+                        print_line(' ', entry.message, entry.error[0] ? &entry : NULL);
         }
 }
 
@@ -69,7 +65,7 @@ static void print_status(struct watch *watch) {
                 nb_terminal_line_set(status);
         else if (status[0] && strcmp(watch->status, status) != 0 &&
                  strcmp(watch->state.active, "failed") != 0)
-                print('*', status, NULL);
+                print_line('*', status, NULL);
         strcpy(watch->status, status);
 }
 
@@ -119,7 +115,7 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
 
         watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
         if (watch->failure.error[0])
-                print(' ', watch->failure.message, &watch->failure);
+                print_line(' ', watch->failure.message, &watch->failure);
         r = watch_job(watch, f);
         nb_terminal_line_end();
         fflush(stdout);
@@ -144,49 +140,43 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
         return 0;
 }
 
-bool nb_setup_is_enabled(void) {
-        struct nb_failure ignored = { 0 };
-
-        return nb_systemctl("is-enabled", NB_SETUP_UNIT, NULL, &ignored) >= 0;
-}
-
 /* Finds what a service that was started earlier is waiting for. */
 static void find_wait(struct watch *watch) {
         struct nb_timeline timeline;
         struct nb_unit_entry last;
 
-        if (nb_timeline_read(NULL, &timeline, &last) > 0 &&
-            timeline.outcome == NB_TIMELINE_UNDER_WAY && timeline.code[0] &&
-            !strcmp(timeline.code, last.error))
+        if (nb_timeline_read(&timeline, &last) > 0 && timeline.outcome == NB_TIMELINE_UNDER_WAY &&
+            timeline.code[0] && !strcmp(timeline.code, last.error))
                 watch->failure = last;
 }
 
-static int begin(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
-        bool was_enabled, is_activating;
-        int r = nb_systemd_is_running() ? nb_systemctl("daemon-reload", NULL, NULL, f) : 0;
+static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
+        struct nb_unit_state *state = &watch->state;
+        bool is_activating;
+        int r;
 
+        r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
         if (r < 0)
                 return r;
-        was_enabled = nb_setup_is_enabled();
-        r = nb_systemctl("enable", NB_SETUP_UNIT, NULL, f);
+        r = nb_unit_enable(NB_SETUP_UNIT, true, f);
         if (r < 0)
                 return r;
-        if (!was_enabled)
+        r = nb_systemd_reload(f);
+        if (r < 0)
+                return r;
+        if (!state->is_enabled)
                 printf("enabled  " NB_SETUP_UNIT "\n");
-        if (setup->is_start_unwanted)
+        if (setup->is_start_unwanted || !strcmp(state->active, "active"))
                 return 0;
-        r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
-        if (r < 0 || !strcmp(watch->state.active, "active"))
-                return r;
-        is_activating = !strcmp(watch->state.active, "activating");
+        is_activating = !strcmp(state->active, "activating");
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot read the journal: the progress of the service is not shown");
         if (is_activating && !setup->is_changed)
                 find_wait(watch);
         /* A service that is running has read the previous settings. */
-        return nb_systemctl(is_activating && setup->is_changed ? "restart" : "start", NB_SETUP_UNIT,
-                            "--no-block", f);
+        return nb_unit_queue(is_activating && setup->is_changed ? "RestartUnit" : "StartUnit",
+                             NB_SETUP_UNIT, f);
 }
 
 /* The join does not need kubelet, but the node does. A kubelet that was running before the join
@@ -216,7 +206,7 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
 
         if (setup->watch_ms != NB_TIME_INFINITE)
                 watch.deadline_ms = nb_now_ms() + setup->watch_ms;
-        r = begin(setup, &watch, f);
+        r = begin_service(setup, &watch, f);
         if (r < 0) {
         } else if (setup->is_start_unwanted) {
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");

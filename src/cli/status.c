@@ -45,10 +45,9 @@ static const struct {
 };
 
 struct report {
-        bool is_json, is_plot;
+        bool is_json;
         const char *period; /* of --check; NULL: no --check */
         uint64_t period_ms;
-        const char *journal_directory;
 
         bool is_joined;  /* has joined with node-bootstrap: record and certificate exist */
         bool has_record; /* the record can be read */
@@ -60,11 +59,6 @@ struct report {
         struct nb_timeline timeline;
         struct nb_unit_entry last_failure; /* of that join */
 };
-
-static void warn(const struct nb_failure *why) {
-        fflush(stdout);
-        nb_log_failure(LOG_WARNING, why);
-}
 
 /* Finds the paths of the installed files even if the settings are invalid. */
 static int load_settings(struct nb_sources *sources, struct nb_settings *ret_settings,
@@ -101,8 +95,7 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         loaded = load_settings(sources, &settings, &invalid);
         memcpy(report->folder, settings.certificate_directory,
                sizeof(settings.certificate_directory));
-        report->timeline_r = nb_timeline_read(report->journal_directory, &report->timeline,
-                                              &report->last_failure);
+        report->timeline_r = nb_timeline_read(&report->timeline, &report->last_failure);
         r = nb_record_read(-1, settings.certificate_directory, &report->record, &why);
         /* Without the settings, the path of the record is unknown. */
         if (r == 0 && loaded < 0)
@@ -110,9 +103,9 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         if (r == 0)
                 return loaded;
         if (loaded < 0)
-                warn(&invalid);
+                nb_log_failure(LOG_WARNING, &invalid);
         if (r < 0)
-                warn(&why);
+                nb_log_failure(LOG_WARNING, &why);
         report->is_joined = true;
         report->has_record = r > 0;
         r = nb_installed_read_certificate(&settings, &report->certificate, f);
@@ -257,9 +250,8 @@ static int print_json(const struct report *report, struct nb_failure *f) {
         return 0;
 }
 
-/* --- The other forms --- */
+/* --- One line, for monitoring --- */
 
-/* One line, for monitoring. */
 static void print_check(const struct report *report) {
         time_t when = report->validity == NOT_YET_VALID ? report->certificate.not_before
                                                         : report->certificate.not_after,
@@ -278,30 +270,7 @@ static void print_check(const struct report *report) {
                report->certificate.subject);
 }
 
-static int print_svg(const struct report *report, struct nb_failure *f) {
-        if (report->timeline_r < 0)
-                return nb_failure_set(f, NB_INSTALLED_UNREADABLE, report->timeline_r,
-                                      "cannot read the journal: %m");
-        if (report->timeline_r == 0)
-                return nb_failure_set(f, NB_INSTALLED_UNREADABLE, ENOENT,
-                                      "the journal has no entry of a join");
-        nb_timeline_print_svg(&report->timeline, stdout);
-        return 0;
-}
-
 /* --- The command --- */
-
-static int print_report(const struct report *report, struct nb_failure *f) {
-        if (report->is_json)
-                return print_json(report, f);
-        if (report->is_plot)
-                return print_svg(report, f);
-        if (report->period)
-                print_check(report);
-        else
-                print_text(report);
-        return 0;
-}
 
 int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         struct report report = { .is_joined = false };
@@ -311,11 +280,6 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
                   "(default: " CHECK_PERIOD ")",
                   .by_default = CHECK_PERIOD, .ret_value = &report.period },
                 { "json", NULL, "print JSON", .ret_switch = &report.is_json },
-                { "plot", NULL, "print a picture of the last join, as SVG",
-                  .ret_switch = &report.is_plot },
-                { "journal", "DIR",
-                  "use the journal files in DIR instead of this machine's journal",
-                  .ret_value = &report.journal_directory },
                 { NULL },
         };
         struct nb_sources sources;
@@ -327,15 +291,18 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         if (report.period && nb_setting_duration_parse(report.period, false, &report.period_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "'--check': expected a duration such as 12h or 30d");
-        if (report.is_plot && (report.is_json || report.period))
-                return nb_failure_set(f, NB_USAGE, 0, "'--%s' and '--plot' cannot be combined",
-                                      report.is_json ? "json" : "check");
         nb_sources_init(&sources, options->config_directory);
         r = read_report(&sources, &report, f);
         if (r < 0)
                 return r;
-        r = print_report(&report, f);
-        if (r < 0)
-                return r;
+        if (report.is_json) {
+                r = print_json(&report, f);
+                if (r < 0)
+                        return r;
+        } else if (report.period) {
+                print_check(&report);
+        } else {
+                print_text(&report);
+        }
         return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;
 }

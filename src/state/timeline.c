@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "state/timeline.h"
+
+#define UNIT "node-bootstrap.service"
+#define BEFORE_STAGES "prepare" /* reading settings and credentials */
+#define INSTALL "install"
 
 #define NAME_COLUMNS 10
 #define SPAN_COLUMNS 11
-#define STEP_COLUMNS 2 /* indentation of the steps of a connection */
 #define BAR "################################"
 #define BAR_COLUMNS ((unsigned)(sizeof(BAR) - 1))
-
-/* Pixels. */
-#define SVG_LEFT 130
-#define SVG_BARS 600
-#define SVG_RIGHT 330
-#define SVG_TOP 60
-#define SVG_ROW 24
 
 static const struct {
         const char *name; /* in JSON */
@@ -28,12 +27,6 @@ static const struct {
         [NB_TIMELINE_DONE] = { "done", "done", "waited: " },
         [NB_TIMELINE_UNDER_WAY] = { "under-way", "under way", "waits: " },
         [NB_TIMELINE_FAILED] = { "failed", "failed", "failed: " },
-};
-
-const struct nb_timeline_step nb_timeline_steps[NB_TIMELINE_STEPS] = {
-        { "resolve", "resolveUsec", NB_FIELD_RESOLVE_USEC },
-        { "tcp", "tcpUsec", NB_FIELD_TCP_USEC },
-        { "tls", "tlsUsec", NB_FIELD_TLS_USEC },
 };
 
 void nb_timeline_add(struct nb_timeline *timeline, const struct nb_timeline_row *row) {
@@ -51,114 +44,176 @@ void nb_timeline_add(struct nb_timeline *timeline, const struct nb_timeline_row 
                 to->end_usec = to->begin_usec;
         if (to->end_usec > timeline->end_usec)
                 timeline->end_usec = to->end_usec;
-        for (size_t i = 0; i < to->n_connections; i++) {
-                struct nb_timeline_connection *c = &to->connections[i];
-                uint64_t took_usec = c->step_usec[0] + c->step_usec[1] + c->step_usec[2];
+}
 
-                if (c->begin_usec < to->begin_usec || took_usec > to->end_usec - to->begin_usec)
-                        c->begin_usec = to->begin_usec;
-                else if (c->begin_usec > to->end_usec - took_usec)
-                        c->begin_usec = to->end_usec - took_usec;
+/* --- Journal --- */
+
+struct reading {
+        struct nb_timeline *timeline;
+        struct nb_timeline_row row; /* of the current stage; `code` is its last failure */
+        uint64_t last_usec;         /* of the last entry */
+        uint64_t connected_usec;    /* of the last connection of this stage; 0: none */
+        bool is_over;
+};
+
+#define COPY(target, text) nb_text_copy_line((text), strlen(text), (target), sizeof(target))
+
+/* The next row begins where this one ends. */
+static void end_row(struct reading *reading, uint64_t end_usec) {
+        struct nb_timeline_row *row = &reading->row;
+
+        row->end_usec = end_usec;
+        nb_timeline_add(reading->timeline, row);
+        row->begin_usec = end_usec;
+        row->code[0] = '\0';
+        reading->connected_usec = 0;
+}
+
+/* Adds the last row, and the result of the join. */
+static void end_join(struct reading *reading, uint64_t end_usec, enum nb_timeline_outcome outcome,
+                     const char *code, const char *message) {
+        struct nb_timeline *timeline = reading->timeline;
+
+        COPY(timeline->code, code);
+        COPY(timeline->message, message);
+        timeline->outcome = reading->row.outcome = outcome;
+        reading->is_over = true;
+        if (code[0])
+                COPY(reading->row.code, code);
+        end_row(reading, end_usec);
+}
+
+/* When something began that ends with this entry; the field is its duration. */
+static uint64_t find_begin(const struct nb_unit_entry *entry, enum nb_field field) {
+        uint64_t usec = strtoull(entry->fields[field], NULL, 10);
+
+        return usec < entry->when_usec ? entry->when_usec - usec : 0;
+}
+
+static void take_entry(struct reading *reading, const struct nb_unit_entry *entry) {
+        const char *stage = entry->fields[NB_FIELD_STAGE];
+        struct nb_timeline_row *row = &reading->row;
+
+        if (row->begin_usec == 0)
+                row->begin_usec = entry->when_usec;
+        reading->last_usec = entry->when_usec;
+        /* The stage "inspect" takes too little time to show. */
+        if (stage[0] && strcmp(stage, "inspect") != 0 && strcmp(stage, row->stage) != 0) {
+                /* A stage that logs no entry at its end ended with its last connection. */
+                if (reading->connected_usec > 0)
+                        end_row(reading, reading->connected_usec);
+                COPY(row->stage, stage);
+        }
+        if (nb_unit_entry_is(entry, NB_CONNECTED)) {
+                uint64_t begin_usec = find_begin(entry, NB_FIELD_AGE_USEC);
+
+                reading->connected_usec = entry->when_usec;
+                /* The first entry of a join may be the one at the end of its first connection. */
+                if (reading->timeline->n_rows == 0 && begin_usec < row->begin_usec)
+                        row->begin_usec = begin_usec;
+        } else if (nb_unit_entry_is(entry, NB_STAGE_DONE)) {
+                row->begin_usec = find_begin(entry, NB_FIELD_DURATION_USEC);
+                end_row(reading, entry->when_usec);
+        } else if (nb_unit_entry_is(entry, NB_JOINED)) {
+                COPY(row->stage, INSTALL);
+                row->begin_usec = entry->when_usec;
+        } else if (nb_unit_entry_is(entry, NB_INSTALLED)) {
+                COPY(row->stage, INSTALL);
+                end_join(reading, entry->when_usec, NB_TIMELINE_DONE, "", "");
+        } else if (nb_unit_entry_is(entry, NB_STOPPED)) {
+                end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, "stopped", entry->message);
+        } else if (entry->error[0] && entry->priority > LOG_ERR) {
+                COPY(row->code, entry->error);
+        } else if (entry->error[0]) {
+                end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, entry->error,
+                         entry->message);
         }
 }
 
-void nb_span_format(uint64_t usec, char ret[static NB_SPAN_SIZE]) {
+/* No entry reports how the run ended: systemd knows the state of the unit. */
+static void end_unfinished(struct reading *reading, const struct nb_unit_entry *last) {
+        struct nb_unit_state state = { .active = "" };
+        struct nb_failure ignored = { .code = NB_NONE };
+        char waited[sizeof(reading->row.code)];
+
+        COPY(waited, reading->row.code);
+        if (nb_unit_show(UNIT, &state, &ignored) < 0 || strcmp(state.active, "activating") == 0)
+                end_join(reading, (uint64_t)time(NULL) * 1000000, NB_TIMELINE_UNDER_WAY, waited,
+                         waited[0] ? last->message : "");
+        else if (strcmp(state.active, "active") == 0)
+                end_join(reading, reading->last_usec, NB_TIMELINE_DONE, "",
+                         "the journal does not say when it ended");
+        else
+                end_join(reading, reading->last_usec, NB_TIMELINE_FAILED, "",
+                         "it was killed, or the machine went down: the journal does not say why");
+}
+
+int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last) {
+        _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
+        struct reading reading = { .timeline = ret_timeline, .row.stage = BEFORE_STAGES };
+        struct nb_unit_entry entry;
+        int r;
+
+        *ret_timeline = (struct nb_timeline){ .n_rows = 0 };
+        ret_last->error[0] = '\0';
+        r = nb_unit_journal_open_run(UNIT, nb_failure_info(NB_ALREADY_JOINED)->message_id,
+                                     &journal);
+        if (r <= 0)
+                return r;
+        while ((r = nb_unit_journal_next(journal, &entry)) > 0) {
+                take_entry(&reading, &entry);
+                if (entry.error[0])
+                        *ret_last = entry;
+        }
+        if (r >= 0 && !reading.is_over)
+                end_unfinished(&reading, ret_last);
+        return r < 0 ? r : 1;
+}
+
+/* --- Text --- */
+
+/* "3.2 ms", "1.250 s", "2 min 5 s". */
+static void format_span(uint64_t usec, char ret[static NB_DURATION_SIZE]) {
         if (usec < 1000000)
-                snprintf(ret, NB_SPAN_SIZE, "%.1f ms", (double)usec / 1000);
+                snprintf(ret, NB_DURATION_SIZE, "%.1f ms", (double)usec / 1000);
         else if (usec < 60000000)
-                snprintf(ret, NB_SPAN_SIZE, "%.3f s", (double)usec / 1000000);
+                snprintf(ret, NB_DURATION_SIZE, "%.3f s", (double)usec / 1000000);
         else
                 nb_duration_format(usec / 1000, ret);
 }
 
-/* "2026-01-02T03:04:05Z: 2.060 s, done" */
-static void format_title(const struct nb_timeline *timeline, char *ret, size_t size) {
-        char begin[NB_RFC3339_SIZE], span[NB_SPAN_SIZE];
-
-        nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);
-        nb_span_format(timeline->end_usec - timeline->begin_usec, span);
-        snprintf(ret, size, "%s: %s, %s", begin, span, outcomes[timeline->outcome].text);
-}
-
-/* A bar: a row, or a step of a connection. */
-struct line {
-        const char *name;
-        const struct nb_timeline_row *row; /* NULL for a step of a connection */
-        char span[NB_SPAN_SIZE];
-        double begin, end; /* fractions of the join: 0 to 1 */
-};
-
-static struct line make_line(const struct nb_timeline *timeline, const char *name,
-                             uint64_t begin_usec, uint64_t took_usec) {
-        double begin = (double)(begin_usec - timeline->begin_usec), end = begin + (double)took_usec,
-               whole = (double)(timeline->end_usec - timeline->begin_usec);
-        struct line line = { .name = name };
-
-        nb_span_format(took_usec, line.span);
-        if (whole > 0) {
-                line.begin = begin < whole ? begin / whole : 1;
-                line.end = end < whole ? end / whole : 1;
-        }
-        return line;
-}
-
-/* Returns the number of lines. `print` may be NULL. */
-static unsigned each_line(const struct nb_timeline *timeline,
-                          void (*print)(const struct line *line, unsigned n, FILE *stream),
-                          FILE *stream) {
-        unsigned n = 0;
-
-        for (size_t i = 0; i < timeline->n_rows; i++) {
-                const struct nb_timeline_row *row = &timeline->rows[i];
-                struct line line = make_line(timeline, row->stage, row->begin_usec,
-                                             row->end_usec - row->begin_usec);
-
-                line.row = row;
-                if (print)
-                        print(&line, n, stream);
-                n++;
-                for (size_t j = 0; j < row->n_connections; j++) {
-                        const struct nb_timeline_connection *c = &row->connections[j];
-                        uint64_t at_usec = c->begin_usec;
-
-                        for (size_t k = 0; k < NB_TIMELINE_STEPS; at_usec += c->step_usec[k++]) {
-                                if (c->step_usec[k] == 0)
-                                        continue;
-                                line = make_line(timeline, nb_timeline_steps[k].name, at_usec,
-                                                 c->step_usec[k]);
-                                if (print)
-                                        print(&line, n, stream);
-                                n++;
-                        }
-                }
-        }
-        return n;
-}
-
 /* Prints a bar of at least one column, even for a very short time. */
-static void print_line(const struct line *line, _unused_ unsigned n, FILE *stream) {
-        unsigned begin = (unsigned)(line->begin * (BAR_COLUMNS - 1)),
-                 end = (unsigned)(line->end * BAR_COLUMNS);
-        const struct nb_timeline_row *row = line->row;
-        int indent = row ? 0 : STEP_COLUMNS;
+static void print_row(const struct nb_timeline *timeline, const struct nb_timeline_row *row,
+                      FILE *stream) {
+        uint64_t usec = timeline->end_usec - timeline->begin_usec;
+        double whole = (double)(usec > 0 ? usec : 1),
+               begin = (double)(row->begin_usec - timeline->begin_usec) / whole,
+               end = (double)(row->end_usec - timeline->begin_usec) / whole;
+        unsigned from = (unsigned)(begin * (BAR_COLUMNS - 1)),
+                 until = (unsigned)(end * BAR_COLUMNS);
+        char span[NB_DURATION_SIZE];
 
-        if (end <= begin)
-                end = begin + 1;
-        fprintf(stream, "  %*s%-*s %*s  %*s%.*s", indent, "", NAME_COLUMNS - indent, line->name,
-                SPAN_COLUMNS, line->span, (int)begin, "", (int)(end - begin), BAR);
-        if (row && (row->code[0] || row->outcome != NB_TIMELINE_DONE))
-                fprintf(stream, "%*s  %s%s", (int)(BAR_COLUMNS - end), "",
+        if (until <= from)
+                until = from + 1;
+        format_span(row->end_usec - row->begin_usec, span);
+        fprintf(stream, "  %-*s %*s  %*s%.*s", NAME_COLUMNS, row->stage, SPAN_COLUMNS, span,
+                (int)from, "", (int)(until - from), BAR);
+        if (row->code[0] || row->outcome != NB_TIMELINE_DONE)
+                fprintf(stream, "%*s  %s%s", (int)(BAR_COLUMNS - until), "",
                         row->code[0] ? outcomes[row->outcome].note : outcomes[row->outcome].text,
                         row->code);
         fputc('\n', stream);
 }
 
 void nb_timeline_print_text(const struct nb_timeline *timeline, FILE *stream) {
-        char title[128];
+        char begin[NB_RFC3339_SIZE], span[NB_DURATION_SIZE];
 
-        format_title(timeline, title, sizeof(title));
-        fprintf(stream, "The last join, %s\n", title);
-        (void)each_line(timeline, print_line, stream);
+        nb_time_format((time_t)(timeline->begin_usec / 1000000), begin);
+        format_span(timeline->end_usec - timeline->begin_usec, span);
+        fprintf(stream, "The last join, %s: %s, %s\n", begin, span,
+                outcomes[timeline->outcome].text);
+        for (size_t i = 0; i < timeline->n_rows; i++)
+                print_row(timeline, &timeline->rows[i], stream);
 }
 
 /* --- JSON --- */
@@ -180,21 +235,6 @@ static void put_row(const struct nb_timeline *timeline, const struct nb_timeline
         put_span(writer, "durationUsec", row->begin_usec, row->end_usec);
         nb_json_put_string(writer, "outcome", outcomes[row->outcome].name);
         put_text(writer, "error", row->code);
-        nb_json_open(writer, "connections", '[');
-        for (size_t i = 0; i < row->n_connections; i++) {
-                const struct nb_timeline_connection *c = &row->connections[i];
-
-                nb_json_open(writer, NULL, '{');
-                put_text(writer, "endpoint", c->endpoint);
-                put_span(writer, "offsetUsec", timeline->begin_usec, c->begin_usec);
-                for (size_t k = 0; k < NB_TIMELINE_STEPS; k++)
-                        if (c->step_usec[k] > 0)
-                                put_span(writer, nb_timeline_steps[k].key, 0, c->step_usec[k]);
-                        else
-                                nb_json_put_string(writer, nb_timeline_steps[k].key, NULL);
-                nb_json_close(writer);
-        }
-        nb_json_close(writer);
         nb_json_close(writer);
 }
 
@@ -216,47 +256,4 @@ void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
                 put_row(timeline, &timeline->rows[i], writer);
         nb_json_close(writer);
         nb_json_close(writer);
-}
-
-/* --- SVG --- */
-
-static void print_words(unsigned x, unsigned y, const char *class, const char *text, FILE *stream) {
-        fprintf(stream, "<text x=\"%u\" y=\"%u\" class=\"%s\">", x, y, class);
-        for (; *text; text++)
-                fprintf(stream, strchr("<>&\"", *text) ? "&#%d;" : "%c", *text);
-        fputs("</text>\n", stream);
-}
-
-static void print_svg_line(const struct line *line, unsigned n, FILE *stream) {
-        unsigned y = SVG_TOP + n * SVG_ROW, begin = SVG_LEFT + (unsigned)(line->begin * SVG_BARS),
-                 end = SVG_LEFT + (unsigned)(line->end * SVG_BARS);
-        const struct nb_timeline_row *row = line->row;
-        char words[128];
-
-        print_words(SVG_LEFT - 10, y + 15, row ? "stage" : "stage note", line->name, stream);
-        fprintf(stream, "<rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%d\" class=\"%s\"/>\n",
-                begin, y, end > begin ? end - begin : 1, SVG_ROW - 4,
-                row ? outcomes[row->outcome].name : "step");
-        snprintf(words, sizeof(words), "%s  %s", line->span, row ? row->code : "");
-        print_words(end + 6, y + 15, "note", words, stream);
-}
-
-void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream) {
-        char title[128] = "node-bootstrap, ";
-        size_t len = strlen(title);
-
-        fprintf(stream,
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\">\n"
-                "<style>text { font: 13px sans-serif; } .title { font-size: 16px; } .stage { "
-                "text-anchor: end; } .note { fill: #555; }\n"
-                ".done { fill: #4a7db5; } .under-way { fill: #c8a23c; } .failed { fill: #b5413c; } "
-                ".step { fill: #a9c4e0; }</style>\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                SVG_LEFT + SVG_BARS + SVG_RIGHT,
-                SVG_TOP + each_line(timeline, NULL, stream) * SVG_ROW + 20);
-        format_title(timeline, title + len, sizeof(title) - len);
-        print_words(20, 28, "title", title, stream);
-        (void)each_line(timeline, print_svg_line, stream);
-        fputs("</svg>\n", stream);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How long the stages of a join took, according to the journal; printed as text, JSON or SVG. */
+/* How long the stages of a join took, according to the journal; printed as text or JSON. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,8 +11,6 @@
 #include "codec/json.h"
 
 #define NB_TIMELINE_ROWS_MAX 16
-#define NB_TIMELINE_CONNECTIONS_MAX 8 /* of a row */
-#define NB_TIMELINE_STEPS 3           /* of a connection */
 
 enum nb_timeline_outcome {
         NB_TIMELINE_DONE,
@@ -20,25 +18,11 @@ enum nb_timeline_outcome {
         NB_TIMELINE_FAILED,
 };
 
-struct nb_timeline_connection {
-        char endpoint[256]; /* "host:port"; "" if unknown */
-        uint64_t begin_usec;
-        uint64_t step_usec[NB_TIMELINE_STEPS]; /* one after the other; 0: did not happen */
-};
-
-/* Name resolution, TCP, TLS. */
-extern const struct nb_timeline_step {
-        const char *name, *key; /* in text and picture; in JSON */
-        enum nb_field field;    /* with its duration in the journal */
-} nb_timeline_steps[NB_TIMELINE_STEPS];
-
 struct nb_timeline_row {
         char stage[32];
         uint64_t begin_usec, end_usec; /* CLOCK_REALTIME */
         enum nb_timeline_outcome outcome;
         char code[64]; /* of its last failure, even if it was retried; "" if there was none */
-        struct nb_timeline_connection connections[NB_TIMELINE_CONNECTIONS_MAX];
-        size_t n_connections;
 };
 
 struct nb_timeline {
@@ -52,28 +36,19 @@ struct nb_timeline {
 
 /*
  * Reads the newest run of node-bootstrap.service, except runs that ended because the machine had
- * already joined. `directory` as for nb_unit_journal_open_run(). `ret_last` is the entry of its
- * last failure, even if it was retried; its .error is "" if there was none. 1; 0 if the journal has
- * no such run; -errno if it cannot be read.
+ * already joined. `ret_last` is the entry of its last failure, even if it was retried; its .error
+ * is
+ * "" if there was none. 1; 0 if the journal has no such run; -errno if it cannot be read.
  */
-int nb_timeline_read(const char *directory, struct nb_timeline *ret_timeline,
-                     struct nb_unit_entry *ret_last);
+int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last);
 
 /* Adds a row. If the table is full, replaces the last one. A row that begins before the join is
- * moved into the join, and a connection outside its row into the row: the clock may have been set,
- * and the times of two processes may differ. */
+ * moved into the join: the clock may have been set, and the times of two processes may differ. */
 void nb_timeline_add(struct nb_timeline *timeline, const struct nb_timeline_row *row);
 
-/* Prints a line with a bar for each row, and below it one for each step of its connections. */
+/* Prints a line with a bar for each row. */
 void nb_timeline_print_text(const struct nb_timeline *timeline, FILE *stream);
 
 /* Writes the value of `lastJoin` in node-bootstrap(8). */
 void nb_timeline_put_json(const struct nb_timeline *timeline, const char *key,
                           struct nb_json_writer *writer);
-
-/* Prints a complete SVG document. */
-void nb_timeline_print_svg(const struct nb_timeline *timeline, FILE *stream);
-
-/* "3.2 ms", "1.250 s", "2 min 5 s". */
-#define NB_SPAN_SIZE 32
-void nb_span_format(uint64_t usec, char ret[static NB_SPAN_SIZE]);

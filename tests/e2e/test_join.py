@@ -140,7 +140,7 @@ def test_status_prints_what_was_installed(joined, cluster):
         assert expected in said, said
 
 
-def test_status_tells_what_the_join_took(joined, cluster):
+def test_status_tells_what_the_join_took(joined):
     found = json.loads(joined.run("node-bootstrap", "status", "--json").stdout)
     assert found["joined"] is True and found["node"] == joined.name
     took = found["lastJoin"]
@@ -153,12 +153,6 @@ def test_status_tells_what_the_join_took(joined, cluster):
     text = joined.run("node-bootstrap", "status").stdout
     for stage in took["stages"]:
         assert re.search(rf"^  {stage['stage']} .*#", text, re.M), stage
-    # The unverified connection and the verified one, both to an address.
-    assert [len(s["connections"]) for s in took["stages"]] == [1, 1, 0, 0, 0, 0]
-    for connection in took["stages"][0]["connections"] + took["stages"][1]["connections"]:
-        assert connection["endpoint"] == cluster.front.endpoint and connection["resolveUsec"] is None, connection
-        assert 0 < connection["tcpUsec"] + connection["tlsUsec"] < took["durationUsec"], connection
-    assert len(re.findall(r"^    tls .*#", text, re.M)) == 2
 
 
 def test_node_stays_in_touch(joined, cluster):

@@ -9,7 +9,6 @@ import time
 
 import admin
 import faults
-import objects
 import pki
 from csrs import timestamp
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from machine import FAILURES, HEADER, SECRET, TOKEN, find_program, to_yaml
+from manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN = "sha256:" + "ab" * 32
@@ -14,7 +15,6 @@ BASIS = {"discovery": {"endpoints": ["10.0.0.1:6443"], "caCertHashes": [PIN]}}
 CONFIG = "etc/node-bootstrap/config.yaml"
 # No network, too: whatever is looked at here is on the machine.
 INSIDE = 'mount --rbind "$0/etc" /etc; mount --rbind "$0/sys" /sys/class; mount --rbind "$0/run" /run; exec "$@"'
-SYSTEMCTL = 'if [ -e "$0/systemctl" ]; then mount --bind "$0/systemctl" /usr/bin/systemctl; fi; '
 PLATFORM = "run/node-bootstrap-platform"
 
 
@@ -47,9 +47,8 @@ class Place:
     def drop_in(self, text):
         """systemd runs, and the service has this drop-in."""
         path = "etc/systemd/system/node-bootstrap.service.d/token.conf"
-        (self.path / "run/systemd/system").mkdir(parents=True)
         self.put(path, text, 0o644)
-        self.put("systemctl", f"#!/bin/sh\n[ \"$1 $4\" = 'show node-bootstrap.service' ] && echo DropInPaths=/{path}\n", 0o755)
+        Manager(self.path / "run/systemd", {"node-bootstrap.service": {"DropInPaths": [f"/{path}"]}})
 
     def dmi(self, **files):
         for name, value in files.items():
@@ -59,7 +58,7 @@ class Place:
         return {str(path): (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in sorted(self.path.rglob("*"))}
 
     def argv(self, *arguments, before=()):
-        return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", SYSTEMCTL + INSIDE, self.path, *before,
+        return ["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", INSIDE, self.path, *before,
                 find_program("node-bootstrap"), "check", "--local", *arguments]
 
     @staticmethod

@@ -10,6 +10,7 @@ import threading
 from machine import FAILURES, PATIENCE, Machine, Run
 
 SECOND = 1_000_000
+MACHINE_ID = "c" * 32
 BEGIN = 1_767_323_045 * SECOND      # 2026-01-02T03:04:05Z
 UNIT = "node-bootstrap.service"
 REMOTE = "/lib/systemd/systemd-journal-remote"
@@ -21,6 +22,17 @@ INSIDE = """
 mount --bind "$0/hosts" /etc/hosts
 mount --rbind "$0/run-folder" /run
 export JOURNAL_STREAM="$(stat -L -c %d:%i /proc/self/fd/2)"
+exec "$@"
+"""
+
+# Around `status`: "$0" is the journal of this machine.
+WITH_JOURNAL = f"""
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/log
+echo {MACHINE_ID} >/run/machine-id
+mount --bind /run/machine-id /etc/machine-id
+mkdir -p /run/log
+ln -s "$0" /run/log/journal
 exec "$@"
 """
 
@@ -36,7 +48,7 @@ class Journal:
 
     def add(self, when, run="1", unit=UNIT, **fields):
         """`when` in microseconds since 1970."""
-        named = {"__REALTIME_TIMESTAMP": when, "__MONOTONIC_TIMESTAMP": when - BEGIN + SECOND, "_BOOT_ID": "b" * 32, "_MACHINE_ID": "c" * 32,
+        named = {"__REALTIME_TIMESTAMP": when, "__MONOTONIC_TIMESTAMP": when - BEGIN + SECOND, "_BOOT_ID": "b" * 32, "_MACHINE_ID": MACHINE_ID,
                  "_SYSTEMD_UNIT": unit, "_SYSTEMD_INVOCATION_ID": run * 32, **fields}
         self.text += "".join(f"{key}={value}\n" for key, value in named.items()) + "\n"
         return self
@@ -57,10 +69,13 @@ class Journal:
         return self.entry(at, code, ERROR=code, PRIORITY=priority, MESSAGE=f"it is {code}", **({"STAGE": stage} if stage else {}), **more)
 
     def status(self, machine, *options):
-        path = self.folder / "test.journal"
+        path = self.folder / MACHINE_ID / "system.journal"
+        path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)                            # or it would be added to what is there
-        subprocess.run([REMOTE, "--output", path, "-"], input=self.text, text=True, check=True, capture_output=True)
-        return machine.status(f"--journal={self.folder}", *options)
+        if self.text:
+            subprocess.run([REMOTE, "--output", path, "-"], input=self.text, text=True, check=True, capture_output=True)
+        return machine.start("/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_JOURNAL, str(self.folder),
+                             machine.program("node-bootstrap"), "status", f"--config-directory={machine.etc}", *options).wait()
 
 
 class Socket:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""node-bootstrap check and setup report what keeps kubelet from starting; systemctl is a script that prints its output."""
+"""node-bootstrap check and setup report what keeps kubelet from starting; systemd is a part of the tests."""
 
 import json
 import socket
@@ -9,11 +9,12 @@ import pytest
 
 from check import kubelet_below, step_of, texts
 from machine import FAILURES, NODE, TOKEN, find_program, to_yaml
+from manager import Manager
 
 CODE = "kubelet-unprepared"
-GATED = {"After": "node-bootstrap.service", "Requires": "node-bootstrap.service"}
+GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node-bootstrap.service"]}
 # Around the program: systemd runs; nothing of the machine is touched.
-INSIDE = """mount -t tmpfs tmpfs /run; mkdir --parents /run/systemd/system; mount --bind "$0/systemctl" /usr/bin/systemctl
+INSIDE = """mount -t tmpfs tmpfs /run; mkdir /run/systemd; mount --bind "$0/systemd" /run/systemd
 mount --bind "$0/swaps" /proc/swaps; exec "$@" """
 NO_SWAP = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
@@ -30,20 +31,19 @@ class Place:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.socket))
         self.inside, self.swaps = INSIDE, NO_SWAP
-        self.unit = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "enabled", "WantedBy": "multi-user.target", **GATED,
-                     "ExecStart": f"{{ path={self.binary} ; argv[]={self.binary} $KUBELET_CONFIG_ARGS $KUBELET_EXTRA_ARGS ; ignore_errors=no }}",
-                     "Environment": f"\"KUBELET_KUBECONFIG_ARGS=--kubeconfig={self.path}/kubernetes/kubelet.conf\" KUBELET_CONFIG_ARGS=--config={self.config}",
-                     "EnvironmentFiles": f"{self.path}/kubelet.env (ignore_errors=yes)"}
+        command = [str(self.binary), "$KUBELET_CONFIG_ARGS", "$KUBELET_EXTRA_ARGS"]
+        self.unit = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "enabled", "WantedBy": ["multi-user.target"], **GATED,
+                     "ExecStart": [(command[0], command, False, *[0] * 7)],
+                     "Environment": [f"KUBELET_KUBECONFIG_ARGS=--kubeconfig={self.path}/kubernetes/kubelet.conf --v=1", f"KUBELET_CONFIG_ARGS=--config={self.config}"],
+                     "EnvironmentFiles": [(f"{self.path}/kubelet.env", True)]}
+        self.service = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "disabled"}
+        self.manager = Manager(self.path / "systemd", {"kubelet.service": self.unit, "node-bootstrap.service": self.service})
         self.settings = {}
 
     def write_config(self, **values):
         self.config.write_text(to_yaml({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **values}))
 
     def argv(self, *argv):
-        text = "\n".join(f"{name}={value}" for name, value in self.unit.items())
-        (self.path / "systemctl").write_text("#!/bin/sh\ncase $* in *show*kubelet.service) ;; *show*) echo ActiveState=active; exit ;; *cat*) exit 1 ;; *) exit ;; esac\n"
-                                             f"cat <<'END'\n{text}\nEND\n")
-        (self.path / "systemctl").chmod(0o755)
         (self.path / "swaps").write_text(self.swaps)
         return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", self.inside, str(self.path), *argv]
 
@@ -77,6 +77,7 @@ def place(world):
     place = Place(world)
     yield place
     place.listener.close()
+    place.manager.close()
 
 
 def test_kubelet_can_start(place):
@@ -88,7 +89,7 @@ def test_kubelet_can_start(place):
     ({"LoadState": "not-found"}, ["kubelet.service does not exist"]),
     ({"LoadState": "masked"}, ["is masked", "systemctl unmask kubelet.service"]),
     ({"LoadState": "bad-setting"}, ["cannot load kubelet.service"]),
-    ({"UnitFileState": "disabled", "WantedBy": ""}, ["is disabled", "systemctl enable kubelet.service"]),
+    ({"UnitFileState": "disabled", "WantedBy": []}, ["is disabled", "systemctl enable kubelet.service"]),
 ], ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "")
 def test_unit_that_does_not_start(place, unit, words):
     place.unit.update(unit)
@@ -117,7 +118,7 @@ def test_missing_configuration(place):
 
 
 def test_configuration_from_the_cluster(place):
-    place.unit["Environment"] = place.unit["Environment"].replace(str(place.config), "/var/lib/kubelet/config.yaml")
+    place.unit["Environment"][1] = "KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
     place.settings = {"criSocket": f"unix://{place.socket}"}
     place.bad("/var/lib/kubelet/config.yaml", "configFrom: cluster")
     place.settings["configFrom"] = "cluster"
@@ -145,7 +146,7 @@ def test_swap(place):
     place.bad("swap is on", "swapoff --all")
     place.write_config(containerRuntimeEndpoint=f"unix://{place.socket}", failSwapOn=False)
     place.good("swap is on, and kubelet accepts it")
-    place.unit["Environment"] += " KUBELET_EXTRA_ARGS=--fail-swap-on=true"
+    place.unit["Environment"].append("KUBELET_EXTRA_ARGS=--fail-swap-on=true")
     place.bad("swap is on")
 
 
@@ -159,7 +160,7 @@ def test_arguments_that_are_too_long(place):
     """Each of the files could be read alone."""
     for name in ("kubelet.env", "more.env"):
         (place.path / name).write_text("#" * 200_000)
-    place.unit["EnvironmentFiles"] += f"\nEnvironmentFiles={place.path}/more.env (ignore_errors=yes)"
+    place.unit["EnvironmentFiles"].append((f"{place.path}/more.env", True))
     place.good("longer than 256 KiB; only the first ones are checked")
 
 
@@ -201,3 +202,16 @@ def test_setup_prints_why_kubelet_cannot_start(place):
     assert done.returncode == 0, done.stderr
     assert f"kubelet cannot start: '{place.binary}', which kubelet.service runs: No such file or directory\n" in done.stdout
     assert "kubelet.service is enabled" not in done.stdout
+    assert place.manager.calls == [("EnableUnitFiles", "node-bootstrap.service"), ("Reload", "")] and "enabled  node-bootstrap.service\n" in done.stdout
+
+
+def test_a_newline_begins_no_property(place):
+    place.unit["Environment"].append("A=b\nLoadState=masked")
+    place.unit = {"Environment": place.unit.pop("Environment"), **place.unit}
+    place.manager.units["kubelet.service"] = place.unit
+    place.good("kubelet.service is enabled")
+
+
+def test_units_that_systemd_does_not_show(place):
+    place.manager.units.clear()
+    assert "cannot read the properties of kubelet.service" in texts(place.check(), "kubelet")

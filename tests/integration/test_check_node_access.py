@@ -7,9 +7,10 @@ import pytest
 
 import faults
 import pki
+from check import step_of, texts
+from check_join import check, put_client, report, states
 from machine import FAILURES, NODE, Machine
-from test_check_join import check, put_client, report, states, step_of, texts
-from test_privilege import Watch, assert_unprivileged
+from socket_owners import Watch, assert_unprivileged
 
 USER = pki.node_user(NODE)
 UNKNOWN = "certificate: cannot ask the API server whether it accepts it: "

@@ -313,7 +313,7 @@ def test_status_check_with_a_damaged_record(world):
 def test_status_check_of_a_fresh_machine(machine):
     run = status(machine, "--check")
     assert run.exit == 1 and run.stdout.startswith("NOT JOINED") and run.stdout.count("\n") == 1
-    for words in (["--check=soon"], ["--check=-1d"], ["--check", "--plot"]):
+    for words in (["--check=soon"], ["--check=-1d"]):
         status(machine, *words).failed("usage", 64, "'--check'")
 
 

@@ -9,17 +9,19 @@ import pytest
 
 import pki
 from machine import FAILURES, NODE, TOKEN, Machine, find_faketime, find_program
+from manager import Manager
 
 OTHER = "ghijkl.fedcba9876543210"
 PIN = "sha256:" + "ab" * 32
 OTHER_CLUSTER = f"10.0.0.1:6443 --token {TOKEN} --ca-cert-hash {PIN}"
 
-# A machine that has joined, as far as setup looks at it: its own /etc and /var/lib.
+# A machine that has joined, as far as setup looks at it: its own /etc and /var/lib, and systemd if the test has one.
 JOINED = """
 mount -t tmpfs none /etc
 mount -t tmpfs none /var/lib
 cp -a "$0/etc/." /etc
 cp -a "$0/var/lib/." /var/lib
+if [ -e "$0/run" ]; then mount --bind "$0/run" /run; fi
 exec "$@"
 """
 
@@ -78,12 +80,11 @@ def test_joined_machine_is_left_alone(joined, row):
 
 
 def test_enabled_service_of_a_joined_machine(joined):
-    unit = joined.machine.target("etc/systemd/system/node-bootstrap.service")
-    (unit.parent / "multi-user.target.wants").mkdir(parents=True)
-    unit.write_text("[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n")
-    (unit.parent / "multi-user.target.wants/node-bootstrap.service").symlink_to("../node-bootstrap.service")
+    manager = Manager(joined.machine.target("run/systemd"), {"node-bootstrap.service": {"UnitFileState": "enabled"}})
     done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
     assert done.returncode == 0 and "already joined (" in done.stdout and "would enable" not in done.stdout
+    assert manager.calls == []
+    manager.close()
 
 
 def test_machine_joined_to_another_cluster(joined):

@@ -55,40 +55,6 @@ static void draws_text(void **state) {
                             "##\n");
 }
 
-/* By name, and then again. */
-static struct nb_timeline make_connected(void) {
-        const struct nb_timeline_row row = {
-                .stage = "discover",
-                .begin_usec = MS(0),
-                .end_usec = MS(30),
-                .connections = { { .endpoint = "cp:6443",
-                                   .begin_usec = MS(2),
-                                   .step_usec = { 4000, 2000, 6000 } },
-                                 { .begin_usec = MS(16), .step_usec = { 0, 2000, 8000 } } },
-                .n_connections = 2,
-        };
-        struct nb_timeline timeline = { .n_rows = 0 };
-
-        nb_timeline_add(&timeline, &row);
-        add(&timeline, "request", MS(30), MS(40));
-        return timeline;
-}
-
-static void draws_connections_below_their_stage(void **state) {
-        _cleanup_(nb_freep) char *text = NULL;
-        struct nb_timeline timeline = make_connected();
-
-        text = PRINT(nb_timeline_print_text(&timeline, stream));
-        assert_string_equal(strstr(text, "  discover"),
-                            "  discover       30.0 ms  ########################\n"
-                            "    resolve       4.0 ms   ###\n"
-                            "    tcp           2.0 ms      ##\n"
-                            "    tls           6.0 ms        #####\n"
-                            "    tcp           2.0 ms              ##\n"
-                            "    tls           8.0 ms               #######\n"
-                            "  request        10.0 ms                         #########\n");
-}
-
 static char *format_json(const struct nb_timeline *timeline) {
         struct nb_buffer text = NB_BUFFER_INIT(4096);
         struct nb_json_writer writer = { .buffer = &text };
@@ -96,69 +62,6 @@ static char *format_json(const struct nb_timeline *timeline) {
         nb_timeline_put_json(timeline, NULL, &writer);
         assert_int_equal(nb_json_finish(&writer), 0);
         return text.data;
-}
-
-static void formats_connections_as_json(void **state) {
-        _cleanup_(nb_freep) char *text = NULL;
-        struct nb_timeline timeline = make_connected();
-
-        text = format_json(&timeline);
-        assert_string_equal(strstr(text, "\"connections\""),
-                            "\"connections\":[{\"endpoint\":\"cp:6443\",\"offsetUsec\":2000,"
-                            "\"resolveUsec\":4000,\"tcpUsec\":2000,\"tlsUsec\":6000},"
-                            "{\"endpoint\":null,\"offsetUsec\":16000,\"resolveUsec\":null,"
-                            "\"tcpUsec\":2000,\"tlsUsec\":8000}]},"
-                            "{\"stage\":\"request\",\"offsetUsec\":30000,\"durationUsec\":"
-                            "10000,\"outcome\":\"done\",\"error\":null,"
-                            "\"connections\":[]}]}");
-}
-
-struct place_case {
-        const char *name;
-        uint64_t begin_usec, tls_usec;
-        uint64_t expected; /* its begin, in a stage from MS(10) to MS(20) */
-};
-
-static struct place_case places[] = {
-        { "within the stage", MS(12), 5000, MS(12) },
-        { "before its begin", MS(9), 5000, MS(10) },
-        { "beyond its end", MS(18), 5000, MS(15) },
-        { "longer than the stage", MS(12), 11000, MS(10) },
-        { "longer than time", MS(12), UINT64_MAX, MS(10) },
-};
-
-static void moves_a_connection_into_its_stage(void **state) {
-        const struct place_case *c = *state;
-        const struct nb_timeline_row row = {
-                .stage = "await",
-                .begin_usec = MS(10),
-                .end_usec = MS(20),
-                .connections = { { .begin_usec = c->begin_usec,
-                                   .step_usec = { 0, 0, c->tls_usec } } },
-                .n_connections = 1,
-        };
-        _cleanup_(nb_freep) char *text = NULL;
-        struct nb_timeline timeline = { .n_rows = 0 };
-
-        add(&timeline, "discover", MS(0), MS(10));
-        nb_timeline_add(&timeline, &row);
-        assert_int_equal(timeline.rows[1].connections[0].begin_usec, c->expected);
-        text = PRINT(nb_timeline_print_text(&timeline, stream));
-        free(text);
-        text = PRINT(nb_timeline_print_svg(&timeline, stream));
-}
-
-static void draws_a_full_table(void **state) {
-        struct nb_timeline_row row = { .stage = "await",
-                                       .n_connections = NB_TIMELINE_CONNECTIONS_MAX };
-        _cleanup_(nb_freep) char *text = NULL;
-        struct nb_timeline timeline = { .n_rows = 0 };
-
-        for (unsigned i = 0; i < NB_TIMELINE_CONNECTIONS_MAX; i++)
-                row.connections[i] = (struct nb_timeline_connection){ .step_usec = { 1, 1, 1 } };
-        for (unsigned i = 0; i < NB_TIMELINE_ROWS_MAX; i++)
-                nb_timeline_add(&timeline, &row);
-        text = PRINT(nb_timeline_print_text(&timeline, stream));
 }
 
 struct note_case {
@@ -205,17 +108,7 @@ static void formats_json(void **state) {
                                   "\"error\":\"csr-denied\",\"message\":\"it was "
                                   "\\\"denied\\\"\",\"stages\":[{\"stage\":\"discover\","
                                   "\"offsetUsec\":0,\"durationUsec\":20000,\"outcome\":"
-                                  "\"done\",\"error\":null,\"connections\":[]}]}");
-}
-
-static void escapes_what_stands_in_a_picture(void **state) {
-        _cleanup_(nb_freep) char *text = NULL;
-        struct nb_timeline timeline = { .n_rows = 0 };
-
-        add(&timeline, "<script> & \"b\"", MS(0), MS(1));
-        text = PRINT(nb_timeline_print_svg(&timeline, stream));
-        assert_non_null(strstr(text, "&#60;script&#62; &#38; &#34;b&#34;"));
-        assert_null(strstr(text, "<script"));
+                                  "\"done\",\"error\":null}]}");
 }
 
 static void keeps_to_its_ceiling(void **state) {
@@ -264,13 +157,8 @@ static void formats_span(void **state) {
 
 int main(void) {
         CASE(draws_text);
-        CASE(draws_connections_below_their_stage);
-        CASE(formats_connections_as_json);
-        CASES(places, moves_a_connection_into_its_stage);
-        CASE(draws_a_full_table);
         CASES(notes, says_how_a_stage_ended);
         CASE(formats_json);
-        CASE(escapes_what_stands_in_a_picture);
         CASE(keeps_to_its_ceiling);
         CASE(ends_no_stage_before_it_began);
         CASES(spans, formats_span);

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manager of systemd as far as its private socket shows it: properties of units, and calls that it records."""
+
+import os
+import re
+import socket
+import struct
+import threading
+
+SIGNATURES = {**dict.fromkeys(("After", "BindsTo", "DropInPaths", "Environment", "ReadOnlyPaths", "ReadWritePaths", "RequiredBy", "Requires", "WantedBy"), "as"),
+              "EnvironmentFiles": "a(sb)", "ExecStart": "a(sasbttttuii)", "ExecMainStatus": "i", "Job": "(uo)", "PrivateUsers": "b",
+              "ActiveEnterTimestampMonotonic": "t"}
+NUMBERS = {"y": "B", "b": "I", "i": "i", "u": "I", "t": "Q"}
+REPLY, ERROR = 2, 3                                         # message types
+PATH, MEMBER, ERROR_NAME, REPLY_SERIAL, SIGNATURE = 1, 3, 4, 5, 8     # header fields
+
+
+def split(signature):
+    """The first complete type, and what follows."""
+    if signature[0] == "a":
+        first, rest = split(signature[1:])
+        return "a" + first, rest
+    if signature[0] in "({":
+        depth = 0
+        for i, sign in enumerate(signature):
+            depth += (sign in "({") - (sign in ")}")
+            if depth == 0:
+                return signature[:i + 1], signature[i + 1:]
+    return signature[0], signature[1:]
+
+
+class Writer:
+    def __init__(self):
+        self.data = bytearray()
+
+    def align(self, size):
+        self.data += bytes(-len(self.data) % size)
+
+    def number(self, code, value):
+        self.align(struct.calcsize(code))
+        self.data += struct.pack("<" + code, value)
+
+    def put(self, signature, *values):
+        """The D-Bus specification, "Marshaling". A variant is (signature, value)."""
+        for value in values:
+            kind, signature = split(signature)
+            if kind in NUMBERS:
+                self.number(NUMBERS[kind], value)
+            elif kind in "sog":
+                self.number("B" if kind == "g" else "I", len(value.encode()))
+                self.data += value.encode() + b"\0"
+            elif kind == "v":
+                self.put("g", value[0])
+                self.put(value[0], value[1])
+            elif kind[0] == "a":
+                self.number("I", 0)
+                at = len(self.data)
+                self.align(8 if kind[1] in "({t" else 4)
+                begin = len(self.data)
+                for entry in value:
+                    self.put(kind[1:], entry)
+                self.data[at - 4:at] = struct.pack("<I", len(self.data) - begin)
+            else:
+                self.align(8)
+                self.put(kind[1:-1], *value)
+        return self
+
+
+class Manager:
+    """`units[name]` has the properties of a unit; a unit that is missing is an error. `calls` has (method, text of its arguments)."""
+
+    def __init__(self, folder, units=None):
+        self.units, self.calls = units or {}, []
+        (folder / "system").mkdir(parents=True)             # sd_booted(3)
+        self._socket = socket.socket(socket.AF_UNIX)
+        handle = os.open(folder, os.O_PATH)
+        self._socket.bind(f"/proc/self/fd/{handle}/private")        # the path itself may be too long for an address
+        os.close(handle)
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as stream:
+                try:
+                    if self._greet(connection, stream):
+                        while self._answer(connection, stream):
+                            pass
+                except OSError:
+                    pass
+
+    @staticmethod
+    def _greet(connection, stream):
+        """SASL. The user is who the kernel says it is."""
+        for line in stream:
+            word = line.lstrip(b"\0").strip()
+            if word == b"BEGIN":
+                return True
+            answers = {b"AUTH EXTERNAL": b"DATA", b"NEGOTIATE_UNIX_FD": b"AGREE_UNIX_FD"}
+            connection.sendall(answers.get(word, b"OK " + b"0" * 32) + b"\r\n")
+        return False
+
+    def _answer(self, connection, stream):
+        head = stream.read(16)
+        if len(head) < 16:
+            return False
+        body_len, serial, fields_len = struct.unpack("<4xIII", head)
+        fields, body = stream.read(fields_len + -fields_len % 8), stream.read(body_len)
+        found = {match[1][0]: match[2].decode() for match in re.finditer(rb"([\x01\x03])\x01[os]\0....([^\0]+)\0", fields, re.DOTALL)}
+        member = found[MEMBER]
+        if member != "GetAll":
+            self.calls.append((member, " ".join(word.decode() for word in re.findall(rb"[\w.@-]{3,}", body))))
+            reply = (REPLY, "", ())
+        else:
+            name = re.sub("_([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), found[PATH].rpartition("/")[2])
+            unit = self.units.get(name)
+            reply = (ERROR, "s", (f"Unit {name} is unknown to the test.",)) if unit is None else (
+                REPLY, "a{sv}", ([(key, (SIGNATURES.get(key, "s"), value)) for key, value in unit.items()],))
+        connection.sendall(message(serial, *reply))
+        return True
+
+
+def message(serial, kind, signature, values):
+    body = Writer().put(signature, *values).data
+    fields = [(REPLY_SERIAL, ("u", serial)), (SIGNATURE, ("g", signature))]
+    if kind == ERROR:
+        fields.append((ERROR_NAME, ("s", "org.freedesktop.systemd1.NoSuchUnit")))
+    head = Writer().put("yyyyuu", ord("l"), kind, 1, 1, len(body), serial).put("a(yv)", fields)
+    head.align(8)
+    return bytes(head.data + body)
