@@ -10,7 +10,8 @@
  *      check_credentials.c  Credentials and tokens    delivered by systemd, or in the stores
  *      check_machine.c      This machine              files that the join writes, and kubelet
  *      check_metadata.c     Metadata, User data
- *      check_cluster.c      Join, Cluster, Request    the stages of the join (join/join.h)
+ *      check_cluster.c      Join, Cluster, Request    the stages of the join (join/join.h), and
+ *                                                     whether the node's certificate is accepted
  *      check_output.c       text and JSON
  *
  * Run by root, the command continues as an unprivileged user (base/privilege.h). This user can read

@@ -46,8 +46,10 @@ static int try_to_write(struct nb_check *check, struct target *target) {
                 return -ENOTDIR;
         for (size_t i = 0; i < N_ELEMENTS(folders); i++)
                 if (strncmp(target->path, folders[i], strlen(folders[i])) == 0 &&
-                    strlen(target->where) < strlen(folders[i]))
+                    strlen(target->where) < strlen(folders[i])) {
+                        strcpy(target->where, folders[i]);
                         return -ENOENT;
+                }
         if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
                 return -EROFS;
         /* The installer runs as root; this process no longer does. */

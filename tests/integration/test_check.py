@@ -470,7 +470,7 @@ def test_missing_folder(place):
     """The service cannot create it: it may write only in folders that exist when it starts."""
     place.settings()
     place.token()
-    assert "  ✗ target-unwritable: kubeconfig, '/etc/kubernetes': '/etc': No such file or directory" in place.check("--local=false").stdout
+    assert "  ✗ target-unwritable: kubeconfig, '/etc/kubernetes': '/etc/kubernetes': No such file or directory" in place.check("--local=false").stdout
     (place.path / "etc/kubernetes").mkdir()
     output = place.check("--local=false").stdout
     assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output
