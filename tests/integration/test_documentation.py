@@ -176,7 +176,7 @@ def test_verbs_and_options_are_listed():
     listed = {option for line in re.findall(r"^\.It Fl .*", text, re.M) for option in re.findall(r"Fl -([a-z-]+)", line)}
     told = {option for verb in ([], *([verb] for verb in verbs)) for option in re.findall(r"^  (?:-.,|   ) --([a-z-]+)", help_of(*verb), re.M)}
     assert len(told) > 3 and told <= listed
-    rows = set(re.findall(r"\{ \"([a-z-]+)\",[^}]* KIND_", (SOURCE / "src/cli/setup_arguments.c").read_text()))
+    rows = set(re.findall(r"\{ \{ \"([a-z-]+)\"[^}]*\},\s+KIND_", (SOURCE / "src/cli/setup_arguments.c").read_text()))
     assert listed == told | rows
 
 
