@@ -224,7 +224,7 @@ TOKENS = [
     K3sCase("secret of another token", lambda world: world.give("abcdef.ffffffffffffffff"), "token-rejected", 77, "not authorized"),
     K3sCase("another password", lambda world: world.give("node:wrong"), "token-rejected", 77, "the supervisor rejected the token", "not authorized"),
     K3sCase("401 without a Status, as old supervisors send it", sign(faults.answer("Unauthorized", 401)), "token-rejected", 77,
-            "the supervisor rejected the token (401)", "the ID abcdef"),
+            "the supervisor rejected the token (401)", "token with ID abcdef"),
     K3sCase("token of another group", lambda world: setattr(world.cluster.tokens[TOKEN_ID], "groups", ("k3s:monitoring",)), "supervisor-refused", 77, "forbidden"),
     K3sCase("unverified and hostile", lambda world: without_hash(TOKEN)(world) or tls_of_another(world), *UNTRUSTED,
             discovery={"unsafeSkipCAVerification": True}),

@@ -51,7 +51,7 @@ def test_each_file_is_synced_before_it_gets_its_name(machine, cluster, strace, w
             synced.add(found[1])
         elif found := re.search(r'(?:rename\w*|linkat)\(\d+<(.*?)>, "([^"]*)", \d+<.*?>, "([^"]*)".* = 0', line):
             folder, source, target = found.groups()
-            if not source.endswith(".tmp"):
+            if not source.endswith(".tmp") or target == "kubelet-client-current.pem":    # a link has no data of its own
                 continue
             assert f"{folder}/{source}" in synced, f"{target} was not synced before: {line}"
             synced.discard(f"{folder}/{source}")
@@ -156,4 +156,4 @@ def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
 def test_group_below(machine, group):
     """Even if empty: a process could hide there and return."""
     (group / "below").mkdir()
-    run_in(machine, group).failed("not-alone", 76, "groups below")
+    run_in(machine, group).failed("not-alone", 76, "has subgroups")
