@@ -4,7 +4,6 @@
 import datetime
 import json
 import os
-import platform
 import re
 import socket
 import ssl
@@ -46,7 +45,7 @@ def test_layout(machine, ca):
     dated = next(name for name in names if re.fullmatch(r"var/lib/kubelet/pki/kubelet-client-\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d\.pem", name))
     assert names == {Machine.KUBECONFIG: 0o600, Machine.CA_FILE: 0o644, Machine.CURRENT: 0o777, dated: 0o600, Machine.RECORD: 0o644,
                      "var/lib/kubelet/node-bootstrap.env": 0o644,
-                     **({} if platform.node() == NODE else {"var/lib/kubelet/kubeadm-flags.env": 0o644})}
+                     **({} if socket.gethostname() == NODE else {"var/lib/kubelet/kubeadm-flags.env": 0o644})}
     assert os.readlink(machine.target(Machine.CURRENT)) == "/" + dated
     text = machine.read(dated)
     assert text.startswith(handoff["certificate"]) and is_same_key(text.removeprefix(handoff["certificate"]), key)
@@ -176,7 +175,7 @@ def test_second_join_replaces_the_arguments_of_the_first(machine, ca):
 
 
 def test_host_name_needs_no_override(machine, ca, server):
-    node = platform.node().lower()
+    node = socket.gethostname().lower()
     machine.configure(server, node="")
     joined(machine, ca, node=node)
     assert not machine.target(FLAGS).exists()
@@ -194,7 +193,7 @@ ARGUMENTS = [
 @pytest.mark.parametrize("settings, arguments", [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
 def test_arguments_of_kubelet(machine, ca, server, settings, arguments):
     """As kubeadm writes them; the host name needs no override."""
-    node = platform.node().lower()
+    node = socket.gethostname().lower()
     machine.configure(server, node="")
     machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10-arguments.yaml")
     joined(machine, ca, node=node)

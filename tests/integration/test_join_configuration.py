@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kubeadm's JoinConfiguration instead of settings, as a file and as a credential, with all three commands."""
 
-import platform
 import re
+import socket
 
 import pytest
 import yaml
@@ -44,7 +44,7 @@ def ignores(*keys):
 def flags(*arguments):
     """Checks that kubeadm-flags.env has these and nothing else, and the node name if it differs from the host name."""
     def check(world, run):
-        named = [] if platform.node() == NODE else [f"--hostname-override={NODE}"]
+        named = [] if socket.gethostname() == NODE else [f"--hostname-override={NODE}"]
         [found] = re.findall(r'\AKUBELET_KUBEADM_ARGS="(.*)"\n\Z', world.machine.read(FLAGS))
         assert sorted(found.split()) == sorted([*arguments, *named])
         assert world.machine.target_names()[FLAGS] == 0o644

@@ -3,8 +3,8 @@
 
 import json
 import os
-import platform
 import re
+import socket
 
 import pytest
 
@@ -200,7 +200,7 @@ def test_arguments_that_the_join_did_not_write_stay(joined, text):
 
 
 def test_arguments_that_the_join_wrote(joined):
-    assert NODE != platform.node() and f"--hostname-override={NODE}" in joined.read(FLAGS)
+    assert NODE != socket.gethostname() and f"--hostname-override={NODE}" in joined.read(FLAGS)
     run = reset(joined)
     assert not joined.target(FLAGS).exists()
     assert said(run, "removed", FLAGS)
