@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/admin_commands.h"
 #include "admin/calls.h"
 #include "admin/claim.h"
-#include "admin/commands.h"
 #include "admin/request_review.h"
-#include "base/clock.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
 #define OUTPUT_MAX ((size_t)64 * 1024 * 1024)

@@ -20,10 +20,10 @@
 #include "admin/controller.h"
 #include "admin/events.h"
 #include "admin/verdict.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "kube/node_object.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define WAIT_FIRST_MS 2000
 #define WAIT_CAP_MS (5 * 60 * 1000)

@@ -11,10 +11,10 @@
 #include "admin/controller.h"
 #include "admin/events.h"
 #include "admin/serving_policy.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "kube/cluster_info.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define WAIT_FIRST_MS 1000
 #define WAIT_CAP_MS ((uint64_t)5 * 60 * 1000)

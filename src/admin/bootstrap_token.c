@@ -5,10 +5,10 @@
 #include <sys/random.h>
 
 #include "admin/bootstrap_token.h"
-#include "base/clock.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "admin/calls.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "kube/object.h"
+#include "system/log.h"
 
 static const struct nb_answer_codes codes = {
         .unauthorized = NB_ADMIN_UNAUTHORIZED,

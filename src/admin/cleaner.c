@@ -6,9 +6,9 @@
 #include "admin/calls.h"
 #include "admin/controller.h"
 #include "admin/token_secret.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 /* Deletes the Secrets of expired tokens, as tokencleaner of kube-controller-manager does. */
 

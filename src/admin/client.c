@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "admin/client.h"
-#include "base/clock.h"
 #include "base/macro.h"
+#include "system/clock.h"
 
 static int read_place(const struct nb_admin_place *place, struct nb_admin_access *ret_access,
                       struct nb_failure *f) {

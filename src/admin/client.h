@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "admin/kubeconfig.h"
-#include "api/api.h"
+#include "admin/kubeconfig_load.h"
 #include "base/failure.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
+#include "kube_api/api.h"
 
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {

@@ -6,7 +6,7 @@
 
 #include "admin/bootstrap_token.h"
 #include "admin/calls.h"
-#include "admin/cluster_info.h"
+#include "admin/cluster_info_command.h"
 #include "base/buffer.h"
 #include "base/encoding.h"
 #include "base/macro.h"

@@ -9,18 +9,18 @@
 #include "admin/bootstrap_token.h"
 #include "admin/calls.h"
 #include "admin/claim.h"
-#include "admin/cluster_info.h"
+#include "admin/cluster_info_command.h"
 #include "admin/cluster_info_requests.h"
 #include "admin/lease.h"
 #include "admin/node_request.h"
 #include "admin/signatures.h"
 #include "admin/token_secret.h"
-#include "api/cluster_calls.h"
-#include "base/clock.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "kube/jws.h"
+#include "kube_api/cluster_calls.h"
+#include "system/clock.h"
 
 #define ANONYMOUS_TIMEOUT_MS 15000
 #define GROUPS_MAX 16

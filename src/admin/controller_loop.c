@@ -5,16 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/commands.h"
+#include "admin/admin_commands.h"
 #include "admin/controller.h"
 #include "admin/lease.h"
 #include "admin/metrics.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/stop.h"
-#include "base/unit.h"
 #include "settings/types.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
+#include "system/unit.h"
 
 #define GRACE_MS (10 * 60 * 1000)
 #define RESUME_MS 1000

@@ -8,9 +8,9 @@
 
 #include "admin/calls.h"
 #include "admin/controller.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define PARTIAL_OBJECT "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 

@@ -6,15 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/admin_commands.h"
 #include "admin/bootstrap_token.h"
-#include "admin/commands.h"
 #include "admin/inventory.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/sources.h"
 #include "crypto/attestation.h"
 #include "settings/types.h"
+#include "system/clock.h"
+#include "system/sources.h"
 
 #define INVENTORY_DEFAULT "/etc/node-bootstrap/inventory"
 #define TEXT_MAX ((size_t)64 * 1024)

@@ -3,9 +3,9 @@
 
 #include "admin/calls.h"
 #include "admin/events.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define EVENTS_PATH "/api/v1/namespaces/default/events"
 #define EVENT_MAX ((size_t)8 * 1024)

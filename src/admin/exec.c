@@ -12,12 +12,12 @@
 
 #include "admin/bootstrap_token.h"
 #include "admin/exec.h"
-#include "base/clock.h"
 #include "base/encoding.h"
 #include "base/macro.h"
-#include "base/stop.h"
 #include "base/text.h"
 #include "codec/json.h"
+#include "system/clock.h"
+#include "system/stop.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
 #define INFO_NAME "KUBERNETES_EXEC_INFO"

@@ -6,10 +6,10 @@
 #include "admin/calls.h"
 #include "admin/claim.h"
 #include "admin/lease.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
 #define WHAT "electing a leader with the Lease " NB_LEASE_NAME

@@ -4,9 +4,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "admin/commands.h"
-#include "base/log.h"
+#include "admin/admin_commands.h"
 #include "base/macro.h"
+#include "system/log.h"
 
 static const char usage[] =
         "node-bootstrap-admin [OPTION...] COMMAND\n\n"

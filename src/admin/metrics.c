@@ -3,10 +3,10 @@
 
 #include "admin/metrics.h"
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define PREFIX "node_bootstrap_controller_"
 #define FILE_MAX ((size_t)16 * 1024)

@@ -163,7 +163,7 @@ static void check_subject(struct nb_node_request *request) {
 }
 
 static void check_names(struct nb_node_request *request) {
-        const struct nb_request_facts *facts = &request->facts;
+        const struct nb_pkcs10_facts *facts = &request->facts;
         char quoted[NB_TEXT_QUOTED_SIZE];
 
         if (request->kind == NB_NODE_REQUEST_CLIENT && facts->n_names > 0)
@@ -172,7 +172,7 @@ static void check_names(struct nb_node_request *request) {
         if (request->kind == NB_NODE_REQUEST_SERVING && facts->n_names == 0)
                 set_flaw(request, "it has no alternative names");
         for (unsigned i = 0; i < facts->n_names; i++) {
-                const struct nb_request_name *name = &facts->names[i];
+                const struct nb_pkcs10_csr_name *name = &facts->names[i];
 
                 nb_text_quote(name->text, strlen(name->text), quoted);
                 if (name->type == NB_REQUEST_NAME_OTHER)
@@ -212,7 +212,7 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
         int r = decode_request(json, &pem);
 
         if (r >= 0)
-                r = nb_request_facts_read(pem.data, pem.len, &request->facts);
+                r = nb_pkcs10_facts_read(pem.data, pem.len, &request->facts);
         if (r == -ENOMEM) {
                 json->r = nb_failure_set_memory(json->f);
                 return;

@@ -12,7 +12,7 @@
 
 #include "base/failure.h"
 #include "codec/json.h"
-#include "crypto/request_facts.h"
+#include "crypto/pkcs10_facts.h"
 #include "kube/csr.h"
 #include "kube/node_name.h"
 #include "kube/token.h"
@@ -45,7 +45,7 @@ struct nb_node_request {
                                                serving certificates */
         char node[NB_NODE_NAME_MAX + 1];    /* from the common name system:node:NAME, if it is a
                                                valid node name; otherwise "" */
-        struct nb_request_facts facts;
+        struct nb_pkcs10_facts facts;
         char *pem; /* spec.request, decoded: the request and further PEM blocks; NULL if the request
                       cannot be read */
         size_t pem_len;

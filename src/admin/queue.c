@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "admin/queue.h"
-#include "base/clock.h"
+#include "system/clock.h"
 
 static bool is_before(const struct nb_work *a, const struct nb_work *b) {
         return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->order < b->order;

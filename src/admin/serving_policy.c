@@ -235,7 +235,8 @@ static const char *find_name_flaw(const struct nb_serving_case *c, const char *t
 }
 
 /* Returns why an alternative name is refused regardless of Node and inventory, or NULL. */
-static const char *find_flaw(const struct nb_serving_case *c, const struct nb_request_name *name) {
+static const char *find_flaw(const struct nb_serving_case *c,
+                             const struct nb_pkcs10_csr_name *name) {
         if (name->type == NB_REQUEST_NAME_ADDRESS)
                 return find_address_flaw(c, name->text);
         if (name->type == NB_REQUEST_NAME_DNS)
@@ -275,7 +276,7 @@ static enum nb_serving_verdict explain_verdict(enum nb_serving_verdict verdict, 
 
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
-        const struct nb_request_facts *facts = &c->request->facts;
+        const struct nb_pkcs10_facts *facts = &c->request->facts;
         const char *reason = find_request_flaw(c);
 
         if (reason)

@@ -6,9 +6,9 @@
 #include "admin/calls.h"
 #include "admin/controller.h"
 #include "admin/signatures.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 /*
  * Keeps the signatures of cluster-info, as bootstrapsigner of kube-controller-manager does. The

@@ -8,7 +8,7 @@
 #include "admin/bootstrap_token.h"
 #include "admin/client.h"
 #include "base/failure.h"
-#include "base/options.h"
+#include "system/options.h"
 
 #define NB_TOKEN_WORDS_MAX 1000
 #define NB_TOKEN_CONFIG_TOKENS_MAX 64

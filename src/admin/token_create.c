@@ -8,16 +8,16 @@
 #include <unistd.h>
 
 #include "admin/calls.h"
-#include "admin/cluster_info.h"
+#include "admin/cluster_info_command.h"
 #include "admin/handout.h"
 #include "admin/token_command.h"
-#include "api/cluster_calls.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
 #include "kube/cluster_info.h"
+#include "kube_api/cluster_calls.h"
+#include "system/log.h"
 
 #define NODES_FILE_MAX ((size_t)4 * 1024 * 1024)
 #define NODES_MAX 10000

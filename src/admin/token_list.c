@@ -7,9 +7,9 @@
 
 #include "admin/calls.h"
 #include "admin/token_command.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define MASKED "****************" /* instead of the secret */
 

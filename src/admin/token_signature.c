@@ -3,10 +3,10 @@
 
 #include "admin/calls.h"
 #include "admin/token_command.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/stop.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
 
 #define WAIT_MS 15000 /* bootstrapsigner takes less than a second */
 #define POLL_MS 200

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "admin/watch.h"
-#include "api/csr_calls.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "kube/object.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define SETTLED_MS (NB_HTTP_CONNECT_TIMEOUT_MS + 5000)
 

@@ -4,10 +4,10 @@
 #include <strings.h>
 
 #include "base/failure.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "system/log.h"
 
 #define WIDTH 80
 #define WORD_MAX 63

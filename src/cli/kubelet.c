@@ -9,12 +9,12 @@
 
 #include "base/buffer.h"
 #include "base/macro.h"
-#include "base/sources.h"
-#include "base/unit.h"
 #include "cli/kubelet.h"
 #include "codec/yaml.h"
 #include "kube/kubelet_config.h"
 #include "kube/node_name.h"
+#include "system/sources.h"
+#include "system/unit.h"
 
 #define ARGUMENTS_MAX ((size_t)256 * 1024)
 #define SWAPS "/proc/swaps"

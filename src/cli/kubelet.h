@@ -7,8 +7,8 @@
  */
 
 #include "base/secret.h"
-#include "base/sources.h"
 #include "settings/settings.h"
+#include "system/sources.h"
 
 #define NB_KUBELET_UNIT "kubelet.service"
 #define NB_KUBELET_FINDINGS_MAX 8

@@ -4,9 +4,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
 #include "base/macro.h"
 #include "cli/commands.h"
+#include "join/main.h"
+#include "system/log.h"
 
 static const char usage[] =
         "node-bootstrap [OPTION...] COMMAND\n\n"

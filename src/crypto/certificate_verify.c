@@ -6,12 +6,12 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate_internal.h"
 #include "crypto/key_internal.h"
-#include "crypto/request.h"
+#include "crypto/pkcs10.h"
+#include "system/clock.h"
 
 #define OID_SIZE 128
 

@@ -3,12 +3,12 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "crypto/key.h"
 #include "install/accept.h"
 #include "kube/kubelet_config.h"
+#include "system/clock.h"
 
 /* Reads a file that a handoff requires. */
 static int read_beside(const struct nb_state *state, const char *name, size_t max,

@@ -19,9 +19,9 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "crypto/certificate.h"
+#include "files/handoff.h"
 #include "install/context.h"
-#include "install/state.h"
-#include "state/handoff.h"
+#include "install/state_directory.h"
 
 struct nb_accepted {
         struct nb_handoff handoff; /* server, proxy and names are valid; do not use its PEM texts */

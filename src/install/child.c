@@ -13,13 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/privilege.h"
-#include "base/sources.h"
 #include "base/text.h"
 #include "install/child.h"
 #include "install/confine.h"
+#include "system/log.h"
+#include "system/privilege.h"
+#include "system/sources.h"
 
 #define STATUS_MAX 1024
 #define STATUSES_MAX 64 /* passed on after the child has ended */

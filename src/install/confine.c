@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "base/privilege.h"
 #include "install/confine.h"
+#include "system/privilege.h"
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64

@@ -10,11 +10,11 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/sources.h"
+#include "files/handoff.h"
 #include "install/context.h"
 #include "method/documents.h"
 #include "settings/kubelet_env.h"
-#include "state/handoff.h"
+#include "system/sources.h"
 
 #define UPPER_CASE "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define METADATA_ORIGIN "'" NB_METADATA_FILE "' in the state directory"

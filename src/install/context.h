@@ -11,12 +11,12 @@
 #include <time.h>
 
 #include "base/failure.h"
-#include "base/sources.h"
-#include "install/state.h"
+#include "install/state_directory.h"
 #include "kube/node_name.h"
 #include "method/cluster_identity.h"
 #include "method/method.h"
 #include "settings/settings.h"
+#include "system/sources.h"
 
 struct nb_context {
         int root_fd; /* of --root, borrowed; -1 without */

@@ -9,11 +9,11 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "base/sources.h"
+#include "files/handoff.h"
+#include "files/platform_note.h"
 #include "install/give.h"
 #include "kube/k3s_token.h"
-#include "state/handoff.h"
-#include "state/platform.h"
+#include "system/sources.h"
 
 #define NAMED_FILE_MAX (1024 * 1024) /* the largest such file is a CA bundle */
 #define PASSWORD_BYTES 16            /* as in k3s, which writes them in hex */

@@ -16,21 +16,21 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "base/lock.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/options.h"
-#include "base/sources.h"
-#include "base/stop.h"
+#include "files/handoff.h"
 #include "install/alone.h"
 #include "install/child.h"
 #include "install/context.h"
 #include "install/node.h"
 #include "install/present.h"
-#include "install/refresh.h"
-#include "install/reset.h"
-#include "install/state.h"
-#include "state/handoff.h"
+#include "install/refresh_install.h"
+#include "install/remove_join.h"
+#include "install/state_directory.h"
+#include "system/lock.h"
+#include "system/log.h"
+#include "system/options.h"
+#include "system/sources.h"
+#include "system/stop.h"
 
 struct arguments {
         bool is_refresh;
@@ -77,7 +77,7 @@ static int run_step(const struct arguments *arguments, enum step step,
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
         if (arguments->is_reset)
-                return nb_reset(&context, f);
+                return nb_remove_join(&context, f);
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)

@@ -4,18 +4,18 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/sources.h"
+#include "files/handoff.h"
 #include "install/accept.h"
 #include "install/context.h"
-#include "install/discard.h"
+#include "install/discard_mark.h"
 #include "install/give.h"
 #include "install/node.h"
 #include "install/present.h"
-#include "install/state.h"
+#include "install/state_directory.h"
 #include "install/write.h"
-#include "state/handoff.h"
+#include "system/log.h"
+#include "system/sources.h"
 
 static void log_names(const struct nb_accepted *accepted) {
         const struct nb_provenance *from = &accepted->handoff.provenance;
@@ -104,7 +104,7 @@ static int accept_and_write(const struct nb_context *context,
                joined.node_name, server, accepted.not_after);
         nb_log_status("Joined the cluster at %s; the certificate is valid until %s", server,
                       accepted.not_after);
-        nb_discard(&joined);
+        nb_discard_token(&joined);
         return 1;
 }
 
@@ -124,7 +124,7 @@ static int keep_join(const struct nb_context *context, const struct nb_state *st
                      const struct nb_inspection *inspection) {
         clear_state(state);
         if (inspection->state == NB_NODE_STATE_USABLE)
-                nb_discard(context);
+                nb_discard_token(context);
         return 0;
 }
 

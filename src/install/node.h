@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The steps of install before and after `join` runs. The caller must hold the lock of base/lock.h.
+ * The steps of install before and after `join` runs. The caller must hold the lock of
+ * system/lock.h.
  */
 
 #include <stdbool.h>
 
 #include "base/failure.h"
+#include "files/handoff.h"
 #include "install/context.h"
-#include "state/handoff.h"
 
 /*
  * Finishes an installation that a crash interrupted, sets *inspection to the state of this machine,

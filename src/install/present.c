@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "install/present.h"
 #include "kube/kubeconfig.h"
+#include "system/clock.h"
 
 #define PEM_FILE_MAX (256 * 1024)
 #define PATH_SIZE 4096

@@ -15,9 +15,9 @@
 #include "base/failure.h"
 #include "crypto/certificate.h"
 #include "crypto/key.h"
+#include "files/handoff.h"
+#include "files/record.h"
 #include "install/context.h"
-#include "state/handoff.h"
-#include "state/record.h"
 
 struct nb_present {
         enum nb_node_state state;      /* NB_NODE_STATE_USABLE if everything could be read */

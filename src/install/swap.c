@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "files/handoff.h"
 #include "install/swap.h"
-#include "state/handoff.h"
 
 #define ASIDE_MAX 10000
 

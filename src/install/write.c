@@ -9,16 +9,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "install/certificate_store.h"
 #include "install/flags.h"
-#include "install/store.h"
 #include "install/swap.h"
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
 #include "settings/kubelet_env.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 /* In the order in which they are published. */
 enum target {

@@ -2,13 +2,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/csr_calls.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define REPORT_AFTER_MS 2000    /* automatic approval takes milliseconds */
 #define ASK_AFTER_MS 10000      /* later than any automatic approval */

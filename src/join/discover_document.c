@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/cluster_calls.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "join/report.h"
 #include "join/stages.h"
+#include "kube_api/cluster_calls.h"
+#include "system/log.h"
 
 /* If the server cannot be reached, discovery fails, because the join needs this server anyway. If
  * cluster-info is hidden, missing or malformed, discovery uses the document alone. */

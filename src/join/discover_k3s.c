@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/k3s_calls.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
 #include "join/race.h"
 #include "join/stages.h"
+#include "kube_api/api.h"
+#include "kube_api/k3s_calls.h"
 
 /* The installer receives this text as a JSON string, so it must be valid UTF-8. Verify this before
  * sending anything that the supervisor stores. */

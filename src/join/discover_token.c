@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/cluster_calls.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
@@ -10,6 +9,7 @@
 #include "join/stages.h"
 #include "kube/cluster_info.h"
 #include "kube/jws.h"
+#include "kube_api/cluster_calls.h"
 
 /* Without any signature, the cluster must be repaired. With signatures by other tokens only, a new
  * token is needed. */

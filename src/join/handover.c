@@ -5,14 +5,14 @@
 
 #include <stdio.h>
 
-#include "api/cluster_calls.h"
 #include "base/encoding.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
+#include "files/handoff.h"
 #include "join/stages.h"
 #include "kube/kubelet_config.h"
-#include "state/handoff.h"
+#include "kube_api/cluster_calls.h"
+#include "system/log.h"
 
 /* --- kubelet's configuration --- */
 

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "join/join.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 void nb_join_done(struct nb_join *join) {
         nb_cluster_done(&join->cluster);

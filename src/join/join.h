@@ -7,17 +7,17 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "api/api.h"
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/failure.h"
 #include "crypto/key.h"
-#include "crypto/request.h"
+#include "crypto/pkcs10.h"
 #include "join/pending.h"
 #include "kube/csr.h"
 #include "kube/kubeconfig.h"
+#include "kube_api/api.h"
 #include "method/method.h"
 #include "settings/settings.h"
+#include "system/clock.h"
 
 #define NB_CA_BUNDLE_MAX (256 * 1024)
 
@@ -45,7 +45,7 @@ struct nb_join {
 
         /* request */
         struct nb_key *key;
-        char csr_name[NB_REQUEST_NAME_SIZE];
+        char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
         bool is_csr_found;        /* the CSR existed before this join submitted it (409) */
         bool is_previous_refused; /* the supervisor answered 401 to this node's certificate */

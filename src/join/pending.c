@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/csr_calls.h"
-#include "base/clock.h"
 #include "base/macro.h"
 #include "join/pending.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
 
 #define MINUTE_MS UINT64_C(60000)
 #define HOUR_MS (60 * MINUTE_MS)

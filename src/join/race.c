@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "join/race.h"
 #include "join/report.h"
 #include "join/retry.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 /* One endpoint: being asked, waiting for its next attempt, or out. */
 struct candidate {

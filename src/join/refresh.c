@@ -1,13 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds out whether this node's cluster has a new CA bundle or server. cluster-info is fetched over
+ * TLS that exactly the node's CAs verify, without a credential. A change is accepted only if the
+ * new bundle shares a CA with the current one (nb_ca_renew()), and if the new server presents the
+ * same cluster-info over TLS that the new CAs verify.
+ *
+ * Writes nothing to disk. There are few retries, since a timer repeats the refresh.
+ */
+
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "api/cluster_calls.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "join/refresh.h"
+#include "files/handoff.h"
+#include "join/main.h"
 #include "join/retry.h"
 #include "join/stages.h"
+#include "kube/kubeconfig_format.h"
+#include "kube_api/cluster_calls.h"
+#include "method/documents.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/sources.h"
+#include "system/stop.h"
+
+#define TIMEOUT_MS (5 * 60 * 1000)
 
 /* Refuses an empty CA file: without a CA, the system's CAs would verify the server. */
 static int verify_present(const struct nb_cluster *present, struct nb_failure *f) {
@@ -84,8 +104,13 @@ static int attempt_refresh(void *userdata, struct nb_failure *f) {
         return r;
 }
 
-int nb_refresh_run(const struct nb_cluster *present, uint64_t deadline_ms,
-                   struct nb_cluster *ret_newer, struct nb_failure *f) {
+/*
+ * `present` is the node's current cluster with its CAs. 1: *ret_newer replaces it; 0: no change.
+ * -ECANCELED; NB_REFRESH_NOT_SHOWN (401, 403, 404), NB_REFRESH_INAPPLICABLE, NB_REFRESH_UNFINISHED,
+ * NB_REFRESH_UNPROVEN, NB_TLS_UNTRUSTED, NB_ANSWER_MALFORMED, NB_CLUSTER_INFO_UNACCEPTABLE.
+ */
+static int find_newer(const struct nb_cluster *present, uint64_t deadline_ms,
+                      struct nb_cluster *ret_newer, struct nb_failure *f) {
         struct refresh refresh = { present, deadline_ms, ret_newer };
         time_t since = 0;
         struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, deadline_ms },
@@ -96,4 +121,102 @@ int nb_refresh_run(const struct nb_cluster *present, uint64_t deadline_ms,
 
         r = verify_present(present, f);
         return r < 0 ? r : nb_retry_run(&loop, f);
+}
+
+/* Loads the settings and the node's own files that the installer has passed on. */
+static int load_installed(struct nb_sources *sources, struct nb_settings *ret_settings,
+                          struct nb_cluster *ret_present, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT, pem = NB_SECRET_INIT;
+        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        struct nb_kubeconfig_input input = { .origin = ret_settings->kubeconfig };
+        int r;
+
+        r = nb_sources_receive(sources, f);
+        if (r < 0)
+                return r;
+        r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
+        if (r < 0)
+                return r;
+        r = nb_sources_read(sources, ret_settings->kubeconfig, NB_KUBECONFIG_MAX, &text, NULL);
+        if (r < 0)
+                return nb_installed_refuse(ret_settings->kubeconfig, r, f);
+        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, ret_settings->certificate_directory);
+        input.text = text.data;
+        input.len = text.len;
+        r = nb_kubeconfig_parse_own(&input, ret_settings->ca_file, link, ret_present, f);
+        if (r < 0)
+                return r;
+        r = nb_sources_read(sources, ret_settings->ca_file, NB_CA_FILE_MAX, &pem, NULL);
+        if (r < 0)
+                return nb_installed_refuse(ret_settings->ca_file, r, f);
+        ret_present->ca = strdup(pem.data);
+        if (!ret_present->ca)
+                return nb_failure_set_memory(f);
+        ret_present->ca_len = strlen(ret_present->ca); /* up to the first NUL byte */
+        return 0;
+}
+
+static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 }, newer = { 0 };
+        _cleanup_(nb_closep) int state_fd = -1;
+        uint64_t timeout_ms = TIMEOUT_MS;
+        struct nb_settings settings;
+        char server[NB_URL_MAX];
+        int r;
+
+        r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r < 0)
+                return r;
+        r = load_installed(sources, &settings, &present, f);
+        nb_sources_done(sources);
+        if (r < 0)
+                return r;
+        if (timeout_ms > settings.timeout_ms)
+                timeout_ms = settings.timeout_ms;
+        nb_url_format(&present.server, server);
+        nb_log_status("Asking %s for the cluster's CA and server", server);
+        r = find_newer(&present, nb_now_ms() + timeout_ms, &newer, f);
+        if (r < 0)
+                return r;
+        if (r == 0) {
+                nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
+                       "the cluster at %s has the same CA and server as this node", server);
+                nb_log_status("The cluster's CA and server have not changed");
+                return 0;
+        }
+        r = nb_state_file_format(&nb_refresh_file, &newer, &text);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot format '" NB_REFRESH_FILE "': %m");
+        return nb_state_file_write(state_fd, NB_REFRESH_FILE, &text, f);
+}
+
+int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
+        struct nb_sources sources;
+        int r;
+
+        r = nb_options_read(options, NULL, f);
+        if (r < 0)
+                return r;
+        if (nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        nb_sources_init(&sources, options->config_directory);
+        nb_log_field(NB_FIELD_STAGE, "refresh");
+        r = run_refresh(&sources, f);
+        if (r >= 0)
+                return 0;
+        if (r == -ECANCELED && f->code == NB_NONE) {
+                nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster answered");
+                return NB_EXIT_STOPPED;
+        }
+        if (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_REFRESH_NOT_SHOWN) {
+                nb_log(f->code == NB_REFRESH_NOT_SHOWN ? LOG_WARNING : LOG_DEBUG, f->code,
+                       "nothing is refreshed: %s", f->detail);
+                return 0;
+        }
+        nb_log_status("Not refreshed (%s): %s", nb_failure_info(f->code)->slug, f->detail);
+        return r;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "join/report.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 #define SINCE_SIZE 32
 

@@ -4,17 +4,17 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/cluster_calls.h"
-#include "api/csr_calls.h"
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/sources.h"
 #include "crypto/attestation.h"
 #include "crypto/certificate.h"
+#include "files/handoff.h"
 #include "join/stages.h"
-#include "state/handoff.h"
+#include "kube_api/cluster_calls.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/sources.h"
 
 /* --- The pending key --- */
 
@@ -155,7 +155,7 @@ static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
         int r;
 
         r = csr->request
-                    ? nb_request_verify(csr->request, csr->request_len, join->key, join->node_name)
+                    ? nb_pkcs10_verify(csr->request, csr->request_len, join->key, join->node_name)
                     : -EINVAL;
         if (r >= 0 && strcmp(csr->signer_name, NB_CSR_SIGNER) == 0)
                 return 0;
@@ -174,7 +174,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
         const struct nb_secret *key = join->attestation_key;
         int r;
 
-        r = nb_request_create(join->key, join->node_name, true, request);
+        r = nb_pkcs10_create(join->key, join->node_name, true, request);
         if (r >= 0 && key && key->data)
                 r = nb_attestation_append(key, request);
         if (r == -EINVAL)
@@ -186,7 +186,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
 }
 
 static int submit_csr(struct nb_join *join, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX);
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
         int r;
 
@@ -222,7 +222,7 @@ int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_load(join, f);
         if (r < 0)
                 return r;
-        r = nb_request_name(join->key, join->node_name, join->csr_name);
+        r = nb_pkcs10_csr_name(join->key, join->node_name, join->csr_name);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the name of the CSR cannot be computed");
         nb_log_field(NB_FIELD_CSR, "%s", join->csr_name);

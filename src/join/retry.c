@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/stop.h"
 #include "join/report.h"
 #include "join/retry.h"
 #include "net/http.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
 
 static const struct policy {
         uint32_t first_ms, cap_ms; /* the first delay, which doubles up to the limit */

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "join/report.h"
 #include "join/retry.h"
 #include "join/stages.h"
+#include "system/clock.h"
+#include "system/log.h"
 
 int nb_stage_discover(struct nb_join *join, struct nb_failure *f) {
         static int (*const discover[_NB_METHOD_N])(struct nb_join * join, struct nb_failure * f) = {

@@ -4,7 +4,7 @@
 /*
  * The stages of a join. Each is idempotent: after a failure or a crash it continues with the files
  * in the state directory. A machine uses one join method (method/method.h) and one issuer. Cloud
- * metadata is read before the stages (cli/load.h).
+ * metadata is read before the stages (join/load.h).
  *
  * discover
  *      token: fetches cluster-info from all endpoints at once; verifies signature and pins; if the

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/k3s_calls.h"
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/sources.h"
 #include "crypto/certificate.h"
 #include "join/report.h"
 #include "join/stages.h"
+#include "kube_api/k3s_calls.h"
+#include "system/log.h"
+#include "system/sources.h"
 
 /* The supervisor answers 400 to a certificate for another name. */
 static bool can_present_previous(const struct nb_join *join) {
@@ -83,7 +83,7 @@ static int take_certificate(struct nb_join *join, const char *pem, size_t len,
 }
 
 int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX),
+        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX),
                                                    pem = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
         int r;
 
@@ -94,7 +94,7 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         r = nb_pending_key_load(join, f);
         if (r < 0)
                 return r;
-        r = nb_request_create(join->key, join->node_name, false, &csr);
+        r = nb_pkcs10_create(join->key, join->node_name, false, &csr);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
         r = ask_supervisor(join, &csr, &pem, f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The credential of a machine that is not a node yet, for every join method. Only api/api.c, which
- * sends it, distinguishes the kinds. */
+/* The credential of a machine that is not a node yet, for every join method. Only kube_api/api.c,
+ * which sends it, distinguishes the kinds. */
 
 #include <stdbool.h>
 #include <stddef.h>

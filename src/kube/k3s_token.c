@@ -5,7 +5,6 @@
 
 #include "base/encoding.h"
 #include "base/macro.h"
-#include "base/sources.h"
 #include "base/text.h"
 #include "kube/k3s_token.h"
 

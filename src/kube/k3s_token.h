@@ -39,6 +39,8 @@ void nb_any_token_find_flaw(const char *data, size_t len, char ret[static NB_TOK
 
 void nb_k3s_token_done(struct nb_k3s_token *token);
 
+#define NB_NODE_PASSWORD_FOLDER "/etc/rancher/node" /* of k3s and RKE2 */
+#define NB_NODE_PASSWORD_FILE NB_NODE_PASSWORD_FOLDER "/password"
 #define NB_NODE_PASSWORD_FILE_MAX 4096
 
 /* Validates the text of NB_NODE_PASSWORD_FILE, and removes trailing white space from it, as k3s

@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "files/record.h"
 #include "method/method.h"
 #include "settings/settings.h"
-#include "state/record.h"
 
 #define NB_CLUSTER_IDENTITY_K3S "cacerts" /* the name of the method in a record */
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "base/sources.h"
 #include "kube/kubeconfig.h"
 #include "method/documents.h"
+#include "system/sources.h"
 
 struct merge {
         struct nb_settings *settings;

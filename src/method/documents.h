@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 #include "base/failure.h"
-#include "base/sources.h"
 #include "settings/settings.h"
+#include "system/sources.h"
 
 /* Settings from metadata as text, without tokens. */
 struct nb_metadata_document {

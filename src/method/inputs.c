@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "crypto/key.h"
 #include "method/inputs.h"
+#include "system/log.h"
 
 /* A token in ciphertext has some hundred bytes. */
 #define TOKEN_FILE_MAX 4096

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 
 #include "base/failure.h"
-#include "base/sources.h"
 #include "kube/identity.h"
 #include "kube/k3s_token.h"
 #include "kube/kubeconfig.h"
 #include "settings/settings.h"
+#include "system/sources.h"
 
 struct nb_inputs {
         struct nb_sources *sources;

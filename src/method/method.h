@@ -14,12 +14,12 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
-#include "base/sources.h"
 #include "crypto/certificate.h"
 #include "kube/identity.h"
 #include "kube/k3s_token.h"
 #include "kube/kubeconfig.h"
 #include "settings/settings.h"
+#include "system/sources.h"
 
 enum nb_method_id {
         NB_METHOD_NONE,

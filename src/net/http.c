@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
+#include "system/clock.h"
 
 /* Wait before retrying a server that made a worker exceed its CPU time limit. */
 #define COSTLY_RETRY_MS 10000

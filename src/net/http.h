@@ -9,7 +9,7 @@
  * A struct nb_http is a set of connections with the same trust. Without trust, the server is not
  * verified and no credential can be sent. Such a request returns a struct nb_unverified, whose
  * contents must not be used before the caller has verified them. Several transfers can run at once;
- * all of them run in nb_http_wait(), which also ends if a stop is requested (base/stop.h).
+ * all of them run in nb_http_wait(), which also ends if a stop is requested (system/stop.h).
  *
  * Requests to a cloud's metadata service are different: plain HTTP to an address, without a proxy.
  *

@@ -3,10 +3,10 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
-#include "base/stop.h"
 #include "net/http_internal.h"
+#include "system/clock.h"
+#include "system/stop.h"
 
 #define WORKERS_BUSY_MAX 64
 

@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
+#include "system/clock.h"
 
 void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_kind kind,
                         const void *data, size_t len) {

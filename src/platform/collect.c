@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/macro.h"
 #include "metadata/kernel_line.h"
 #include "platform/collect.h"
 #include "platform/volume.h"
+#include "system/log.h"
 
 const struct nb_places nb_places = { NB_KERNEL_LINE_PATH, "/sys/class/dmi/id", NB_VOLUME_BY_LABEL,
                                      nb_guestinfo_tools };

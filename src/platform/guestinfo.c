@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "base/process.h"
 #include "metadata/user_data.h"
 #include "platform/guestinfo.h"
+#include "system/process.h"
 
 #define REQUEST_SIZE 512
 #define PATIENCE_S "10"

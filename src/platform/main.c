@@ -8,11 +8,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
 #include "base/macro.h"
-#include "base/options.h"
-#include "base/sources.h"
 #include "platform/collect.h"
+#include "system/log.h"
+#include "system/options.h"
+#include "system/sources.h"
 
 static const char usage[] =
         "platform [OPTION...]\n\n"

@@ -132,7 +132,7 @@ def test_nodes_carry_nothing_of_the_administrators_side(world):
     """Neither a file nor a text of its failures."""
     assert not [path for path in files_of(world, world.deb) if "admin" in path or "controller" in path]
     program = (world.work / f"{world.deb.stem}-tree/usr/bin/node-bootstrap").read_bytes()
-    codes = read_failures("src/admin/failures.def")
+    codes = read_failures("src/admin/admin_failures.def")
     assert codes and not [code for code in codes if code.encode() in program]
 
 

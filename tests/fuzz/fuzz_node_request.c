@@ -11,7 +11,7 @@ static const char public_key[] =
         "+2ghDB8vaRJOW5+3jnUusLrmnBn2lDc7Kues5se44t9DyqCJX89bqYjgGQ==\n"
         "-----END PUBLIC KEY-----\n";
 
-static void check_facts(const struct nb_request_facts *facts) {
+static void check_facts(const struct nb_pkcs10_facts *facts) {
         FUZZ_CHECK(facts->n_names <= NB_REQUEST_NAMES_MAX);
         FUZZ_CHECK(nb_text_is_printable(facts->common_name, strlen(facts->common_name)));
         FUZZ_CHECK(nb_text_is_printable(facts->organization, strlen(facts->organization)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "crypto/request.h"
+#include "crypto/pkcs10.h"
 #include "fuzz.h"
 
 /* Kubernetes' own test key (client-go util/certificate). */
@@ -29,7 +29,7 @@ void fuzz_one(const char *data, size_t len) {
 
         if (!key)
                 FUZZ_CHECK(nb_key_import(pem, sizeof(pem) - 1, &key) == 0);
-        r = nb_request_verify(data, len, key, "worker-1");
+        r = nb_pkcs10_verify(data, len, key, "worker-1");
         FUZZ_CHECK(r == 0 || r == -EINVAL || r == -EPERM || r == -EKEYREJECTED);
         check_key(data, len);
 }

@@ -68,7 +68,7 @@ def find_faketime():
 
 
 class Passed:
-    """What install passes to its child: base/sources.c."""
+    """What install passes to its child: system/sources.c."""
 
     HEAD = struct.Struct("=IIIIi")
     KINDS = FILE, FOLDER, CREDENTIAL = range(3)

@@ -52,5 +52,5 @@ def test_help_names_the_form_of_a_ttl():
 def test_the_failures_are_in_the_page():
     build = Path(find_program("node-bootstrap-admin")).parents[2]
     page = documentation.plain((build / "man/node-bootstrap-admin.8").read_text(encoding="ascii"))
-    codes = re.findall(r"^\[(admin-[a-z-]+)\]$", (SOURCE / "src/admin/failures.def").read_text(), re.M)
+    codes = re.findall(r"^\[(admin-[a-z-]+)\]$", (SOURCE / "src/admin/admin_failures.def").read_text(), re.M)
     assert len(codes) > 5 and [code for code in codes if f"Sy {code} " not in page] == []

@@ -73,7 +73,7 @@ def test_rows_are_the_same_everywhere():
 
 
 def test_fields_in_the_texts_are_fields():
-    known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", (SOURCE / "src/base/log.c").read_text())}
+    known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", (SOURCE / "src/system/log.c").read_text())}
     named = {field for row in FAILURES.values() for part in PARTS for field in re.findall("@([^@ ]+)@", row[part])}
     assert len(named) > 3 and named <= known
 

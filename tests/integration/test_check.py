@@ -60,7 +60,7 @@ def test_all_shows_every_setting_and_credential(place):
     keys = re.findall(r'^(?:SETTING|LIST)\(\w+, "([A-Za-z.]+)"', (SOURCE / "src/settings/settings.def").read_text(), re.M)
     assert len(keys) > 20 and [row.split(":")[0] for row in found["Settings"][:-1]] == [f"- {key}" for key in keys]
     assert "- timeout: infinity (default)" in found["Settings"]
-    names = re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", (SOURCE / "src/base/sources.h").read_text())
+    names = re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", (SOURCE / "src/system/sources.h").read_text())
     assert {row.split(":")[0][2:] for row in found["Credentials and tokens"][:-1]} == set(names)
 
 

@@ -76,7 +76,7 @@ def test_settings_have_an_entry_with_their_default():
 
 def providers():
     """name: (title, members)"""
-    source = (SOURCE / "src/settings/provider.def").read_text()
+    source = (SOURCE / "src/metadata/providers.def").read_text()
     found = {name: (title, members) for name, title, members in
              re.findall(r"^PROVIDER\(\w+, \"([a-z0-9]+)\", \"([^\"]+)\",\n((?: {8}.*\n)+)", source, re.M)}
     assert len(found) == source.count("\nPROVIDER(") > 10
@@ -128,7 +128,7 @@ def test_keys_for_metadata_are_listed():
 
 
 def test_credentials_are_listed():
-    header = (SOURCE / "src/base/sources.h").read_text()
+    header = (SOURCE / "src/system/sources.h").read_text()
     known = set(re.findall(r"define NB_CREDENTIAL_\w+ \"([a-z.-]+)\"", header))
     assert len(known) > 4 and known == set(re.findall(r"^\.It Li (node-bootstrap\.[a-z-]+)$", page("node-bootstrap.service.8"), re.M))
 
@@ -148,7 +148,7 @@ def test_systemd_accepts_unit(tmp_path, example):
 
 def test_fields_are_listed():
     """node-bootstrap.journal(7) names every field that the program knows, and no other."""
-    source = (SOURCE / "src/base/log.c").read_text()
+    source = (SOURCE / "src/system/log.c").read_text()
     known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", source)}
     known |= set(re.findall(r"\"(NODE_BOOTSTRAP_[A-Z_]+)=", source)) | {"NODE_BOOTSTRAP_" + n for n in re.findall(r"PREFIX \"(\w+)=", source)}
     listed = set(re.findall(r"^\.It Li (NODE_BOOTSTRAP_\w+)", page("node-bootstrap.journal.7"), re.M))
@@ -176,7 +176,7 @@ def test_verbs_and_options_are_listed():
     listed = {option for line in re.findall(r"^\.It Fl .*", text, re.M) for option in re.findall(r"Fl -([a-z-]+)", line)}
     told = {option for verb in ([], *([verb] for verb in verbs)) for option in re.findall(r"^  (?:-.,|   ) --([a-z-]+)", help_of(*verb), re.M)}
     assert len(told) > 3 and told <= listed
-    rows = set(re.findall(r"\{ \{ \"([a-z-]+)\"[^}]*\},\s+KIND_", (SOURCE / "src/cli/setup_arguments.c").read_text()))
+    rows = set(re.findall(r"\{ \{ \"([a-z-]+)\"[^}]*\},\s+KIND_", (SOURCE / "src/cli/setup/setup_arguments.c").read_text()))
     assert listed == told | rows
 
 

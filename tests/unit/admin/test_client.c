@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "admin/client.h"
-#include "base/clock.h"
+#include "system/clock.h"
 
 #include "allocation.h"
 #include "case.h"

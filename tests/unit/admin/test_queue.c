@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "admin/queue.h"
-#include "base/clock.h"
 #include "base/macro.h"
+#include "system/clock.h"
 
 #define N_WORKS 500
 

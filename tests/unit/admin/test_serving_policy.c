@@ -18,7 +18,7 @@
 struct row {
         const char *name;
         const char *reason; /* a part of it; NULL: approved */
-        struct nb_request_name names[4];
+        struct nb_pkcs10_csr_name names[4];
         const char *addresses[6];        /* of the Node; none: the usual ones */
         enum nb_serving_verdict verdict; /* 0: refused, if there is a reason */
         const char *listed[3];           /* in the inventory */

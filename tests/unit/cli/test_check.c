@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "case.h"
-#include "cli/check_internal.h"
+#include "cli/check/check_internal.h"
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ID "abcdef"

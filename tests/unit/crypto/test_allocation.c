@@ -5,7 +5,7 @@
 #include "allocation.h"
 #include "case.h"
 #include "crypto/certificate.h"
-#include "crypto/request.h"
+#include "crypto/pkcs10.h"
 #include "pki.h"
 
 static struct pki_cert root, other, leaf;
@@ -108,8 +108,8 @@ static void selection_by_hash(void **state) {
 }
 
 static int key_and_request(const void *input) {
-        char name[NB_REQUEST_NAME_SIZE];
-        struct nb_buffer pem = NB_BUFFER_INIT(NB_REQUEST_PEM_MAX);
+        char name[NB_PKCS10_NAME_SIZE];
+        struct nb_buffer pem = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX);
         struct nb_secret secret = NB_SECRET_INIT;
         struct nb_key *key = NULL, *again = NULL;
         int r;
@@ -120,11 +120,11 @@ static int key_and_request(const void *input) {
         if (r >= 0)
                 r = nb_key_import(secret.data, secret.len, &again);
         if (r >= 0)
-                r = nb_request_create(again, input, true, &pem);
+                r = nb_pkcs10_create(again, input, true, &pem);
         if (r >= 0)
-                r = nb_request_name(again, input, name);
+                r = nb_pkcs10_csr_name(again, input, name);
         if (r >= 0)
-                r = nb_request_verify(pem.data, pem.len, key, input);
+                r = nb_pkcs10_verify(pem.data, pem.len, key, input);
         nb_key_free(key);
         nb_key_free(again);
         nb_secret_done(&secret);

@@ -2,9 +2,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/sources.h"
-#include "install/discard.h"
+#include "install/discard_mark.h"
 #include "lookup.h"
+#include "system/sources.h"
 
 #define TOKEN "abcdef.0123456789abcdef"
 #define TOKEN_FILE "/etc/credstore/node-bootstrap.token"
@@ -40,26 +40,26 @@ static bool is_there(const char *name) {
 
 static void removes_what_is_plain(void **state) {
         folder_skip_without_lookup();
-        nb_discard(&context);
+        nb_discard_token(&context);
         assert_false(is_there(TOKEN_FILE));
         assert_false(is_there("/run/credstore/node-bootstrap.tls-bootstrap-token"));
         assert_false(is_there("/run/node-bootstrap-platform/token"));
         assert_true(is_there("/etc/credstore/node-bootstrap.config"));
         assert_true(is_there("/run/node-bootstrap-platform/platform.json"));
-        nb_discard(&context);
+        nb_discard_token(&context);
 }
 
 static void nothing_unless_the_settings_request_it(void **state) {
         folder_skip_without_lookup();
         context.settings.token_discard = false;
-        nb_discard(&context);
+        nb_discard_token(&context);
         assert_true(is_there(TOKEN_FILE));
         assert_true(is_there("/run/node-bootstrap-platform/token"));
 }
 
 /* What is left does not keep the rest. */
 static void expect_left(void) {
-        nb_discard(&context);
+        nb_discard_token(&context);
         assert_true(is_there(TOKEN_FILE));
         assert_false(is_there("/run/credstore/node-bootstrap.tls-bootstrap-token"));
 }

@@ -2,10 +2,10 @@
 #include <errno.h>
 
 #include "base/file.h"
-#include "base/sources.h"
 #include "case.h"
 #include "install/give.h"
 #include "lookup.h"
+#include "system/sources.h"
 
 #define CERTIFICATE "/var/lib/kubelet/pki/kubelet-client-current.pem"
 #define KUBECONFIG "/etc/kubernetes/kubelet.conf"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/csr_calls.h"
 #include "join/pending.h"
+#include "kube_api/csr_calls.h"
 
 #include "case.h"
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
 #include "join/retry.h"
 #include "net/http.h"
+#include "system/clock.h"
 
 #define LONGEST_MS 5000
 #define LONGEST 1023 /* the random value that gives the whole delay */

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "case.h"
 #include "join/retry.h"
+#include "system/clock.h"
 
 #define ATTEMPTS_MAX 8
 #define NO_DEADLINE UINT64_MAX

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/sources.h"
 #include "case.h"
 #include "method/documents.h"
 #include "method/method.h"
+#include "system/sources.h"
 
 #define OURS "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"
 #define JOIN "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\n"

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/sources.h"
 #include "case.h"
 #include "method/method.h"
+#include "system/sources.h"
 
 /* In texts, '@' stands for the folder of the files. */
 #define OURS "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
+#include "system/clock.h"
 
 /* Accepts connections and sends nothing. */
 static int listen_silently(char ret_url[static 64]) {

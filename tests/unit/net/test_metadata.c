@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "net/http.h"
+#include "system/clock.h"
 
 #include "case.h"
 

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "cli/check/check_internal.h"
+#include "cli/commands.h"
+#include "cli/kubelet.h"
+#include "crypto/certificate.h"
+#include "files/handoff.h"
+#include "files/platform_note.h"
+#include "join/load.h"
+#include "metadata/user_data.h"
+#include "method/inputs.h"
+#include "system/log.h"
+#include "system/privilege.h"
+#include "system/sources.h"
+#include "system/stop.h"
+#include "system/terminal.h"
+#include "system/unit.h"
+
+#define EXIT_NOT_GOOD 1
+
+#define REQUEST (NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE | NB_CHECK_CSR)
+
+/* The order is that of a join. */
+static const struct nb_check_step steps[] = {
+        { "settings", "Settings", NULL, nb_check_settings, 0 },
+        { "credentials", "Credentials and tokens", NULL, nb_check_credentials, NB_CHECK_MACHINE },
+        { "files", "This machine", "files and folders", nb_check_files,
+          NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "user-data", "User data", NULL, nb_check_user_data, 0 },
+        { "kubelet", "This machine", "kubelet", nb_check_kubelet,
+          NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
+        { "node-access", "This machine", "certificate", nb_check_node_access,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
+                  NB_CHECK_JOINED },
+        { "metadata", "Metadata", NULL, nb_check_metadata,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
+        { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
+        { "discovery", "Cluster", "discovery", nb_check_discover,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE },
+        { "api-server", "Cluster", "API server", nb_check_api_server,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_ONLINE },
+        { "identity", "Request", "identity", nb_check_identity, REQUEST },
+        { "node-name", "Request", "node name", nb_check_node_name, REQUEST | NB_CHECK_MACHINE },
+        { "request", "Request", "request", nb_check_request, REQUEST | NB_CHECK_MACHINE },
+};
+
+static bool is_of_this_join(const struct nb_check *check, const struct nb_check_step *step) {
+        if (step->run == nb_check_settings)
+                return check->sources.config_directory;
+        if (step->run == nb_check_user_data)
+                return check->user_data;
+        if ((step->when & NB_CHECK_MACHINE) && check->user_data)
+                return false;
+        if ((step->when & NB_CHECK_SERVICE) && (check->is_local || !check->has_settings))
+                return false;
+        if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
+                return false;
+        if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
+                return false;
+        return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
+}
+
+/* Reads kubelet's kubeconfig, with the certificate and the key that it names. */
+static void read_client(struct nb_check *check) {
+        const struct nb_kubeconfig_source source = { "", check->load.settings.kubeconfig,
+                                                     &nb_kubeconfig_bootstrap, true };
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        struct nb_identity *identity = &check->client.identity;
+        struct nb_failure *f = &check->client.failure;
+        char name[NB_IDENTITY_SOURCE_MAX + 1];
+
+        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name,
+                               f) < 0) {
+                check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
+                return;
+        }
+        if (identity->kind != NB_IDENTITY_CERTIFICATE)
+                (void)nb_failure_set(f, NB_INSTALLED_MALFORMED, 0, "%s has no client certificate",
+                                     name);
+        else if (nb_client_certificate_verify(identity, f) >= 0 &&
+                 nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
+                                       &chain) >= 0) {
+                check->client.not_before = nb_certificate_not_before(chain, 0);
+                check->client.not_after = nb_certificate_not_after(chain, 0);
+        }
+}
+
+/* Reads files that only root can read, for use after the capability is dropped. */
+static void read_for_later(struct nb_check *check) {
+        static const char *const paths[] = { NB_PLATFORM_NOTE, NB_PLATFORM_USER_DATA,
+                                             NB_PLATFORM_META_DATA, NB_PLATFORM_TOKEN,
+                                             NB_NODE_PASSWORD_FILE };
+        const char *state = getenv("STATE_DIRECTORY");
+        _cleanup_(nb_closep) int fd = -1;
+        char path[NB_SETTINGS_PATH_MAX + 64];
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret ignored = NB_SECRET_INIT;
+
+                (void)nb_sources_read(&check->sources, paths[i], NB_USER_DATA_MAX, &ignored, NULL);
+        }
+        check->pending_r = nb_folder_open(state ? state : NB_CHECK_STATE, &fd);
+        if (check->pending_r >= 0)
+                check->pending_r = nb_file_read_secret(fd, NB_PENDING_KEY_FILE, NB_PENDING_KEY_MAX,
+                                                       &check->pending_key, NULL);
+        if (!check->has_settings)
+                return;
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
+                 check->load.settings.certificate_directory);
+        check->is_joined = stat(path, &st) == 0;
+        read_client(check);
+}
+
+int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
+        if (check->is_dropped)
+                return 0;
+        if (!check->user_data)
+                read_for_later(check);
+        check->is_dropped = true;
+        return nb_privilege_drop(f);
+}
+
+/* All steps; *ret_first is the first failure. -ECANCELED if stopping was requested. */
+static int run_steps(struct nb_check *check, struct nb_failure *ret_first) {
+        bool is_blocked = false;
+
+        for (size_t i = 0; i < N_ELEMENTS(steps); i++) {
+                const struct nb_check_step *step = &steps[i];
+                struct nb_failure f = { 0 };
+                int r;
+
+                if ((step->when & NB_CHECK_UNPRIVILEGED) && nb_check_drop(check, ret_first) < 0)
+                        return -EPERM;
+                if (!is_of_this_join(check, step))
+                        continue;
+                nb_check_begin_step(check, step);
+                if (is_blocked && (step->when & NB_CHECK_UNPRIVILEGED) &&
+                    !(step->when & NB_CHECK_APART)) {
+                        nb_check_skip_step(check, step);
+                        continue;
+                }
+                r = step->run(check, &f);
+                if (r == -ECANCELED && f.code == NB_NONE)
+                        return r;
+                if (r < 0 && f.code == NB_NONE)
+                        (void)nb_failure_set_memory(&f);
+                nb_check_end_step(check, &f);
+                is_blocked |= f.code != NB_NONE && !(step->when & NB_CHECK_APART);
+                if (ret_first->code == NB_NONE)
+                        *ret_first = f;
+        }
+        return 0;
+}
+
+/* With --user-data the machine does not exist yet, so checks of this machine and of the network
+ * would be misleading. */
+static int read_options(struct nb_options *options, struct nb_check *check, struct nb_failure *f) {
+        const char *local = NULL;
+        const struct nb_option rows[] = {
+                { "all", NULL, "also show settings with their default, and missing credentials",
+                  .ret_switch = &check->shows_all },
+                { "json", NULL, "print JSON", .ret_switch = &check->output.is_json },
+                { "local", NULL, "check settings, credentials and metadata; contact no API server",
+                  .ret_value = &local },
+                { "user-data", "FILE", "check user data for a new machine; implies --local",
+                  .ret_value = &check->user_data },
+                { NULL },
+        };
+        int r;
+
+        r = nb_options_read(options, rows, f);
+        if (r < 0)
+                return r;
+        nb_sources_init(&check->sources, options->config_directory);
+        check->is_folder_given = options->has_config_directory;
+        check->is_local = local ? !strcmp(local, "true") : check->user_data != NULL;
+        if (!check->user_data)
+                return 0;
+        if (!check->user_data[0])
+                return nb_failure_set(f, NB_USAGE, 0, "'--user-data' is empty");
+        if (!options->has_config_directory)
+                check->sources.config_directory = NULL;
+        check->sources.credentials_directory = NULL;
+        return 0;
+}
+
+/* Without a message bus, systemd answers only root. */
+static void read_units(struct nb_check *check) {
+        struct nb_failure ignored = { 0 };
+
+        if (!nb_systemd_is_running())
+                return;
+        (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
+        (void)nb_kubelet_show(&check->kubelet);
+}
+
+/* In the child process, if root started it. */
+static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
+        int r;
+
+        if (!check->user_data)
+                read_units(check);
+        r = nb_privilege_reduce(ret_first);
+        if (r < 0)
+                return r;
+        nb_log_mute();
+        nb_check_begin_output(&check->output);
+        check->sources.is_keeping = true;
+        if (!check->user_data)
+                nb_check_find_stores(check);
+        return run_steps(check, ret_first);
+}
+
+static void check_done(struct nb_check *check) {
+        nb_join_done(&check->join);
+        nb_sources_done(&check->sources);
+        nb_secret_done(&check->service);
+        nb_secret_done(&check->kubelet);
+        nb_secret_done(&check->pending_key);
+        nb_cluster_done(&check->client.cluster);
+        nb_identity_done(&check->client.identity);
+        nb_load_done(&check->load);
+        nb_buffer_done(&check->output.json);
+}
+
+int nb_command_check(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
+                                                        .kubelet = NB_SECRET_INIT,
+                                                        .pending_key = NB_SECRET_INIT,
+                                                        .client.identity = NB_IDENTITY_INIT,
+                                                        .load = NB_LOAD_INIT,
+                                                        .output.json = NB_BUFFER_INIT(
+                                                                NB_CHECK_JSON_MAX) };
+        struct nb_failure first = { 0 };
+        int status = 0, r;
+
+        r = read_options(options, &check, f);
+        if (r < 0)
+                return r;
+        check.is_root = geteuid() == 0;
+        check.output.is_coloured = !check.output.is_json &&
+                                   nb_terminal_takes_escapes(STDOUT_FILENO);
+        r = nb_privilege_split(&status, &first);
+        if (r > 0)
+                return status;
+        if (nb_stop_init() < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        if (r >= 0)
+                r = run_check(&check, &first);
+        if (r == -ECANCELED)
+                return NB_EXIT_STOPPED;
+        if (r < 0) {
+                fprintf(stderr, "node-bootstrap: %s\n", first.detail);
+                return nb_failure_info(first.code)->exit_status;
+        }
+        if (nb_check_end_output(&check.output, &first) < 0)
+                return nb_failure_info(NB_INTERNAL)->exit_status;
+        return first.code == NB_NONE ? 0 : EXIT_NOT_GOOD;
+}

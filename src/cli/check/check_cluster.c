@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/macro.h"
+#include "cli/check/check_internal.h"
+#include "kube_api/cluster_calls.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+/* --- The certificate of a machine that has joined --- */
+
+static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        int r;
+
+        if (check->client.failure.code != NB_NONE) {
+                *f = check->client.failure;
+                return -EPROTO;
+        }
+        r = nb_api_init(&api, &check->client.cluster, &check->client.identity, NB_TIME_INFINITE, f);
+        if (r >= 0)
+                r = nb_node_access_verify(&api, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
+                             api.name);
+        return r;
+}
+
+/* kubelet starts without the API server, so a missing answer is no failure. */
+int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
+        time_t not_after = check->client.not_after;
+        struct nb_failure why = { 0 };
+        char when[NB_RFC3339_SIZE];
+        int r;
+
+        /* The API server would refuse it like a certificate of another cluster. */
+        if (not_after > 0 && not_after <= time(NULL)) {
+                nb_time_format(not_after, when);
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "certificate: expired on %s; this machine joins again when "
+                             "node-bootstrap.service starts",
+                             when);
+                return 0;
+        }
+        r = ask_api_server(check, &why);
+        if (r >= 0 || why.code == NB_NONE)
+                return r;
+        if (why.code == NB_NODE_ACCESS_REVOKED) {
+                *f = why;
+                return r;
+        }
+        nb_check_row(check, NB_CHECK_DOUBT,
+                     "certificate: cannot ask the API server whether it accepts it: %s%s",
+                     why.detail, check->client.failure.errnum == EACCES ? ": run as root" : "");
+        return 0;
+}
+
+/* --- Join: whether it could begin --- */
+
+static int print_node_name(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->load.settings;
+        const char *origin = settings->node_name[0] ? settings->origin[NB_SETTING_NODE_NAME]
+                                                    : "the host name";
+        int r;
+
+        /* With --user-data, this machine's host name and cloud are not those of the new machine. */
+        if (check->user_data && !settings->node_name[0]) {
+                snprintf(check->node_name, sizeof(check->node_name), "localhost");
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s",
+                             settings->metadata_node_name ? "that of the cloud (metadata.nodeName)"
+                                                          : "the host name of the machine");
+                return 0;
+        }
+        r = nb_load_node_name(settings, check->node_name, f);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_NOTE, "node name: %s (%s)", check->node_name, origin);
+        return r;
+}
+
+/* Prints why a missing value is not a failure here: the operator may have removed the token after
+ * the join, as the manual recommends, or only the service can read the source. */
+static bool is_excused(struct nb_check *check, enum nb_code code) {
+        const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
+                       documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
+                       clusters = 1U << NB_CHECK_CLUSTER_INFO;
+        time_t now = time(NULL);
+
+        if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
+                return false;
+        if (code == NB_TOKEN_MISSING && check->client.not_before <= now &&
+            now < check->client.not_after) {
+                char text[NB_RFC3339_SIZE];
+
+                nb_time_format(check->client.not_after, text);
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "no token required: kubelet's certificate is valid until %s", text);
+                return true;
+        }
+        if (check->is_platform_hidden) {
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "cannot determine whether a join can start: it depends on data that only "
+                        "the service can read (see Metadata)");
+                return true;
+        }
+        if (!(check->sealed & (documents | (code == NB_TOKEN_MISSING ? tokens : clusters))))
+                return false;
+        nb_check_row(
+                check, NB_CHECK_DOUBT,
+                "cannot determine whether a join can start: it depends on a credential that only "
+                "the service receives");
+        return true;
+}
+
+int nb_check_join(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+        const struct nb_identity *identity = &bootstrap->identity;
+        int r;
+
+        if (check->is_joined)
+                nb_check_row(check, NB_CHECK_NOTE,
+                             "this machine has joined (see `node-bootstrap status`); the rest "
+                             "applies when it has to join again");
+        r = print_node_name(check, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_NODE, "%s", check->node_name);
+        nb_log_field(NB_FIELD_TOKEN_ID, "%s",
+                     identity->token_id[0] ? identity->token_id : bootstrap->token.token_id);
+        nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
+        r = nb_load_verify(&check->load, f);
+        if (r < 0) {
+                check->is_undecided = is_excused(check, f->code);
+                if (!check->is_undecided)
+                        return r;
+                nb_failure_clear(f);
+                return 0;
+        }
+        nb_check_row(check, NB_CHECK_NOTE, "cluster: %s", nb_method(bootstrap->method)->summary);
+        nb_check_row(check, NB_CHECK_NOTE, "identity: %s", identity->source);
+        nb_check_row(check, NB_CHECK_GOOD, "a join can start");
+        return 0;
+}
+
+/* --- Cluster --- */
+
+static void print_clock(struct nb_check *check, const struct nb_join *join, const char *name) {
+        int64_t ahead = -nb_join_clock_behind_sec(join);
+        char duration[NB_DURATION_SIZE];
+
+        if (join->server_date_ms == 0)
+                return;
+        nb_duration_format((uint64_t)(ahead < 0 ? -ahead : ahead) * 1000, duration);
+        nb_check_row(check,
+                     ahead < -NB_CLOCK_SKEW_MAX_SEC || ahead > NB_CLOCK_SKEW_MAX_SEC
+                             ? NB_CHECK_DOUBT
+                             : NB_CHECK_GOOD,
+                     "clock: %s %s that of %s", duration, ahead < 0 ? "behind" : "ahead of", name);
+}
+
+static void print_trust(struct nb_check *check) {
+        const struct nb_settings *settings = &check->load.settings;
+        const struct nb_bootstrap *bootstrap = &check->load.bootstrap;
+
+        if (nb_method(bootstrap->method)->is_signed)
+                nb_check_row(check, NB_CHECK_GOOD, "signature: valid for the token %s",
+                             bootstrap->token.token_id);
+        nb_check_row(check, NB_CHECK_GOOD, "CA: %s",
+                     bootstrap->has_hash    ? "matches the hash in the token"
+                     : settings->n_pins > 0 ? "matches discovery.caCertHashes"
+                     : settings->unsafe_skip_ca_verification
+                             ? "not verified (discovery.unsafeSkipCAVerification)"
+                             : "from the kubeconfig");
+}
+
+/* Runs the first stage of the join with one endpoint. Keeps the result if this is the first
+ * endpoint to be verified. */
+static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
+                        struct nb_failure *ret_why) {
+        struct nb_settings alone = check->load.settings;
+        struct nb_join join = {
+                .settings = &alone,
+                .bootstrap = &check->load.bootstrap,
+                .node_name = check->node_name,
+                .is_name_own = check->is_joined,
+                .state_fd = -1,
+                .deadline_ms = NB_TIME_INFINITE, /* each request has a time limit */
+                .is_rehearsal = true,
+        };
+        char name[NB_URL_MAX];
+        int r;
+
+        alone.endpoints[0] = *endpoint;
+        alone.n_endpoints = 1;
+        nb_endpoint_format(endpoint, name);
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", name);
+        r = nb_stage_discover(&join, ret_why);
+        if (r == -ECANCELED && ret_why->code == NB_NONE)
+                return r;
+        if (r < 0 && ret_why->code == NB_NONE)
+                (void)nb_failure_set_memory(ret_why);
+        if (r >= 0 || !nb_http_is_unanswered(ret_why->code))
+                nb_check_row(check, NB_CHECK_GOOD, "%s accepts connections", name);
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "%s: %s is verified", name,
+                             nb_method(join.bootstrap->method)->object);
+        print_clock(check, &join, name);
+        if (r < 0 || check->is_verified) {
+                nb_join_done(&join);
+                return r < 0 ? 0 : 1;
+        }
+        join.settings = &check->load.settings;
+        check->join = join;
+        check->is_verified = true;
+        return 1;
+}
+
+/* Tries each endpoint separately, since a join falls back on the others. One that works is enough.
+ * If none works, returns the failure of an endpoint that answered, if there is one. */
+int nb_check_discover(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_url *origin = nb_bootstrap_origin(&check->load.bootstrap);
+        const struct nb_settings *settings = &check->load.settings;
+        unsigned n = origin ? 1 : settings->n_endpoints;
+
+        for (unsigned i = 0; i < n; i++) {
+                struct nb_failure why = { 0 };
+                int r = try_endpoint(check, origin ? origin : &settings->endpoints[i], &why);
+
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                if (n > 1)
+                        nb_check_row(check, NB_CHECK_DOUBT, "%s: %s",
+                                     nb_failure_info(why.code)->slug, why.detail);
+                if (f->code == NB_NONE ||
+                    (nb_http_is_unanswered(f->code) && !nb_http_is_unanswered(why.code)))
+                        *f = why;
+        }
+        if (check->is_verified) {
+                nb_failure_clear(f);
+                print_trust(check);
+        }
+        return f->code == NB_NONE ? 0 : -EPROTO;
+}
+
+/* The API server may differ from the endpoint, and its name or address may be unreachable. */
+int nb_check_api_server(struct nb_check *check, struct nb_failure *f) {
+        struct nb_join *join = &check->join;
+        char version[NB_VERSION_SIZE];
+        int r;
+
+        r = nb_api_init(&join->api, &join->cluster, &join->bootstrap->identity, NB_TIME_INFINITE,
+                        f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", join->api.name);
+        r = nb_version_read(&join->api, "gitVersion", version, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        nb_check_row(check, NB_CHECK_GOOD, "API server: %s answers with a certificate of the CA",
+                     join->api.name);
+        return 0;
+}
+
+/* --- Request --- */
+
+int nb_check_identity(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_identity *identity = &check->load.bootstrap.identity;
+        struct nb_join *join = &check->join;
+        int r;
+
+        r = nb_right_read(&join->api, NB_RIGHT_CREATE_CSR, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        nb_check_row(check, NB_CHECK_GOOD, "identity: accepted by the API server (%s)",
+                     identity->source);
+        if (r == NB_RIGHT_DENIED)
+                return nb_failure_set_http(
+                        f, NB_CSR_FORBIDDEN, 0,
+                        "%s: the identity is not allowed to create certificate signing requests",
+                        join->api.name);
+        if (r == NB_RIGHT_GRANTED)
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "identity: may create certificate signing requests");
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "identity: cannot determine whether it may create certificate signing "
+                             "requests: the API server rejects the query");
+        return 0;
+}
+
+int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
+        struct nb_join *join = &check->join;
+        struct nb_node_object node = { 0 };
+        int r;
+
+        r = nb_node_read(&join->api, check->node_name, &node, f);
+        if (r == 401 || r == 403) {
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "node name: cannot determine whether '%s' is free: the API server answers "
+                        "with status %d",
+                        check->node_name, r);
+                return 0;
+        }
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        if (node.is_ready && !check->is_joined && !join->settings->allow_existing)
+                return nb_stage_node(join, f);
+        nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
+                     r == 404 ? "there is no" : "there is a", check->node_name,
+                     r == 404           ? ""
+                     : !node.is_ready   ? ", but it is not Ready"
+                     : check->is_joined ? ", and this machine has joined with this name"
+                                        : ", which node.allowExisting permits");
+        return 0;
+}
+
+/* Finds the CSR of an earlier start. 1: *ret_name is set; 0: there is none; -errno. */
+static int find_request(struct nb_check *check, char ret_name[static NB_PKCS10_NAME_SIZE]) {
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        int r = check->pending_r;
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        r = nb_key_import(check->pending_key.data, check->pending_key.len, &key);
+        if (r < 0)
+                return r;
+        r = nb_pkcs10_csr_name(key, check->node_name, ret_name);
+        return r < 0 ? r : 1;
+}
+
+static int print_request(struct nb_check *check, struct nb_failure *f) {
+        enum nb_pending_reason reason = NB_PENDING_UNASKED;
+        struct nb_join *join = &check->join;
+        const struct nb_csr *csr = &join->csr;
+        int r;
+
+        if (csr->state == NB_CSR_STATE_APPROVED && csr->certificate) {
+                nb_check_row(check, NB_CHECK_GOOD,
+                             "request: '%s' is approved, and its certificate is issued", csr->name);
+                return 0;
+        }
+        if (csr->state == NB_CSR_STATE_PENDING) {
+                r = nb_join_ask_reason(join, &reason);
+                if (r < 0)
+                        return r;
+        }
+        return nb_pending_describe(csr, check->node_name, reason, NB_PENDING_NO_TIME, f);
+}
+
+int nb_check_request(struct nb_check *check, struct nb_failure *f) {
+        struct nb_join *join = &check->join;
+        char name[NB_PKCS10_NAME_SIZE];
+        int r;
+
+        r = find_request(check, name);
+        if (r == 0) {
+                nb_check_row(check, NB_CHECK_GOOD, "request: none is pending");
+                return 0;
+        }
+        if (r < 0) {
+                errno = -r;
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "request: cannot read the key in the state directory: %m%s",
+                             r == -EACCES ? ": run as root" : "");
+                return 0;
+        }
+        nb_log_field(NB_FIELD_CSR, "%s", name);
+        r = nb_csr_read(&join->api, name, &join->csr, f);
+        if (r < 0)
+                return nb_join_map_clock_skew(join, r, f);
+        if (r > 0)
+                return print_request(check, f);
+        nb_check_row(check, NB_CHECK_GOOD, "request: '%s' does not exist", name);
+        return 0;
+}

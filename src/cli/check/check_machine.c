@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <libgen.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/check/check_internal.h"
+#include "cli/kubelet.h"
+#include "system/unit.h"
+
+#define UNIT "node-bootstrap.service"
+
+/* --- Files and folders --- */
+
+/* A path that the installer writes to. */
+struct target {
+        const char *what;
+        char path[NB_SETTINGS_PATH_MAX];  /* a folder */
+        char where[NB_SETTINGS_PATH_MAX]; /* the part of it that exists */
+        enum nb_code code;
+};
+
+/* 1: cannot be determined as this user. */
+static int try_to_write(struct nb_check *check, struct target *target) {
+        /* The unit makes these folders writable, and only if they exist when the service starts. */
+        static const char *const folders[] = { "/etc/kubernetes", "/var/lib/kubelet" };
+        struct statvfs file_system;
+        struct stat st;
+
+        memcpy(target->where, target->path, sizeof(target->where));
+        while (stat(target->where, &st) < 0) {
+                if (errno == EACCES && !check->is_root)
+                        return 1;
+                if (errno != ENOENT || !strcmp(target->where, "/"))
+                        return -errno;
+                (void)dirname(target->where);
+        }
+        if (!S_ISDIR(st.st_mode))
+                return -ENOTDIR;
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
+                if (strncmp(target->path, folders[i], strlen(folders[i])) == 0 &&
+                    strlen(target->where) < strlen(folders[i])) {
+                        strcpy(target->where, folders[i]);
+                        return -ENOENT;
+                }
+        if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
+                return -EROFS;
+        /* The installer runs as root; this process no longer does. */
+        return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
+}
+
+static int check_target(struct nb_check *check, struct target *target, struct nb_failure *f) {
+        int r = try_to_write(check, target);
+
+        if (r < 0)
+                return nb_failure_set(f, target->code, r, "%s, '%s': '%s': %m", target->what,
+                                      target->path, target->where);
+        if (r > 0)
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "%s: cannot determine whether '%s' is writable: run as root",
+                             target->what, target->path);
+        else
+                nb_check_row(check, NB_CHECK_GOOD, "%s: '%s' can be %s", target->what, target->path,
+                             strcmp(target->path, target->where) == 0 ? "written" : "created");
+        return 0;
+}
+
+int nb_check_files(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->load.settings;
+        const char *state = getenv("STATE_DIRECTORY");
+        const struct {
+                const char *what, *path;
+                bool is_file;
+        } targets[] = {
+                { "kubeconfig", settings->kubeconfig, true },
+                { "CA", settings->ca_file, true },
+                { "state", state ? state : NB_CHECK_STATE, false },
+                { "certificate", settings->certificate_directory, false },
+        };
+        struct target target;
+        struct statfs file_system;
+
+        for (size_t i = 0; i < N_ELEMENTS(targets); i++) {
+                target = (struct target){ .what = targets[i].what,
+                                          .code = i == 2 ? NB_STATE_UNWRITABLE
+                                                         : NB_TARGET_UNWRITABLE };
+                snprintf(target.path, sizeof(target.path), "%s", targets[i].path);
+                if (targets[i].is_file)
+                        (void)dirname(target.path);
+                if (check_target(check, &target, f) < 0)
+                        return -EROFS;
+        }
+        /* A node without persistent storage joins at each boot, when its token may have expired. */
+        if (statfs(target.where, &file_system) == 0 &&
+            (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC))
+                nb_check_row(
+                        check, NB_CHECK_DOUBT,
+                        "certificate: '%s' is in memory: this machine joins again at each boot",
+                        target.path);
+        return 0;
+}
+
+/* --- kubelet --- */
+
+static bool is_in_property(const char *text, const char *property, const char *path) {
+        size_t len = 0;
+        const char *at = nb_unit_find_property(text, property, &len);
+
+        return at && memmem(at, len, path, strlen(path));
+}
+
+static void print_order(struct nb_check *check, const char *text) {
+        const char *kubeconfig = check->load.settings.kubeconfig;
+
+        bool waits = nb_unit_has_word(text, "After", UNIT),
+             requires = nb_unit_has_word(text, "Requires", UNIT) ||
+                        nb_unit_has_word(text, "BindsTo", UNIT);
+
+        nb_check_row(check, waits ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
+                     waits ? "starts after " UNIT
+                           : "not ordered after " UNIT ", so it does not wait for the join: "
+                             "`systemctl enable " UNIT "`");
+        nb_check_row(check, requires ? NB_CHECK_GOOD : NB_CHECK_DOUBT, "kubelet: %s",
+                     requires ? "does not start if the join failed"
+                              : "does not require " UNIT ", so it starts even if the join failed: "
+                                "`systemctl enable " UNIT "`");
+        if (is_in_property(text, "ExecStart", kubeconfig) ||
+            is_in_property(text, "Environment", kubeconfig))
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: reads '%s'", kubeconfig);
+        else
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "kubelet: neither the command line nor the environment in its unit "
+                             "contains '%s' (kubelet.kubeconfig)",
+                             kubeconfig);
+}
+
+/* A kubelet that cannot start does not prevent a join. The first cause becomes the failure; the
+ * others are printed as rows. */
+int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
+        static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
+        const char *text = check->kubelet.data;
+        struct nb_kubelet_findings found;
+
+        if (!text) {
+                if (nb_systemd_is_running())
+                        nb_check_row(check, NB_CHECK_DOUBT,
+                                     "kubelet: cannot read the properties of " NB_KUBELET_UNIT);
+                else
+                        nb_check_row(check, NB_CHECK_NOTE,
+                                     "kubelet: not checked: systemd is not running");
+                return 0;
+        }
+        if (nb_kubelet_check(&check->sources, text, &check->load.settings, &found) < 0)
+                return nb_failure_set_memory(f);
+        for (unsigned i = 0; i < found.n; i++) {
+                const struct nb_kubelet_finding *finding = &found.findings[i];
+
+                if (finding->state == NB_KUBELET_BAD && f->code == NB_NONE)
+                        (void)nb_failure_set(f, NB_KUBELET_UNPREPARED, 0, "%s", finding->text);
+                else
+                        nb_check_row(check, marks[finding->state], "%s", finding->text);
+        }
+        if (nb_unit_has_word(text, "LoadState", "loaded"))
+                print_order(check, text);
+        return f->code == NB_NONE ? 0 : -EPROTO;
+}

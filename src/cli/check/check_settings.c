@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "base/macro.h"
+#include "cli/check/check_internal.h"
+#include "system/unit.h"
+
+void nb_check_print_setting(struct nb_check *check, const struct nb_settings *settings,
+                            enum nb_setting setting, const char *overridden_by) {
+        _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+
+        nb_setting_format(settings, setting, &value);
+        if (value.error < 0) {
+                check->output.r = -ENOMEM;
+                return;
+        }
+        nb_check_row(check, NB_CHECK_NOTE, "%s: %s (%s)%s%s", nb_setting_key(setting), value.data,
+                     settings->origin[setting], overridden_by ? "; overridden by " : "",
+                     overridden_by ? overridden_by : "");
+}
+
+unsigned nb_check_print_settings(struct nb_check *check, const struct nb_settings *settings) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                bool is_set = nb_setting_is_set(settings, (enum nb_setting)i);
+
+                if (is_set || check->shows_all)
+                        nb_check_print_setting(check, settings, (enum nb_setting)i, NULL);
+                n += is_set;
+        }
+        return n;
+}
+
+/* --- Whether the service can read them, by mode and owner --- */
+
+/*
+ * The installer is uid 0 and gid 0 in a user namespace (PrivateUsers=yes) that has no other user
+ * than root and the service's own: its capability applies only to files of root.
+ */
+bool nb_check_is_readable_to_installer(const struct stat *st) {
+        if (st->st_uid == 0)
+                return (st->st_mode & S_IRUSR) || st->st_gid == 0;
+        return st->st_mode & (st->st_gid == 0 ? S_IRGRP : S_IROTH);
+}
+
+static int check_file(struct nb_check *check, const char *path, enum nb_code code,
+                      struct nb_failure *f) {
+        const char *service = check->service.data;
+        bool has_all_users = nb_unit_has_word(service, "LoadState", "loaded") &&
+                             nb_unit_has_word(service, "PrivateUsers", "no");
+        struct stat st;
+
+        /* With an access control list, owner and mode do not decide. */
+        if (has_all_users || stat(path, &st) < 0 || nb_check_is_readable_to_installer(&st) ||
+            getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
+                return 0;
+        return nb_failure_set(f, code, EACCES,
+                              "'%s' has mode %04o, owner %u and group %u: node-bootstrap.service "
+                              "has no access to files of users other than root; expected owner 0 "
+                              "(root)",
+                              path, st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
+}
+
+/* The origin of a credential is not a path. */
+static int check_document(void *userdata, const struct nb_config_document *document,
+                          struct nb_failure *f) {
+        return document->origin[0] == '/'
+                       ? check_file(userdata, document->origin, NB_SETTINGS_UNREADABLE, f)
+                       : 0;
+}
+
+static int check_access(struct nb_check *check, struct nb_failure *f) {
+        const struct nb_settings *settings = &check->load.settings;
+        int r;
+
+        /* The service reads no other folder. */
+        if (strcmp(check->sources.config_directory, NB_CONFIG_DIRECTORY) != 0)
+                return 0;
+        r = nb_sources_config(&check->sources, check_document, check, f);
+        if (r >= 0 && settings->discovery_file[0] == '/')
+                r = check_file(check, settings->discovery_file, NB_DISCOVERY_FILE_UNREADABLE, f);
+        if (r >= 0 && settings->bootstrap_kubeconfig[0] == '/')
+                r = check_file(check, settings->bootstrap_kubeconfig,
+                               NB_BOOTSTRAP_KUBECONFIG_UNREADABLE, f);
+        return r;
+}
+
+/* --- The step --- */
+
+int nb_check_settings(struct nb_check *check, struct nb_failure *f) {
+        const char *folder = check->sources.config_directory;
+        const struct nb_settings *settings = &check->load.settings;
+        struct stat st;
+        int r;
+
+        if (check->is_folder_given && stat(folder, &st) < 0)
+                return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno,
+                                      "--config-directory: '%s' cannot be read: %m", folder);
+        r = nb_load_settings(&check->load, &check->sources, f);
+        if (r < 0)
+                return r;
+        check->has_settings = true;
+        if (nb_check_print_settings(check, settings) == 0)
+                nb_check_row(check, NB_CHECK_NOTE, "none in %s or in a credential", folder);
+        if (settings->ignored[0])
+                nb_check_row(check, NB_CHECK_NOTE, "ignored, for other phases of kubeadm join: %s",
+                             settings->ignored);
+        r = nb_settings_verify(settings, f);
+        if (r < 0)
+                return r;
+        r = check_access(check, f);
+        if (r < 0)
+                return r;
+        nb_check_row(check, NB_CHECK_GOOD, "valid");
+        return 0;
+}

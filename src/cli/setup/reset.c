@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/kubelet.h"
+#include "cli/setup/setup_internal.h"
+#include "system/lock.h"
+#include "system/process.h"
+#include "system/stop.h"
+#include "system/unit.h"
+
+#define REFRESH_UNIT "node-bootstrap-refresh.service"
+#define STATE_DIRECTORY "/var/lib/node-bootstrap"
+#define LOOK_MS 100
+
+/* Waits until the job has ended, as `systemctl stop` does. */
+static int stop_unit(const char *unit, struct nb_failure *f) {
+        struct nb_unit_state state;
+        int r = nb_unit_queue("StopUnit", unit, f);
+
+        while (r >= 0) {
+                r = nb_unit_show(unit, &state, f);
+                if (r < 0 || nb_unit_is_at_rest(&state))
+                        break;
+                r = nb_stop_wait(LOOK_MS);
+        }
+        if (r < 0)
+                return r;
+        if (!strcmp(state.active, "active"))
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
+                                      "%s is active again: another job replaced its stop", unit);
+        printf("stopped  %s\n", unit);
+        return 0;
+}
+
+/* Also stops a kubelet that systemd is about to restart. If kubelet requires the service, systemd
+ * stops kubelet with the service. */
+static int stop_units(bool is_forced, struct nb_failure *f) {
+        static const char *const units[] = { NB_KUBELET_UNIT, NB_SETUP_UNIT, REFRESH_UNIT };
+        struct nb_unit_state state;
+
+        for (size_t i = 0; i < N_ELEMENTS(units); i++) {
+                int r = nb_unit_show(units[i], &state, f);
+
+                if (r < 0)
+                        return r;
+                if (i == 0 && !strcmp(state.active, "active") && !is_forced)
+                        return nb_failure_set(f, NB_KUBELET_ACTIVE, 0,
+                                              NB_KUBELET_UNIT
+                                              " is active (%s); stop it first, or use --force",
+                                              state.sub);
+                if (!strcmp(state.active, "inactive") || !strcmp(state.active, "failed"))
+                        continue;
+                r = stop_unit(units[i], f);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* Only the installer writes and removes kubelet's files. */
+static int run_installer(const char *config_directory, int *ret_status, struct nb_failure *f) {
+        _cleanup_(nb_freep) char *directory = NULL;
+        const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
+        int r;
+
+        /* Sets the environment variables that systemd would set for the installer. */
+        if (asprintf(&directory, "--config-directory=%s", config_directory) < 0 ||
+            (access(STATE_DIRECTORY, F_OK) == 0 &&
+             setenv("STATE_DIRECTORY", STATE_DIRECTORY, 1) < 0))
+                return nb_failure_set_memory(f);
+        argv[2] = directory;
+        fflush(stdout);
+        r = nb_process_pass(argv, ret_status);
+        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot run '" NB_INSTALLER "': %m") : 0;
+}
+
+static int remove_setup(const char *config_directory, struct nb_failure *f) {
+        struct nb_setup setup = { .config_directory = config_directory, .is_document_new = true };
+        _cleanup_(nb_closep) int lock_fd = -1;
+        int r;
+
+        r = nb_unit_enable(NB_SETUP_UNIT, false, f);
+        if (r < 0)
+                return r;
+        r = nb_lock_take(NULL, &lock_fd, f);
+        if (r < 0)
+                return r;
+        for (; setup.n_steps < _NB_SETUP_SECRET_N; setup.n_steps++)
+                setup.steps[setup.n_steps] = NB_SETUP_REMOVE;
+        r = nb_setup_write(&setup, f);
+        return r < 0 ? r : nb_systemd_reload(f);
+}
+
+int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
+        bool is_forced = false, is_setup_removed = false;
+        const struct nb_option rows[] = {
+                { "force", NULL, "stop kubelet if it is running", .ret_switch = &is_forced },
+                { "setup", NULL, "also disable the service, and remove the files that setup writes",
+                  .ret_switch = &is_setup_removed },
+                { NULL },
+        };
+        int status = 0, r;
+
+        r = nb_options_read(options, rows, f);
+        if (r < 0)
+                return r;
+        if (geteuid() != 0)
+                return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
+        r = nb_systemd_is_running() ? stop_units(is_forced, f) : 0;
+        if (r < 0)
+                return r;
+        /* The installer has already printed the reason of a failure. */
+        r = run_installer(options->config_directory, &status, f);
+        if (r < 0 || status != 0)
+                return r < 0 ? r : status;
+        if (is_setup_removed)
+                return remove_setup(options->config_directory, f);
+        printf("left     settings and credentials: if " NB_SETUP_UNIT
+               " is enabled, it joins again at the next boot; `node-bootstrap reset --setup` "
+               "removes what setup wrote\n");
+        return 0;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "cli/setup/setup_internal.h"
+#include "system/lock.h"
+#include "system/sources.h"
+#include "system/unit.h"
+
+static int check_machine(const struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = -1;
+        int r;
+
+        if (setup->config_directory[0] != '/')
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "'--config-directory' requires an absolute path");
+        if (setup->root) {
+                /* The folder is not created: its name may be misspelt. */
+                r = nb_folder_open(setup->root, &fd);
+                return r < 0 ? nb_failure_set(f, NB_SETUP_UNWRITABLE, r, "'--root=%s': %m",
+                                              setup->root)
+                             : 0;
+        }
+        if (setup->is_rehearsal)
+                return 0;
+        if (geteuid() != 0)
+                return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
+        if (setup->is_start_unwanted)
+                return 0;
+        if (!nb_systemd_is_running())
+                return nb_failure_set(f, NB_SETUP_WITHOUT_SYSTEMD, 0,
+                                      "systemd is not the init system of this machine");
+        if (strcmp(setup->config_directory, NB_CONFIG_DIRECTORY) != 0)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      NB_SETUP_UNIT " reads its settings in " NB_CONFIG_DIRECTORY
+                                                    ": '--config-directory' requires '--no-start' "
+                                                    "or '--root'");
+        return 0;
+}
+
+static void rehearse_service(const struct nb_setup *setup) {
+        if (setup->root) {
+                printf("would enable and start nothing in an image\n");
+                return;
+        }
+        printf("would enable   " NB_SETUP_UNIT ", which kubelet.service then waits for\n");
+        if (!setup->is_start_unwanted)
+                printf("would start    " NB_SETUP_UNIT
+                       ", and show its progress until this machine has joined\n");
+        else
+                printf("would not start " NB_SETUP_UNIT ": --no-start\n");
+}
+
+static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_closep) int lock_fd = -1;
+        struct nb_unit_state unit = { .is_enabled = false };
+        struct nb_failure ignored = { 0 };
+        enum nb_setup_joined joined;
+        bool is_one;
+        int r;
+
+        /* Held until everything is written, but not while the service runs: its installer takes the
+         * same lock. */
+        r = setup->is_rehearsal ? 0 : nb_lock_take(setup->root, &lock_fd, f);
+        if (r < 0)
+                return r;
+        r = nb_setup_load(setup, f);
+        if (r < 0)
+                return r;
+        joined = nb_setup_find_joined(setup);
+        if (joined == NB_SETUP_JOINED) {
+                if (!setup->is_rehearsal)
+                        return 0;
+                (void)nb_unit_show(NB_SETUP_UNIT, &unit, &ignored);
+                if (!unit.is_enabled)
+                        printf("would enable   " NB_SETUP_UNIT "\n");
+                return 0;
+        }
+        r = nb_setup_plan(setup, f);
+        if (r < 0)
+                return r;
+        if (!setup->is_changed)
+                printf("this machine is already set up like this; nothing to write\n");
+        if (joined == NB_SETUP_JOINED_ANOTHER && !setup->is_forced)
+                return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
+                                      "this machine has joined another cluster");
+        is_one = setup->n_changes == 1;
+        if (setup->n_changes > 0 && !setup->is_forced)
+                return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
+                                      "%u setting%s from this machine's; use --force to replace %s",
+                                      setup->n_changes, is_one ? " differs" : "s differ",
+                                      is_one ? "it" : "them");
+        if (setup->is_rehearsal && setup->document.len > 0)
+                fputs(setup->document.data, stdout);
+        r = nb_setup_write(setup, f);
+        if (r < 0 || !setup->is_rehearsal)
+                return r;
+        rehearse_service(setup);
+        printf("nothing was changed: --dry-run\n");
+        return 0;
+}
+
+int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
+        int r;
+
+        r = nb_setup_read(options, &setup, f);
+        if (r >= 0)
+                r = check_machine(&setup, f);
+        if (r >= 0)
+                r = prepare_machine(&setup, f);
+        nb_sources_done(&setup.sources);
+        fflush(stdout);
+        if (r < 0)
+                return r;
+        if (setup.root && !setup.is_rehearsal)
+                printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
+                       "` makes kubelet wait for it\n",
+                       setup.root);
+        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, f);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * `node-bootstrap setup`, in this order:
+ *
+ *      setup_arguments.c  the command line, also that of `kubeadm join`
+ *      setup_inputs.c     the files that it names; checks values, assigns tokens
+ *      setup_joined.c     has this machine joined the cluster already? Then nothing changes
+ *      setup_plan.c       what would change, and whether `join` could begin with the result
+ *      setup_write.c      credentials, drop-in and settings
+ *      setup_service.c    enables and starts the service, and watches it until it has joined
+ */
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/failure.h"
+#include "base/secret.h"
+#include "cli/commands.h"
+#include "settings/settings.h"
+#include "system/sources.h"
+
+#define NB_SETUP_UNIT "node-bootstrap.service"
+#define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
+#define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
+
+#define NB_SETUP_HEADER "# Written by `node-bootstrap setup`, which replaces it.\n"
+#define NB_SETUP_DELIVERED "/run/credentials/@system" /* the credentials of the boot */
+
+/* The credentials that setup knows. */
+enum nb_setup_secret {
+        NB_SETUP_TOKEN,
+        NB_SETUP_TLS_BOOTSTRAP_TOKEN,
+        NB_SETUP_KUBECONFIG,
+        NB_SETUP_CLUSTER_INFO,
+        _NB_SETUP_SECRET_N,
+};
+
+/* The names of the credentials: "node-bootstrap.token". */
+extern const char *const nb_setup_secret_names[_NB_SETUP_SECRET_N];
+
+enum nb_setup_step {
+        NB_SETUP_KEEP,
+        NB_SETUP_WRITE,
+        NB_SETUP_REMOVE,
+};
+
+#define NB_SETUP_PATH_SIZE 4096
+
+struct nb_setup {
+        const char *config_directory; /* below `root`, if there is one */
+        const char *root;             /* NULL: this machine */
+        bool is_start_unwanted;
+        bool is_forced;
+        bool is_rehearsal; /* --dry-run */
+        uint64_t watch_ms; /* how long the service is watched; NB_TIME_INFINITE */
+
+        struct nb_settings settings; /* only what is on the command line is set */
+        struct nb_secret
+                secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
+        struct nb_secret pasted;             /* a pasted line, which values point into */
+
+        /* nb_setup_load(). The files are read once, and kept in memory. */
+        struct nb_sources sources;
+        char directory[NB_SETUP_PATH_SIZE], path[NB_SETUP_PATH_SIZE + 64]; /* of the settings, of
+                                                                              50-setup.yaml */
+        struct nb_settings now; /* of this machine or image; with a plan, the new ones */
+        bool is_second; /* 50-setup.yaml exists: a setting that is not repeated is a change */
+        struct nb_buffer document; /* the new one; empty: no setting is set */
+        bool is_document_new;
+
+        /* nb_setup_plan() */
+        enum nb_setup_step steps[_NB_SETUP_SECRET_N]; /* of the credentials */
+        unsigned n_steps;                             /* other than NB_SETUP_KEEP */
+        bool has_new_secret;
+        bool has_unknown_secret; /* a credential that is kept can be read only by the service */
+        bool is_changed;         /* something is to be written or removed */
+        unsigned n_changes; /* settings and credentials that differ from this machine's; each was
+                               already printed */
+};
+
+#define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
+
+/* Values that are on the command line at most once. */
+enum nb_setup_input {
+        NB_SETUP_INPUT_TOKEN_FILE,
+        NB_SETUP_INPUT_DISCOVERY_FILE,
+        NB_SETUP_INPUT_KUBECONFIG,
+        NB_SETUP_INPUT_CONFIG,
+        NB_SETUP_INPUT_TIMEOUT,
+        NB_SETUP_INPUT_ROOT,
+        _NB_SETUP_INPUT_N,
+};
+
+/* What a token is for; in the order in which they become credentials. */
+enum nb_setup_token_kind {
+        NB_SETUP_TOKEN_DISCOVERY,
+        NB_SETUP_TOKEN_COMMON, /* for both, unless another one is set */
+        NB_SETUP_TOKEN_TLS,
+        _NB_SETUP_TOKEN_N,
+};
+
+#define NB_SETUP_WORDS_MAX 128
+
+/* The command line as it was typed. */
+struct nb_setup_line {
+        struct nb_options *options;
+        struct nb_setup *setup;
+        const char *values[_NB_SETUP_INPUT_N]; /* NULL: not on the command line */
+        struct nb_setup_token {
+                const char *option; /* its name; NULL: there is no token */
+                struct nb_secret value;
+        } tokens[_NB_SETUP_TOKEN_N];
+        const char *stdin_reader;        /* the argument for which standard input was read */
+        char ignored[256];               /* options */
+        char *words[NB_SETUP_WORDS_MAX]; /* the words of a pasted line, then the remaining arguments
+                                          */
+        int n_pasted;       /* words from standard input, which are not on the command line */
+        int n_words;        /* after `kubeadm join` */
+        bool is_token_seen; /* a token was on the command line */
+};
+
+/* Stores a value of the command line. The values of a list are separated by commas. `option` is for
+ * messages. NB_USAGE. */
+int nb_setup_store(struct nb_setup *setup, enum nb_setting setting, const char *option,
+                   const char *text, struct nb_failure *f);
+
+/* Reads a file, a pipe (process substitution), or standard input if `path` is "-". `reader` is the
+ * argument that asks for it. `ret_is_exposed` returns whether others can read the file; if NULL,
+ * such a file is refused. NB_USAGE, NB_TOKEN_EXPOSED, NB_SETTINGS_UNREADABLE. */
+int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const char *path,
+                        size_t max, bool *ret_is_exposed, struct nb_secret *ret,
+                        struct nb_failure *f);
+
+/* Reads and checks all inputs into the settings and secrets of line->setup. Moves tokens. */
+int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f);
+
+/* Reads the command line and all files that it names. -ECANCELED without a failure, as from
+ * nb_options_next(). NB_USAGE, NB_TOKEN_*, NB_SETTINGS_*, ... */
+int nb_setup_read(struct nb_options *options, struct nb_setup *ret_setup, struct nb_failure *f);
+void nb_setup_done(struct nb_setup *setup);
+
+/* Reads the settings of this machine or image, and formats the new document. NB_SETTINGS_*,
+ * NB_TOKEN_*. */
+int nb_setup_load(struct nb_setup *setup, struct nb_failure *f);
+
+/* Prints what would change, and checks whether `join` could begin with the result. NB_SETTINGS_*,
+ * NB_TOKEN_*, NB_USAGE, NB_DISCOVERY_FILE_*, NB_BOOTSTRAP_KUBECONFIG_*. */
+int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f);
+
+enum nb_setup_joined {
+        NB_SETUP_NOT_JOINED,     /* or unknown */
+        NB_SETUP_JOINED,         /* this cluster, and nothing else would change */
+        NB_SETUP_JOINED_ANOTHER, /* no pin matches its CA */
+};
+
+/* Checks kubelet's credentials on this machine, and prints the result unless it is
+ * NB_SETUP_NOT_JOINED. */
+enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup);
+
+/* Whether a setting has the same value in both. */
+bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
+                       enum nb_setting key);
+
+/* Writes and removes the files of the plan; in a rehearsal only prints them. NB_SETUP_UNWRITABLE,
+ * NB_SETUP_COMMAND_FAILED. */
+int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
+
+/* Reads a credential from a store of this machine or image: 0; -ENOENT; -EKEYREJECTED if it cannot
+ * be decrypted here; -errno. */
+int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
+                         struct nb_failure *f);
+
+/* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
+ * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */
+int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/setup/setup_internal.h"
+#include "crypto/certificate.h"
+#include "files/record.h"
+#include "join/load.h"
+#include "kube/k3s_token.h"
+#include "method/cluster_identity.h"
+
+/* Whether the settings that do not select the cluster are unchanged: another node name or socket is
+ * an intended change. */
+static bool is_unchanged(const struct nb_setup *setup, const char *node_name) {
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                enum nb_setting key = i;
+
+                if (!nb_setting_is_set(&setup->settings, key) || key == NB_SETTING_ENDPOINTS ||
+                    key == NB_SETTING_CA_CERT_HASHES ||
+                    key == NB_SETTING_UNSAFE_SKIP_CA_VERIFICATION ||
+                    (key == NB_SETTING_NODE_NAME && !strcmp(setup->settings.node_name, node_name)))
+                        continue;
+                if (!nb_setup_is_equal(&setup->settings, &setup->now, key))
+                        return false;
+        }
+        return true;
+}
+
+static enum nb_setup_joined compare_pins(const struct nb_settings *wanted,
+                                         const struct nb_certificates *ca) {
+        for (size_t i = 0; i < nb_certificates_count(ca); i++)
+                if (nb_pins_contain(wanted->pins, wanted->n_pins, nb_certificate_pin(ca, i)))
+                        return NB_SETUP_JOINED;
+        return NB_SETUP_JOINED_ANOTHER;
+}
+
+/* Without a hash, compares with the API server of the last join. */
+static bool is_server_same(const struct nb_settings *wanted, const struct nb_settings *now) {
+        struct nb_record record = { 0 };
+        struct nb_failure ignored = { 0 };
+        struct nb_url endpoint;
+        bool has_endpoint;
+
+        if (wanted->n_endpoints == 0)
+                return true;
+        if (nb_record_read(-1, now->certificate_directory, &record, &ignored) <= 0)
+                return false;
+        has_endpoint = nb_endpoint_parse(record.provenance.endpoint,
+                                         strlen(record.provenance.endpoint), &endpoint) >= 0;
+        for (unsigned i = 0; i < wanted->n_endpoints; i++)
+                if ((has_endpoint && nb_url_is_equal(&wanted->endpoints[i], &endpoint)) ||
+                    nb_url_is_equal(&wanted->endpoints[i], &record.server))
+                        return true;
+        return false;
+}
+
+/* A mismatch proves nothing in two cases: the hash in a k3s token covers all CAs together, and the
+ * CA file may contain only some of them; and another server may belong to the same cluster. */
+static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
+        _cleanup_(nb_k3s_token_done) struct nb_k3s_token k3s = { .identity = NB_IDENTITY_INIT };
+        _cleanup_(nb_certificates_freep) struct nb_certificates *ca = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
+        bool is_same;
+
+        if (nb_sources_read(&setup->sources, setup->now.ca_file, NB_CA_FILE_MAX, &pem, NULL) < 0 ||
+            nb_certificates_parse(pem.data, pem.len, true, &ca) < 0)
+                return NB_SETUP_NOT_JOINED;
+        if (setup->settings.n_pins > 0)
+                return compare_pins(&setup->settings, ca);
+        if (nb_k3s_token_parse(token->data, token->len, "setup", &k3s) >= 0 && k3s.has_hash)
+                is_same = nb_ca_has_k3s_hash(ca, k3s.hash);
+        else
+                is_same = is_server_same(&setup->settings, &setup->now);
+        return is_same ? NB_SETUP_JOINED : NB_SETUP_NOT_JOINED;
+}
+
+enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
+        struct nb_installed_certificate certificate;
+        struct nb_failure ignored = { 0 };
+        enum nb_setup_joined joined;
+
+        /* A kubeconfig that describes a cluster has no pins: nb_setup_plan() compares its text. */
+        if (setup->root || !setup->secrets[NB_SETUP_TOKEN].data ||
+            setup->secrets[NB_SETUP_KUBECONFIG].data ||
+            setup->secrets[NB_SETUP_CLUSTER_INFO].data || access(setup->now.kubeconfig, F_OK) < 0 ||
+            nb_installed_read_certificate(&setup->now, &certificate, &ignored) < 0 ||
+            time(NULL) > certificate.not_after)
+                return NB_SETUP_NOT_JOINED;
+        joined = compare_cluster(setup);
+        if (joined == NB_SETUP_JOINED &&
+            (setup->is_forced || !is_unchanged(setup, certificate.node_name)))
+                return NB_SETUP_NOT_JOINED;
+        if (joined == NB_SETUP_JOINED)
+                printf("already joined (%s); unchanged, the token was not written\n",
+                       certificate.subject);
+        if (joined == NB_SETUP_JOINED_ANOTHER)
+                printf("this machine has joined another cluster (%s): the hash does not "
+                       "match its CA in %s\n",
+                       certificate.subject, setup->now.ca_file);
+        return joined;
+}

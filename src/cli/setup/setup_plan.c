@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "cli/setup/setup_internal.h"
+#include "join/load.h"
+#include "kube/token.h"
+#include "method/documents.h"
+
+/* --- Settings --- */
+
+/* A damaged document of ours can be replaced. */
+int nb_setup_load(struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT;
+        struct nb_buffer *document = &setup->document;
+        bool is_any_set = false;
+        int r;
+
+        for (unsigned i = 0; i < _NB_SETTING_N; i++)
+                is_any_set = is_any_set || nb_setting_is_set(&setup->settings, i);
+        if (is_any_set) {
+                nb_buffer_append_string(document, NB_SETUP_HEADER);
+                nb_settings_format(&setup->settings, document);
+        }
+        if (document->error < 0)
+                return nb_failure_set_memory(f);
+        snprintf(setup->directory, sizeof(setup->directory), "%s%s", setup->root ? setup->root : "",
+                 setup->config_directory);
+        snprintf(setup->path, sizeof(setup->path), "%s/config.yaml.d/" NB_SETUP_DOCUMENT,
+                 setup->directory);
+        nb_sources_init(&setup->sources, setup->directory);
+        setup->sources.is_keeping = true;
+        setup->is_second = nb_sources_read(&setup->sources, setup->path, NB_CONFIG_MAX, &stored,
+                                           NULL) >= 0;
+        setup->is_document_new = is_any_set &&
+                                 (stored.len != document->len ||
+                                  memcmp(stored.data, document->data, stored.len) != 0);
+        r = nb_documents_merge(&setup->sources, NULL, NULL, &setup->now, f);
+        if (r >= 0 || !setup->is_forced || !is_any_set)
+                return r;
+        nb_documents_salvage(&setup->sources, &setup->now);
+        *f = (struct nb_failure){ 0 };
+        return 0;
+}
+
+/* Puts the new document into the place of the old one. */
+static int put_document(struct nb_setup *setup) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r;
+
+        if (setup->document.len == 0)
+                return 0;
+        r = nb_secret_copy(&text, setup->document.data, setup->document.len);
+        return r < 0 ? r
+                     : nb_sources_put(&setup->sources, NB_SOURCE_FILE, setup->path, 0644, &text);
+}
+
+bool nb_setup_is_equal(const struct nb_settings *a, const struct nb_settings *b,
+                       enum nb_setting key) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text_a = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX),
+                                                   text_b = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+
+        nb_setting_format(a, key, &text_a);
+        nb_setting_format(b, key, &text_b);
+        return text_a.error >= 0 && text_b.error >= 0 && !strcmp(text_a.data, text_b.data);
+}
+
+static void print_value(const struct nb_settings *settings, enum nb_setting key, const char *end) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+
+        if (nb_setting_is_set(settings, key))
+                nb_setting_format(settings, key, &text);
+        printf("%s%s", text.len > 0 ? text.data : "(not set)", end);
+}
+
+/* A value on the command line must take effect. */
+static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, enum nb_setting key,
+                        struct nb_failure *f) {
+        if (nb_setting_is_set(&setup->settings, key) &&
+            !nb_setup_is_equal(&setup->settings, new, key))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "%s on the command line is overridden by %s, which takes "
+                                      "precedence",
+                                      nb_setting_key(key), new->origin[key]);
+        if (nb_setup_is_equal(&setup->now, new, key) ||
+            (!setup->is_second && !nb_setting_is_set(&setup->now, key)))
+                return 0;
+        printf("%s: ", nb_setting_key(key));
+        print_value(&setup->now, key, " -> ");
+        print_value(new, key, "\n");
+        setup->n_changes++;
+        return 0;
+}
+
+/* --- Credentials --- */
+
+/* Describes a credential by the ID of its token, or by its kind. */
+static void describe_secret(const struct nb_secret *value, enum nb_setup_secret secret,
+                            char ret[static 64]) {
+        if (!value->data)
+                strcpy(ret, "none");
+        else if (secret > NB_SETUP_TLS_BOOTSTRAP_TOKEN)
+                strcpy(ret, "another document");
+        else if (nb_token_verify(value->data, nb_token_trim(value->data, value->len)) >= 0)
+                snprintf(ret, 64, "token %.*s", NB_TOKEN_ID_LEN, value->data);
+        else
+                strcpy(ret, "a token of another form");
+}
+
+static bool is_same(const struct nb_secret *stored, const struct nb_secret *new) {
+        size_t len = nb_token_trim(stored->data, stored->len);
+
+        return len == nb_token_trim(new->data, new->len) && !memcmp(stored->data, new->data, len);
+}
+
+/* If there is a new credential, the others are removed: an old one could take precedence, or
+ * conflict with the new one. Afterwards the sources contain the credentials that the service will
+ * get. */
+static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret stored = NB_SECRET_INIT,
+                                                   delivered = NB_SECRET_INIT;
+        const struct nb_secret *new = &setup->secrets[secret], *value = new;
+        const char *name = nb_setup_secret_names[secret];
+        char path[NB_SETUP_PATH_SIZE], before[64] = "one that cannot be decrypted here", after[64];
+        bool is_kept;
+        int r;
+
+        snprintf(path, sizeof(path), NB_SETUP_DELIVERED "/%s", name);
+        if (!setup->root && nb_path_read(-1, path, NB_SETUP_SECRET_MAX, &delivered) != -ENOENT &&
+            new->data)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "this machine was booted with a credential %s, which "
+                                      "takes precedence over the one that setup would write",
+                                      name);
+        r = nb_setup_read_stored(setup, name, &stored, f);
+        if (r < 0 && r != -ENOENT && r != -EKEYREJECTED)
+                return r;
+        is_kept = r == -ENOENT ? !new->data
+                  : new->data  ? r >= 0 && is_same(&stored, new)
+                               : !setup->has_new_secret;
+        if (!new->data && (delivered.data || is_kept)) {
+                value = delivered.data ? &delivered : &stored;
+                setup->has_unknown_secret |= !delivered.data && r == -EKEYREJECTED;
+        }
+        if (nb_sources_put(&setup->sources, NB_SOURCE_CREDENTIAL, name, 0400,
+                           value->data ? value : NULL) < 0)
+                return nb_failure_set_memory(f);
+        if (is_kept)
+                return 0;
+        setup->steps[secret] = new->data ? NB_SETUP_WRITE : NB_SETUP_REMOVE;
+        setup->n_steps++;
+        if (r == -ENOENT)
+                return 0;
+        if (r >= 0)
+                describe_secret(&stored, secret, before);
+        describe_secret(new, secret, after);
+        printf("credential %s: %s -> %s%s\n", name, before, after,
+               !strcmp(before, after) && !strncmp(before, "token ", 6) ? ", with another secret"
+                                                                       : "");
+        setup->n_changes++;
+        return 0;
+}
+
+/* --- Whether `join` can begin with the result --- */
+
+/* A failure about a missing file or credential is excused if an image may get the file later, or if
+ * only the service can read the credential. */
+static bool is_excused(const struct nb_setup *setup, enum nb_code code) {
+        if (code == NB_TOKEN_MISSING)
+                return setup->root || setup->has_unknown_secret;
+        return setup->root &&
+               (code == NB_DISCOVERY_FILE_UNREADABLE || code == NB_BOOTSTRAP_KUBECONFIG_UNREADABLE);
+}
+
+static int verify_bootstrap(const struct nb_setup *setup, struct nb_load *load,
+                            struct nb_failure *f) {
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r;
+
+        r = nb_load_bootstrap(load, f);
+        if (r >= 0)
+                r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
+        if (r < 0 && is_excused(setup, f->code)) {
+                nb_failure_clear(f);
+                return 0;
+        }
+        /* An image gets its host name later, and metadata can name the node. */
+        if (r < 0 || setup->root || load->settings.metadata_node_name || load->is_metadata_wanted)
+                return r;
+        return nb_load_node_name(&load->settings, node_name, f);
+}
+
+int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f) {
+        _cleanup_(nb_load_done) struct nb_load load = NB_LOAD_INIT;
+        int r;
+
+        if (put_document(setup) < 0)
+                return nb_failure_set_memory(f);
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++)
+                setup->has_new_secret = setup->has_new_secret || setup->secrets[i].data;
+        for (unsigned i = 0; i < _NB_SETUP_SECRET_N; i++) {
+                r = plan_secret(setup, i, f);
+                if (r < 0)
+                        return r;
+        }
+        r = nb_load_settings(&load, &setup->sources, f);
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; i < _NB_SETTING_N; i++) {
+                r = plan_setting(setup, &load.settings, i, f);
+                if (r < 0)
+                        return r;
+        }
+        setup->is_changed = setup->is_document_new || setup->n_steps > 0;
+        r = nb_settings_verify(&load.settings, f);
+        if (r < 0)
+                return r;
+        r = verify_bootstrap(setup, &load, f);
+        if (r < 0)
+                return r;
+        setup->now = load.settings;
+        return r;
+}

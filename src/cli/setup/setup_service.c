@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/kubelet.h"
+#include "cli/setup/setup_internal.h"
+#include "cli/status/timeline.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
+#include "system/terminal.h"
+#include "system/unit.h"
+
+#define LOOK_MS 500
+
+struct watch {
+        struct sd_journal *journal; /* NULL: the journal cannot be read */
+        struct nb_unit_state state;
+        struct nb_unit_entry failure; /* the last one, or what the service waits for; .error is ""
+                                         if there is none */
+        uint64_t deadline_ms;         /* NB_TIME_INFINITE */
+        char status[sizeof(((struct nb_unit_state *)NULL)->status)];
+        bool has_line;     /* a terminal: the status is rewritten in place */
+        bool is_installed; /* the service wrote new files for kubelet */
+};
+
+static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
+        enum nb_code code = failure ? nb_failure_find(failure->error) : NB_NONE;
+
+        nb_terminal_line_hide();
+        printf("%c %s\n", mark, text);
+        if (code != NB_NONE) {
+                nb_unit_entry_adopt_fields(failure);
+                printf("    ");
+                nb_log_print_text(stdout, nb_failure_info(code)->remedy);
+        }
+        fflush(stdout);
+        nb_terminal_line_show();
+}
+
+static void print_entries(struct watch *watch) {
+        struct nb_unit_entry entry;
+
+        while (watch->journal && nb_unit_journal_next(watch->journal, &entry) > 0) {
+                if (entry.priority >= LOG_DEBUG)
+                        continue;
+                if (entry.error[0])
+                        watch->failure = entry;
+                else if (nb_unit_entry_is(&entry, NB_STAGE_DONE))
+                        watch->failure.error[0] = '\0';
+                watch->is_installed = watch->is_installed || nb_unit_entry_is(&entry, NB_INSTALLED);
+                /* A failure that ends the watch is printed at the end. */
+                if (!entry.error[0] || entry.priority > LOG_ERR)
+                        print_line(' ', entry.message, entry.error[0] ? &entry : NULL);
+        }
+}
+
+static void print_status(struct watch *watch) {
+        const char *status = watch->state.status;
+
+        if (watch->has_line && !nb_unit_is_at_rest(&watch->state))
+                nb_terminal_line_set(status);
+        else if (status[0] && strcmp(watch->status, status) != 0 &&
+                 strcmp(watch->state.active, "failed") != 0)
+                print_line('*', status, NULL);
+        strcpy(watch->status, status);
+}
+
+/* -ECANCELED on Ctrl-C; -ETIME. */
+static int watch_job(struct watch *watch, struct nb_failure *f) {
+        for (;;) {
+                int r = nb_unit_show(NB_SETUP_UNIT, &watch->state, f);
+
+                if (r < 0)
+                        return r;
+                print_entries(watch);
+                print_status(watch);
+                if (nb_unit_is_at_rest(&watch->state))
+                        return 0;
+                if (nb_now_ms() >= watch->deadline_ms)
+                        return -ETIME;
+                r = nb_stop_wait(LOOK_MS);
+                if (r < 0)
+                        return r;
+        }
+}
+
+/* The journal has the reason; if it cannot be read, report the result and exit status from
+ * systemd. */
+static int refuse_result(const struct watch *watch, const char *more, struct nb_failure *f) {
+        const struct nb_unit_state *state = &watch->state;
+        enum nb_code code = nb_failure_find(watch->failure.error);
+        int r;
+
+        if (code != NB_NONE) {
+                nb_unit_entry_adopt_fields(&watch->failure);
+                return nb_failure_set(f, code, 0, "%s%s", watch->failure.message, more);
+        }
+        r = nb_failure_set(f, NB_SETUP_UNFINISHED, 0,
+                           NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", state->active,
+                           state->sub, state->exit_status, state->status[0] ? ": " : "",
+                           state->status, more);
+        /* A service that was stopped has 143 with systemd 252, and 0 with 257. */
+        if (strcmp(state->active, "failed") != 0 || state->exit_status <= 0)
+                return r;
+        nb_log_failure(LOG_ERR, f);
+        return state->exit_status;
+}
+
+static int watch_to_end(struct watch *watch, struct nb_failure *f) {
+        int r;
+
+        watch->has_line = nb_terminal_line_begin(STDOUT_FILENO);
+        if (watch->failure.error[0])
+                print_line(' ', watch->failure.message, &watch->failure);
+        r = watch_job(watch, f);
+        nb_terminal_line_end();
+        fflush(stdout);
+        if (r == -ETIME)
+                return refuse_result(
+                        watch,
+                        "; stopped watching (--timeout), but " NB_SETUP_UNIT " keeps running", f);
+        if (r < 0 && f->code != NB_NONE)
+                return r;
+        if (r < 0) {
+                printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
+                       "` shows it, `systemctl stop` ends it\n");
+                return NB_EXIT_STOPPED;
+        }
+        if (strcmp(watch->state.active, "active") != 0) {
+                /* If the service was stopped, the condition it waited for is not the cause of a
+                 * failure. */
+                if (watch->failure.priority > LOG_ERR)
+                        watch->failure.error[0] = '\0';
+                return refuse_result(watch, "", f);
+        }
+        return 0;
+}
+
+/* Finds what a service that was started earlier is waiting for. */
+static void find_wait(struct watch *watch) {
+        struct nb_timeline timeline;
+        struct nb_unit_entry last;
+
+        if (nb_timeline_read(&timeline, &last) > 0 && timeline.outcome == NB_TIMELINE_UNDER_WAY &&
+            timeline.code[0] && !strcmp(timeline.code, last.error))
+                watch->failure = last;
+}
+
+static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
+        struct nb_unit_state *state = &watch->state;
+        bool is_activating;
+        int r;
+
+        r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
+        if (r < 0)
+                return r;
+        r = nb_unit_enable(NB_SETUP_UNIT, true, f);
+        if (r < 0)
+                return r;
+        r = nb_systemd_reload(f);
+        if (r < 0)
+                return r;
+        if (!state->is_enabled)
+                printf("enabled  " NB_SETUP_UNIT "\n");
+        if (setup->is_start_unwanted || !strcmp(state->active, "active"))
+                return 0;
+        is_activating = !strcmp(state->active, "activating");
+        if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "cannot read the journal: the progress of the service is not shown");
+        if (is_activating && !setup->is_changed)
+                find_wait(watch);
+        /* A service that is running has read the previous settings. */
+        return nb_unit_queue(is_activating && setup->is_changed ? "RestartUnit" : "StartUnit",
+                             NB_SETUP_UNIT, f);
+}
+
+/* The join does not need kubelet, but the node does. A kubelet that was running before the join
+ * still uses what it read at its start. */
+static void print_kubelet(const struct nb_setup *setup, const struct watch *watch) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_kubelet_findings found;
+        struct nb_failure ignored = { 0 };
+        struct nb_sources sources = { 0 };
+        struct nb_unit_state kubelet;
+
+        if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
+            !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
+                printf("kubelet.service was running before the join: run `systemctl restart "
+                       "kubelet.service` to let it use the new certificate\n");
+        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
+            nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
+                return;
+        for (unsigned i = 0; i < found.n; i++)
+                if (found.findings[i].state == NB_KUBELET_BAD)
+                        printf("kubelet cannot start: %s\n", found.findings[i].text);
+}
+
+int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
+        struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
+        int r;
+
+        if (setup->watch_ms != NB_TIME_INFINITE)
+                watch.deadline_ms = nb_now_ms() + setup->watch_ms;
+        r = begin_service(setup, &watch, f);
+        if (r < 0) {
+        } else if (setup->is_start_unwanted) {
+                printf(NB_SETUP_UNIT " is enabled, but was not started\n");
+        } else if (strcmp(watch.state.active, "active") != 0) {
+                r = watch_to_end(&watch, f);
+        } else {
+                printf("this machine has joined already: %s\n",
+                       watch.state.status[0] ? watch.state.status : NB_SETUP_UNIT " is active");
+                if (setup->is_changed)
+                        printf("the changes take effect when " NB_SETUP_UNIT
+                               " starts next: at the next boot, or with `systemctl "
+                               "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
+        }
+        nb_unit_journal_freep(&watch.journal);
+        print_kubelet(setup, &watch);
+        fflush(stdout);
+        return r;
+}

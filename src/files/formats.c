@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "files/handoff.h"
+#include "files/platform_note.h"
+#include "files/record.h"
+#include "kube/node_name.h"
+#include "kube/token.h"
+#include "metadata/provider.h"
+
+/* --- The forms of text --- */
+
+static int verify_line(const char *text) {
+        return nb_text_is_printable(text, strlen(text)) ? 0 : -EINVAL;
+}
+
+static int verify_path(const char *text) {
+        return text[0] == '/' ? verify_line(text) : -EINVAL;
+}
+
+static int verify_node_name(const char *text) {
+        char name[NB_NODE_NAME_MAX + 1];
+
+        return nb_node_name_parse(text, strlen(text), name) >= 0 && !strcmp(text, name) ? 0
+                                                                                        : -EINVAL;
+}
+
+static int verify_endpoint(const char *text) {
+        struct nb_url url;
+
+        return nb_endpoint_parse(text, strlen(text), &url);
+}
+
+static int verify_cloud(const char *text) {
+        enum nb_provider provider;
+        int r = nb_provider_parse(text, strlen(text), &provider);
+
+        return r < 0 || (provider != NB_PROVIDER_NONE && provider != NB_PROVIDER_AUTO) ? r
+                                                                                       : -EINVAL;
+}
+
+static int verify_volume(const char *text) {
+        return !strcmp(text, "config-2") || !strcmp(text, "cidata") ? 0 : -EINVAL;
+}
+
+#define FORM(name, kind, ...) \
+        static const struct nb_state_form form_##name = { NB_STATE_##kind, __VA_ARGS__ }
+FORM(line, TEXT, "a line of text", verify_line);
+FORM(path, TEXT, "an absolute path", verify_path);
+FORM(node_name, TEXT, "a node name", verify_node_name);
+FORM(endpoint, TEXT, "HOST:PORT", verify_endpoint);
+FORM(cloud, TEXT, "the name of a cloud", verify_cloud);
+FORM(volume, TEXT, "'config-2' or 'cidata'", verify_volume);
+FORM(word, TEXT, "a word", NULL, NB_LOWER NB_UPPER NB_DIGITS "._-");
+FORM(csr_name, TEXT, "the name of a CSR", NULL, NB_LOWER NB_UPPER NB_DIGITS "-_.:");
+FORM(time, TEXT, "a time", NULL, NB_DIGITS "-:TZ", sizeof("2026-01-02T15:04:05Z") - 1);
+FORM(token_id, TEXT, "six characters of a-z and 0-9", NULL, NB_LOWER NB_DIGITS, NB_TOKEN_ID_LEN);
+FORM(k3s_hash, TEXT, "64 hex digits in lower case", NULL, NB_DIGITS "abcdef", 2 * NB_K3S_HASH_SIZE);
+FORM(tls_server_name, TEXT, "a host name", nb_tls_server_name_verify, .is_connection = true);
+FORM(proxy_url, TEXT, "http, https or socks5 with host and port", nb_proxy_url_verify,
+     .is_connection = true);
+FORM(url, URL, "https://HOST[:PORT][/PREFIX]", .is_connection = true);
+FORM(pem, PEM, "PEM");
+FORM(pins, PINS, NULL);
+FORM(boolean, BOOL, NULL);
+
+/* --- Fields --- */
+
+#define COUNTED(of, key, form, presence, member, n_offset) \
+        { \
+                key, &form_##form, NB_STATE_##presence, offsetof(struct of, member), \
+                        sizeof(((struct of *)NULL)->member), n_offset \
+        }
+#define FIELD(of, key, form, presence, member) COUNTED(of, key, form, presence, member, 0)
+
+/* The fields of struct nb_provenance, for the handoff and the record. */
+#define PROVENANCE(of) \
+        FIELD(of, "endpoint", endpoint, REQUIRED, provenance.endpoint), \
+                FIELD(of, "csr", csr_name, MAY_BE_EMPTY, provenance.csr), \
+                FIELD(of, "tokenID", token_id, MAY_BE_EMPTY, provenance.token_id), \
+                FIELD(of, "tokenSource", line, REQUIRED, provenance.token_source)
+#define FIELDS(of, array) (array), N_ELEMENTS(array), sizeof(struct of)
+
+/* --- joined.json --- */
+
+#define JOINED(...) FIELD(nb_handoff, __VA_ARGS__)
+
+static const struct nb_state_field joined_fields[] = {
+        JOINED("certificate", pem, REQUIRED, certificate),
+        COUNTED(nb_handoff, "ca", pem, MAY_BE_EMPTY, cluster.ca,
+                offsetof(struct nb_handoff, cluster.ca_len)),
+        JOINED("server", url, REQUIRED, cluster.server),
+        JOINED("tlsServerName", tls_server_name, MAY_BE_EMPTY, cluster.tls_server_name),
+        JOINED("proxyURL", proxy_url, MAY_BE_EMPTY, cluster.proxy_url),
+        PROVENANCE(nb_handoff),
+        JOINED("metadata", cloud, OPTIONAL, metadata),
+        JOINED("k3sHash", k3s_hash, OPTIONAL, k3s_hash),
+};
+
+const struct nb_state_file nb_handoff_file = { NB_HANDOFF_FILE, NB_HANDOFF_MALFORMED,
+                                               NB_HANDOFF_UNTRUSTED,
+                                               FIELDS(nb_handoff, joined_fields) };
+
+void nb_handoff_done(struct nb_handoff *handoff) {
+        free(handoff->certificate);
+        handoff->certificate = NULL;
+        nb_cluster_done(&handoff->cluster);
+}
+
+/* --- refreshed.json --- */
+
+static const struct nb_state_field refreshed_fields[] = {
+        COUNTED(nb_cluster, "ca", pem, REQUIRED, ca, offsetof(struct nb_cluster, ca_len)),
+        FIELD(nb_cluster, "server", url, REQUIRED, server),
+        FIELD(nb_cluster, "tlsServerName", tls_server_name, MAY_BE_EMPTY, tls_server_name),
+        FIELD(nb_cluster, "proxyURL", proxy_url, MAY_BE_EMPTY, proxy_url),
+};
+
+const struct nb_state_file nb_refresh_file = { NB_REFRESH_FILE, NB_HANDOFF_MALFORMED,
+                                               NB_HANDOFF_UNTRUSTED,
+                                               FIELDS(nb_cluster, refreshed_fields) };
+
+/* --- platform.json --- */
+
+#define PLATFORM(key, form, member) FIELD(nb_platform, key, form, OPTIONAL, member)
+
+static const struct nb_state_field platform_fields[] = {
+        PLATFORM("platformId", word, platform_id),
+        PLATFORM("dataSource", word, data_source),
+        PLATFORM("volume", volume, volume),
+        PLATFORM("hasGuestinfo", boolean, has_guestinfo),
+};
+
+const struct nb_state_file nb_platform_file = { "platform.json", NB_METADATA_MALFORMED,
+                                                NB_METADATA_MALFORMED,
+                                                FIELDS(nb_platform, platform_fields),
+                                                .is_open = true };
+
+/* --- node-bootstrap.json --- */
+
+#define RECORD(...) FIELD(nb_record, __VA_ARGS__)
+
+static const struct nb_state_field record_fields[] = {
+        RECORD("node", node_name, REQUIRED, node),
+        RECORD("server", url, REQUIRED, server),
+        PROVENANCE(nb_record),
+        RECORD("joinedAt", time, REQUIRED, joined_at),
+        RECORD("certificate", path, REQUIRED, certificate),
+        RECORD("discovery", word, OPTIONAL, discovery),
+        RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
+        /* A later version may no longer have the cloud. */
+        RECORD("metadata", word, OPTIONAL, metadata),
+        RECORD("kubeletArguments", line, OPTIONAL, arguments),
+        RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
+        RECORD("nodeFromMetadata", boolean, OPTIONAL, is_node_from_metadata),
+        RECORD("discardFromMetadata", boolean, OPTIONAL, is_discard_from_metadata),
+        COUNTED(nb_record, "caCertHashes", pins, REQUIRED, pins,
+                offsetof(struct nb_record, n_pins)),
+        COUNTED(nb_record, "caFileHashes", pins, REQUIRED, ca_hashes,
+                offsetof(struct nb_record, n_ca_hashes)),
+};
+
+const struct nb_state_file nb_record_file = { NB_RECORD_FILE, NB_INSTALLED_MALFORMED,
+                                              NB_INSTALLED_MALFORMED,
+                                              FIELDS(nb_record, record_fields) };
+
+int nb_installed_refuse(const char *path, int r, struct nb_failure *f) {
+        if (r == -EBADF || r == -ELOOP)
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r, "'%s' is not a regular file",
+                                      path);
+        return nb_failure_set(f, NB_INSTALLED_UNREADABLE, r, "cannot read '%s': %m", path);
+}
+
+int nb_record_read(int root_fd, const char *certificate_directory, struct nb_record *ret_record,
+                   struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
+        struct nb_failure why = { 0 };
+        int r;
+
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, certificate_directory);
+        r = nb_path_read(root_fd, path, NB_HANDOFF_MAX, &text);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return nb_installed_refuse(path, r, f);
+        r = nb_state_file_parse(&nb_record_file, text.data, text.len, ret_record, &why);
+        if (r < 0)
+                return nb_failure_set(f, why.code, r, "'%s': %s", path, why.detail);
+        return 1;
+}
+
+/* --- Node states --- */
+
+static const char *const state_names[_NB_NODE_STATE_N] = {
+        [NB_NODE_STATE_USABLE] = "usable",         [NB_NODE_STATE_NOT_YET_VALID] = "not-yet-valid",
+        [NB_NODE_STATE_ABSENT] = "absent",         [NB_NODE_STATE_EXPIRED] = "expired",
+        [NB_NODE_STATE_OTHER_NODE] = "other-node", [NB_NODE_STATE_OTHER_CLUSTER] = "other-cluster",
+        [NB_NODE_STATE_UNREADABLE] = "unreadable", [NB_NODE_STATE_NOT_ROTATABLE] = "not-rotatable",
+};
+
+const char *nb_node_state_name(enum nb_node_state state) {
+        return state_names[state];
+}
+
+int nb_node_state_parse(const char *name, enum nb_node_state *ret_state) {
+        for (unsigned i = 0; i < _NB_NODE_STATE_N; i++)
+                if (!strcmp(name, state_names[i])) {
+                        *ret_state = (enum nb_node_state)i;
+                        return 0;
+                }
+        return -EINVAL;
+}

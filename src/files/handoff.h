@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Handoffs: the files that the network side writes for install (joined.json, refreshed.json). */
+
+#include <stdbool.h>
+
+#include "files/record.h"
+#include "files/state_file.h"
+#include "kube/csr.h"
+#include "kube/k3s_token.h"
+#include "kube/kubeconfig.h"
+
+struct nb_handoff {
+        char *certificate;         /* PEM chain, leaf first */
+        struct nb_cluster cluster; /* `ca` is "" for the CAs of the system */
+        struct nb_provenance provenance;
+        char metadata[16]; /* the cloud that supplied token or settings; "" for none */
+        /* k3sHash: the hash of the cluster's CA, if metadata supplied a k3s token; otherwise "" */
+        char k3s_hash[2 * NB_K3S_HASH_SIZE + 1];
+};
+
+void nb_handoff_done(struct nb_handoff *handoff);
+
+/* joined.json, a struct nb_handoff, and refreshed.json, the struct nb_cluster that a refresh has
+ * found. NB_HANDOFF_MALFORMED; for server, tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
+extern const struct nb_state_file nb_handoff_file, nb_refresh_file;
+
+enum nb_node_state {
+        NB_NODE_STATE_USABLE,
+        NB_NODE_STATE_NOT_YET_VALID, /* the clock is wrong, not the certificate */
+        NB_NODE_STATE_ABSENT,
+        NB_NODE_STATE_EXPIRED,
+        NB_NODE_STATE_OTHER_NODE,
+        NB_NODE_STATE_OTHER_CLUSTER,
+        NB_NODE_STATE_UNREADABLE,
+        NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires, but kubelet needs a link to rotate
+                                        it */
+        _NB_NODE_STATE_N,
+};
+
+/* "usable", "not-yet-valid", ... */
+const char *nb_node_state_name(enum nb_node_state state);
+/* 0, -EINVAL. */
+int nb_node_state_parse(const char *name, enum nb_node_state *ret_state);
+
+struct nb_inspection {
+        enum nb_node_state state;
+        char node[NB_NODE_NAME_MAX + 1];
+        char not_after[32]; /* RFC 3339; "" if unknown */
+        bool fallback;      /* the certificate is still usable if joining again fails */
+        char detail[NB_FAILURE_DETAIL_MAX];
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The record of the last join (node-bootstrap.json), for install, reset and status. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "files/state_file.h"
+#include "kube/csr.h"
+#include "settings/settings.h"
+
+#define NB_TOKEN_SOURCE_MAX 127
+#define NB_RECORD_ARGUMENTS_SIZE 8192
+
+/* How the machine joined, as `join` reports it. */
+struct nb_provenance {
+        char endpoint[NB_URL_MAX];
+        char csr[NB_CSR_NAME_MAX + 1]; /* "" if a k3s supervisor signed */
+        char token_id[8];              /* "" if the token was not a bootstrap token */
+        char token_source[NB_TOKEN_SOURCE_MAX + 1];
+};
+
+struct nb_record {
+        char node[NB_NODE_NAME_MAX + 1];
+        struct nb_url server;
+        struct nb_provenance provenance;
+        /* caCertHashes: what identified the cluster (method/cluster_identity.h) */
+        uint8_t pins[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
+        unsigned n_pins;
+        /* caFileHashes: the CAs that were installed */
+        uint8_t ca_hashes[NB_SETTINGS_PINS_MAX][NB_PIN_SIZE];
+        unsigned n_ca_hashes;
+        bool is_ca_found; /* caFileFound: the CA file existed before the join */
+        /* kubeletArguments: of the kubeadm-flags.env that the join wrote; "" if it wrote none */
+        char arguments[NB_RECORD_ARGUMENTS_SIZE];
+        char discovery[16];            /* join method; "" in a record of an older version */
+        char metadata[16];             /* the cloud that supplied token or settings; "" for none */
+        bool is_node_from_metadata;    /* nodeFromMetadata: metadata supplied the node name */
+        bool is_discard_from_metadata; /* discardFromMetadata: metadata supplied token.discard */
+        char joined_at[32];            /* RFC 3339 */
+        char refreshed_at[32]; /* when refresh last changed server or caFileHashes; "" for never */
+        char certificate[NB_SETTINGS_PATH_MAX + 64]; /* the dated file with certificate and key */
+};
+
+/* NB_INSTALLED_MALFORMED */
+extern const struct nb_state_file nb_record_file;
+
+/* Reads the record from a certificate directory below `root_fd` (-1: of this machine). 1; 0 if
+ * there is none; NB_INSTALLED_UNREADABLE, NB_INSTALLED_MALFORMED. */
+int nb_record_read(int root_fd, const char *certificate_directory, struct nb_record *ret_record,
+                   struct nb_failure *f);
+
+/* Sets the failure for an installed file that cannot be read: NB_INSTALLED_UNREADABLE or
+ * NB_INSTALLED_MALFORMED. `r` is from nb_path_read(). */
+int nb_installed_refuse(const char *path, int r, struct nb_failure *f);

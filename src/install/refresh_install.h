@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
+ * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
+ * that it names. References to certificate and key do not change.
+ *
+ * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
+ * CAs, and that the node already trusts the public key of one of them. Not verified, because only
+ * `refresh` uses the network: that the data comes from the cluster.
+ *
+ * Files are written in this order. Each step is durable before the next; all are undone if one
+ * fails:
+ *
+ *      node-bootstrap.restart  if kubelet must restart: a mark for
+ *                              node-bootstrap-restart-kubelet.service, in kubelet's
+ *                              directory, where the network side cannot write
+ *      node-bootstrap.json     server, caFileHashes, refreshedAt
+ *      CA file
+ *      kubeconfig
+ *
+ * After a power cut between two steps, the next refresh finds the remaining differences and writes
+ * them.
+ */
+
+#include "base/failure.h"
+#include "files/handoff.h"
+#include "install/context.h"
+
+#define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
+
+/* Keeps what `refresh` needs in the memory of the sources. NB_REFRESH_INAPPLICABLE when there is
+ * nothing to refresh. */
+int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
+
+/* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
+ * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_TARGET_UNWRITABLE. */
+int nb_refresh_install(const struct nb_context *context, struct nb_failure *f);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "crypto/certificate.h"
+#include "files/record.h"
+#include "install/flags.h"
+#include "install/remove_join.h"
+#include "install/state_directory.h"
+#include "install/swap.h"
+#include "kube/kubeconfig.h"
+#include "method/cluster_identity.h"
+#include "settings/kubelet_env.h"
+
+struct reset {
+        const struct nb_context *context;
+        struct nb_record record;
+        char record_path[NB_SWAP_PATH_SIZE];
+        char link[NB_SWAP_PATH_SIZE]; /* kubelet-client-current.pem */
+        bool is_renewed;              /* the link names another file than the record */
+        bool is_taken_over; /* another program has joined this machine since, in the same paths */
+};
+
+/* A file that reset removes. */
+struct row {
+        const char *path;
+        bool is_shared; /* stays if the machine is taken over: the other kubeconfig may need it */
+        size_t max;     /* of what `judge` reads; 0: nothing */
+        /* Sets the reason for which the file stays. `text` is empty if it is not a regular file of
+         * at most `max` bytes. 0, -errno. */
+        int (*judge)(struct reset *reset, const struct nb_secret *text, const char **ret_why);
+};
+
+static int fail_unfinished(const char *path, int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_RESET_UNFINISHED, r, "cannot read or remove '%s': %m", path);
+}
+
+static void print_left(const char *path, const char *why) {
+        printf("left     %s: %s\n", path, why);
+}
+
+/* Does not follow a link. -ENOENT if there is no such file. */
+static int open_file(const struct reset *reset, const char *path) {
+        return nb_path_open(reset->context->root_fd, path, O_PATH | O_NOFOLLOW);
+}
+
+static int remove_file(const struct reset *reset, const char *path) {
+        _cleanup_(nb_closep) int fd = -1;
+        char folder[NB_SWAP_PATH_SIZE];
+        const char *name;
+        int r;
+
+        r = nb_path_split(path, folder, sizeof(folder), &name);
+        if (r < 0)
+                return r;
+        fd = nb_path_open(reset->context->root_fd, folder, O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return fd;
+        r = nb_file_remove(fd, name);
+        if (r >= 0)
+                printf("removed  %s\n", path);
+        return r;
+}
+
+/* Sets the reason why a file stays; NULL if it must be removed. */
+static int judge_row(struct reset *reset, const struct row *row, const char **ret_why) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = 0;
+
+        *ret_why = NULL;
+        if (row->is_shared && reset->is_taken_over)
+                *ret_why = "used by a kubeconfig that the join did not write";
+        if (*ret_why || !row->judge)
+                return 0;
+        if (row->max > 0)
+                r = nb_path_read(reset->context->root_fd, row->path, row->max, &text);
+        if (r < 0 && r != -ENOENT && r != -EBADF && r != -EFBIG)
+                return r;
+        return row->judge(reset, &text, ret_why);
+}
+
+static int remove_row(struct reset *reset, const struct row *row, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = open_file(reset, row->path);
+        const char *why;
+        int r;
+
+        if (fd == -ENOENT)
+                return 0;
+        if (fd < 0)
+                return fail_unfinished(row->path, fd, f);
+        r = judge_row(reset, row, &why);
+        if (r >= 0 && why)
+                print_left(row->path, why);
+        else if (r >= 0)
+                r = remove_file(reset, row->path);
+        return r < 0 ? fail_unfinished(row->path, r, f) : 0;
+}
+
+/* --- Which files belong to the join --- */
+
+/* Another program that has joined this machine to another cluster uses kubelet's paths as well. */
+static bool is_server_ours(const struct reset *reset, const char *server) {
+        struct nb_url url;
+
+        return server && nb_url_parse(server, strlen(server), &url) >= 0 &&
+               nb_url_is_equal(&url, &reset->record.server);
+}
+
+static int judge_kubeconfig(struct reset *reset, const struct nb_secret *text,
+                            const char **ret_why) {
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
+        struct nb_failure why = { 0 };
+        int r = text->data ? nb_kubeconfig_parse_client("", text->data, text->len, &client, &why)
+                           : -EINVAL;
+
+        if (r == -ENOMEM)
+                return r;
+        reset->is_taken_over = r >= 0;
+        if (r < 0)
+                *ret_why = "not a kubeconfig";
+        else if (client.certificate.data || !client.certificate_file ||
+                 strcmp(client.certificate_file, reset->link) != 0)
+                *ret_why = "uses another client certificate";
+        else if (!is_server_ours(reset, client.server))
+                *ret_why = "uses another API server";
+        else
+                reset->is_taken_over = false;
+        return 0;
+}
+
+/* When kubelet renews its certificate, it points the link at a file that the record does not name.
+ */
+static bool is_renewed(const struct reset *reset) {
+        _cleanup_(nb_closep) int fd = open_file(reset, reset->link);
+        char target[NB_SWAP_PATH_SIZE];
+        ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target) - 1);
+
+        if (n < 0)
+                return true;
+        target[n] = '\0';
+        return strcmp(target, reset->record.certificate) != 0;
+}
+
+/* A path in the record is not removed if it is outside the certificate directory, although only
+ * root can write the record. */
+static int judge_certificate(struct reset *reset, _unused_ const struct nb_secret *text,
+                             const char **ret_why) {
+        const char *folder = reset->context->settings.certificate_directory,
+                   *path = reset->record.certificate;
+        size_t len = strlen(folder);
+
+        if (strncmp(path, folder, len) != 0 || path[len] != '/' ||
+            fnmatch("kubelet-client-*.pem", path + len + 1, FNM_PATHNAME) != 0)
+                *ret_why = "not a client certificate in the certificate directory";
+        else if (reset->is_taken_over && !reset->is_renewed)
+                *ret_why = "used by a kubeconfig that the join did not write";
+        return 0;
+}
+
+/* Whether the file has exactly the certificates of the join, by their public keys. */
+static bool is_ca_ours(const struct reset *reset, const struct nb_secret *text) {
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_CA_FILE_MAX);
+        struct nb_ca_selection found;
+        struct nb_failure ignored = { 0 };
+
+        return text->data &&
+               nb_ca_select(text->data, text->len,
+                            &(struct nb_ca_criteria){ .choice = NB_CA_ALL_UNPINNED,
+                                                      .malformed = NB_RESET_UNFINISHED,
+                                                      .mismatch = NB_RESET_UNFINISHED },
+                            &pem, &found, &ignored) >= 0 &&
+               found.n_left_out == 0 &&
+               nb_pins_are_equal((const uint8_t(*)[NB_PIN_SIZE])found.taken, found.n_taken,
+                                 (const uint8_t(*)[NB_PIN_SIZE])reset->record.ca_hashes,
+                                 reset->record.n_ca_hashes);
+}
+
+static int judge_ca(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
+        if (!is_ca_ours(reset, text))
+                *ret_why = "does not have exactly the certificates that the join wrote";
+        else if (reset->record.is_ca_found)
+                *ret_why = "existed before the join";
+        return 0;
+}
+
+static int judge_flags(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
+        if (!nb_flags_file_is(text->data, text->len, reset->record.arguments))
+                *ret_why = "not written by the join";
+        return 0;
+}
+
+static int clear_state(struct nb_failure *f) {
+        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
+        int r;
+
+        if (!getenv("STATE_DIRECTORY"))
+                return 0;
+        r = nb_state_open(&state, f);
+        if (r < 0)
+                return r;
+        r = nb_state_clear(&state);
+        return r < 0 ? fail_unfinished(getenv("STATE_DIRECTORY"), r, f) : 0;
+}
+
+static int remove_rows(struct reset *reset, struct nb_failure *f) {
+        const struct nb_settings *settings = &reset->context->settings;
+        const struct row rows[] = {
+                { settings->kubeconfig, false, NB_KUBECONFIG_MAX, judge_kubeconfig },
+                { reset->record.certificate, false, 0, judge_certificate },
+                { reset->link, true, 0, NULL },
+                { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
+                { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
+                { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                int r = remove_row(reset, &rows[i], f);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
+        const struct nb_settings *settings = &context->settings;
+        const char *store = settings->certificate_directory;
+        struct reset reset = { .context = context };
+        const struct row record = { .path = reset.record_path };
+        int r;
+
+        snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT, store);
+        snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE, store);
+        r = nb_record_read(context->root_fd, store, &reset.record, f);
+        if (r < 0)
+                return r;
+        if (r == 0) {
+                _cleanup_(nb_closep) int fd = open_file(&reset, settings->kubeconfig);
+
+                printf("node-bootstrap has not joined this machine: there is no %s\n",
+                       reset.record_path);
+                if (fd >= 0)
+                        print_left(settings->kubeconfig, "not written by node-bootstrap");
+                return clear_state(f);
+        }
+        reset.is_renewed = is_renewed(&reset);
+        r = remove_rows(&reset, f);
+        if (r < 0)
+                return r;
+        r = clear_state(f);
+        if (r < 0)
+                return r;
+        /* Remove the record last: without it, a repeated reset would remove nothing. */
+        r = remove_row(&reset, &record, f);
+        if (r < 0)
+                return r;
+        if (reset.is_renewed && !reset.is_taken_over)
+                printf("left     the certificate that kubelet has renewed since: it stays valid "
+                       "until it expires\n");
+        printf("left     kubelet's own files in " NB_KUBELET_DIRECTORY
+               " and %s, and *.old files that a "
+               "join renamed\n"
+               "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
+               store, reset.record.node);
+        return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "files/handoff.h"
+#include "install/state_directory.h"
+#include "kube/kubelet_config.h"
+#include "system/sources.h"
+
+int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
+        _cleanup_(nb_closep) int fd = -1;
+        struct stat st;
+        int r;
+
+        r = nb_sources_folder("STATE_DIRECTORY", &fd, f);
+        if (r < 0)
+                return r;
+        if (fstat(fd, &st) < 0)
+                return nb_failure_set(f, NB_INTERNAL, errno,
+                                      "cannot read the attributes of the state directory: %m");
+        *ret_state = (struct nb_state){ .fd = TAKE_FD(fd), .owner = st.st_uid, .group = st.st_gid };
+        return 0;
+}
+
+int nb_state_read(const struct nb_state *state, const char *name, size_t max, struct nb_secret *ret,
+                  struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct stat st;
+        int r;
+
+        r = nb_file_read_secret(state->fd, name, max, &text, &st);
+        if (r == -ENOENT)
+                return r;
+        if (r == -ELOOP || r == -EBADF || r == -EFBIG)
+                return nb_failure_set(
+                        f, NB_HANDOFF_MALFORMED, r,
+                        "'%s' in the state directory is not a regular file of at most %zu bytes",
+                        name, max);
+        if (r < 0)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                      "cannot read '%s' in the state directory: %m", name);
+        if (st.st_uid != state->owner || st.st_nlink != 1)
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
+                                      "'%s' in the state directory belongs to user %u and has %lu "
+                                      "names; expected user %u and one name",
+                                      name, (unsigned)st.st_uid, (unsigned long)st.st_nlink,
+                                      (unsigned)state->owner);
+        *ret = TAKE(text);
+        return 0;
+}
+
+int nb_state_parse(const struct nb_state *state, const char *name,
+                   const struct nb_state_file *format, void *ret, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_state_read(state, name, NB_HANDOFF_MAX, &text, f);
+
+        return r < 0 ? r : nb_state_file_parse(format, text.data, text.len, ret, f);
+}
+
+bool nb_state_has(const struct nb_state *state, const char *name) {
+        return faccessat(state->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Remove the handoff first: a key alone means "resume", and a handoff without its key is unusable.
+ */
+static const char *const names[] = {
+        NB_HANDOFF_FILE,        "." NB_HANDOFF_FILE ".tmp",
+        NB_PENDING_KEY_FILE,    "." NB_PENDING_KEY_FILE ".tmp",
+        NB_KUBELET_CONFIG_FILE, "." NB_KUBELET_CONFIG_FILE ".tmp",
+        NB_METADATA_FILE,       "." NB_METADATA_FILE ".tmp",
+};
+
+int nb_state_clear(const struct nb_state *state) {
+        int first = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                int r = nb_file_clear(state->fd, names[i]);
+
+                if (r < 0 && first == 0)
+                        first = r;
+        }
+        return first;
+}
+
+void nb_state_sweep(const struct nb_state *state) {
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                if (fstatat(state->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    (!S_ISREG(st.st_mode) || st.st_nlink != 1))
+                        (void)nb_file_clear(state->fd, names[i]);
+}
+
+void nb_state_done(struct nb_state *state) {
+        nb_closep(&state->fd);
+        state->fd = -1;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/macro.h"
+#include "files/record.h"
+#include "join/load.h"
+#include "join/retry.h"
+#include "method/documents.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/sources.h"
+
+#define CERTIFICATE_FILE_MAX (256 * 1024)
+
+/* --- This machine --- */
+
+int nb_load_node_name(const struct nb_settings *settings,
+                      char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f) {
+        char host[HOST_NAME_MAX + 1];
+        bool is_override_needed;
+        int r;
+
+        r = nb_sources_host_name(host, f);
+        if (r < 0)
+                return r;
+        r = nb_node_name_choose(settings->node_name, host, ret_name, &is_override_needed, f);
+        if (r < 0)
+                return r;
+        /* "localhost" is the host name of a machine without a name, or of the machine on which a
+         * template of the settings was rendered. */
+        if (strcmp(ret_name, "localhost") == 0 ||
+            strncmp(ret_name, "localhost.", strlen("localhost.")) == 0)
+                return nb_failure_set(f, NB_NODE_NAME_LOCALHOST, EINVAL,
+                                      "the node name is '%s', from %s; expected a name that is "
+                                      "unique to this machine",
+                                      ret_name,
+                                      settings->node_name[0]
+                                              ? settings->origin[NB_SETTING_NODE_NAME]
+                                              : "the host name");
+        return 0;
+}
+
+int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
+        load->sources = sources;
+        return nb_documents_merge(sources, NULL, &load->tokens, &load->settings, f);
+}
+
+int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f) {
+        int r = nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
+
+        load->settings.tokens = NULL;
+        nb_settings_tokens_done(&load->tokens);
+        load->is_metadata_wanted = r >= 0 &&
+                                   nb_bootstrap_wants_metadata(&load->settings, &load->bootstrap);
+        return r;
+}
+
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f) {
+        int r = nb_load_settings(load, sources, f);
+
+        return r < 0 ? r : nb_load_bootstrap(load, f);
+}
+
+int nb_load_recognise(struct nb_load *load, struct nb_failure *f) {
+        enum nb_provider provider = load->settings.metadata_provider;
+        int r = nb_machine_read(load->sources, &load->machine, f);
+
+        if (r < 0)
+                return r;
+        nb_recognise(&load->machine, &load->recognition);
+        if (load->is_metadata_wanted)
+                load->provider = provider == NB_PROVIDER_AUTO ? load->recognition.provider
+                                                              : provider;
+        return 0;
+}
+
+/* --- Metadata --- */
+
+/* The values that metadata.nodeName and metadata.providerID request. */
+static const struct {
+        enum nb_setting wish, setting;
+        const char *what;
+        bool (*is_known)(enum nb_provider provider);
+} values[] = {
+        { NB_SETTING_METADATA_NODE_NAME, NB_SETTING_NODE_NAME, "node name",
+          nb_cloud_has_node_name },
+        { NB_SETTING_METADATA_PROVIDER_ID, NB_SETTING_PROVIDER_ID, "provider ID",
+          nb_cloud_has_provider_id },
+};
+
+/* Whether the settings request a value from metadata and no document sets it. */
+static bool is_wanted(const struct nb_load *load, enum nb_setting setting) {
+        const struct nb_settings *settings = &load->settings;
+
+        return setting == NB_SETTING_NODE_NAME
+                       ? settings->metadata_node_name && !settings->node_name[0]
+                       : settings->metadata_provider_id && !settings->provider_id[0];
+}
+
+/* Fails if the settings request a value that this cloud never provides. */
+static int verify_wanted(const struct nb_load *load, struct nb_failure *f) {
+        for (size_t i = 0; i < N_ELEMENTS(values); i++)
+                if (is_wanted(load, values[i].setting) && !values[i].is_known(load->provider))
+                        return nb_failure_set(f, NB_SETTINGS_INVALID, 0,
+                                              "%s: %s: expected false, since the metadata of %s "
+                                              "never has a %s",
+                                              load->settings.origin[values[i].wish],
+                                              nb_setting_key(values[i].wish),
+                                              nb_provider_titles[load->provider], values[i].what);
+        return 0;
+}
+
+/* Whether the metadata contains a token or settings for this program. Works also after its secrets
+ * were wiped. */
+static bool is_for_us(const struct nb_metadata *metadata) {
+        return metadata->token_source[0] || metadata->user_data.kind != NB_USER_DATA_NOTHING;
+}
+
+/* One attempt to read the metadata and apply it. */
+struct attempt {
+        struct nb_load *load;
+        uint64_t deadline_ms;
+        uint64_t patience_ms; /* the initial 404 of some clouds is waited for only once */
+        bool is_rehearsal;
+};
+
+static int read_metadata(const struct attempt *attempt, struct nb_metadata *ret_metadata,
+                         struct nb_failure *f) {
+        const struct nb_load *load = attempt->load;
+        const struct nb_cloud_request request = {
+                .sources = load->sources,
+                .provider = load->provider,
+                .machine = &load->machine,
+                .wants_node_name = is_wanted(load, NB_SETTING_NODE_NAME),
+                .wants_provider_id = is_wanted(load, NB_SETTING_PROVIDER_ID),
+                .is_patience_over = nb_now_ms() >= attempt->patience_ms,
+                .until_ms = attempt->deadline_ms,
+        };
+
+        return nb_cloud_read(&request, ret_metadata, f);
+}
+
+/* Merges the settings from metadata below all others, as the text that the installer gets, so that
+ * both sides read the same. */
+static int take_documents(struct nb_load *load, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_SETTINGS_TEXT_MAX);
+        struct nb_metadata *metadata = &load->metadata;
+        const struct nb_settings_source source = { .origin = metadata->user_data_source,
+                                                   .key = metadata->user_data.key,
+                                                   .is_metadata = true };
+        const struct nb_secret *document = &metadata->user_data.document;
+        struct nb_settings_tokens *tokens = &load->tokens;
+        struct nb_metadata_document merged = { .origin = metadata->user_data_source };
+        int r = 0;
+
+        nb_settings_init(&load->from_metadata);
+        load->from_metadata.tokens = tokens;
+        if (document->data)
+                r = nb_settings_merge(&load->from_metadata, &source, document->data, document->len,
+                                      f);
+        load->from_metadata.tokens = NULL;
+        if (r < 0)
+                return r;
+        /* A token beside the user data replaces all tokens in it. */
+        if (metadata->token.data) {
+                nb_settings_tokens_done(tokens);
+                tokens->discovery = TAKE(metadata->token);
+                snprintf(tokens->discovery_origin, sizeof(tokens->discovery_origin), "%s",
+                         metadata->token_source);
+        }
+        nb_settings_format(&load->from_metadata, &text);
+        if (text.error < 0)
+                return nb_failure_set_memory(f);
+        merged.data = text.data;
+        merged.len = text.len;
+        r = nb_documents_merge(load->sources, &merged, tokens, &load->settings, f);
+        if (r < 0)
+                return r;
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_bootstrap_load(load->sources, &load->settings, &load->bootstrap, f);
+}
+
+/* Takes node name and provider ID from metadata if no document sets them. */
+static int take_values(struct nb_load *load, struct nb_failure *f) {
+        const char *const texts[] = { load->metadata.node_name, load->metadata.provider_id };
+        struct nb_settings *const targets[] = { &load->from_metadata, &load->settings };
+
+        for (size_t i = 0; i < N_ELEMENTS(values); i++) {
+                enum nb_setting setting = values[i].setting;
+
+                if (!is_wanted(load, setting))
+                        continue;
+                for (size_t j = 0; j < N_ELEMENTS(targets); j++) {
+                        if (!texts[i][0] ||
+                            nb_setting_parse(targets[j], setting, texts[i], strlen(texts[i])) < 0)
+                                return nb_failure_set(f, NB_METADATA_MALFORMED, 0,
+                                                      "the metadata of %s: expected a %s (%s in "
+                                                      "%s), found none",
+                                                      nb_provider_titles[load->provider],
+                                                      values[i].what,
+                                                      nb_setting_key(values[i].wish),
+                                                      load->settings.origin[values[i].wish]);
+                        snprintf(targets[j]->origin[setting], sizeof(targets[j]->origin[0]),
+                                 "the metadata of %s", nb_provider_titles[load->provider]);
+                }
+        }
+        return 0;
+}
+
+static void forget_secrets(struct nb_load *load) {
+        load->settings.tokens = NULL;
+        nb_settings_tokens_done(&load->tokens);
+        nb_secret_done(&load->metadata.token);
+        nb_secret_done(&load->metadata.user_data.document);
+}
+
+static int take_all(const struct attempt *attempt, struct nb_failure *f) {
+        struct nb_load *load = attempt->load;
+        bool was_name_read = is_wanted(load, NB_SETTING_NODE_NAME),
+             was_id_read = is_wanted(load, NB_SETTING_PROVIDER_ID);
+        int r;
+
+        r = take_documents(load, f);
+        if (r < 0)
+                return r;
+        /* The document in the metadata may request values that were not read with it. */
+        if (is_wanted(load, NB_SETTING_NODE_NAME) > was_name_read ||
+            is_wanted(load, NB_SETTING_PROVIDER_ID) > was_id_read) {
+                _cleanup_(nb_metadata_done) struct nb_metadata again = NB_METADATA_INIT;
+
+                r = verify_wanted(load, f);
+                if (r < 0)
+                        return r;
+                r = read_metadata(attempt, &again, f);
+                if (r < 0)
+                        return r;
+                memcpy(load->metadata.node_name, again.node_name, sizeof(again.node_name));
+                memcpy(load->metadata.provider_id, again.provider_id, sizeof(again.provider_id));
+        }
+        return take_values(load, f);
+}
+
+/* Starts again from this machine's own settings, so that nothing of a refused answer remains. */
+static int begin_again(struct nb_load *load, struct nb_failure *f) {
+        nb_metadata_done(&load->metadata);
+        load->is_metadata_read = load->has_metadata = false;
+        load->from_metadata = (struct nb_settings){ 0 };
+        nb_bootstrap_done(&load->bootstrap);
+        return nb_load_local(load, load->sources, f);
+}
+
+static int apply_metadata(const struct attempt *attempt, struct nb_failure *f) {
+        struct nb_load *load = attempt->load;
+        char node_name[NB_NODE_NAME_MAX + 1];
+        int r = 0;
+
+        load->is_metadata_read = true;
+        load->has_metadata = is_for_us(&load->metadata);
+        if (load->has_metadata)
+                r = take_all(attempt, f);
+        forget_secrets(load);
+        if (r < 0 || attempt->is_rehearsal)
+                return r;
+        r = nb_load_node_name(&load->settings, node_name, f);
+        return r < 0 ? r : nb_load_verify(load, f);
+}
+
+static int load_once(void *userdata, struct nb_failure *f) {
+        struct attempt *attempt = userdata;
+        struct nb_load *load = attempt->load;
+        int r;
+
+        if (load->is_metadata_read) {
+                r = begin_again(load, f);
+                if (r < 0)
+                        return r;
+        }
+        r = read_metadata(attempt, &load->metadata, f);
+        if (r < 0)
+                return r;
+        r = apply_metadata(attempt, f);
+        if (r < 0)
+                f->is_unverified = f->is_unverified || load->metadata.is_unverified;
+        return r;
+}
+
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+                     struct nb_failure *f) {
+        struct attempt attempt = { .load = load,
+                                   .deadline_ms = deadline_ms,
+                                   .patience_ms = nb_now_ms() + NB_CLOUD_PATIENCE_MS,
+                                   .is_rehearsal = is_rehearsal };
+        time_t since = 0;
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
+                                      .attempt = load_once,
+                                      .userdata = &attempt,
+                                      .waiting_since = &since,
+                                      .is_rehearsal = is_rehearsal };
+        int r;
+
+        if (load->provider == NB_PROVIDER_NONE)
+                return 0;
+        r = verify_wanted(load, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        nb_log_status("Reading the metadata of %s", nb_provider_titles[load->provider]);
+        r = nb_retry_run(&loop, f);
+        nb_log_field(NB_FIELD_ATTEMPT, NULL);
+        nb_log_field(NB_FIELD_STAGE, NULL);
+        return r;
+}
+
+int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
+                      struct nb_failure *f) {
+        struct nb_metadata *metadata = &load->metadata;
+        int r;
+
+        snprintf(metadata->user_data_source, sizeof(metadata->user_data_source), "%s", source);
+        r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
+                               &metadata->user_data, f);
+        if (r >= 0) {
+                load->is_metadata_read = true;
+                load->has_metadata = is_for_us(metadata);
+                if (load->has_metadata && load->is_metadata_wanted)
+                        r = take_documents(load, f);
+        }
+        forget_secrets(load);
+        return r;
+}
+
+/* --- Messages --- */
+
+void nb_load_report_metadata(const struct nb_load *load) {
+        const struct nb_metadata *metadata = &load->metadata;
+        const char *source = metadata->user_data_source, *token = metadata->token_source;
+        char text[NB_FAILURE_DETAIL_MAX];
+
+        if (!load->is_metadata_read)
+                return;
+        nb_log_field(NB_FIELD_STAGE, "metadata");
+        if (!load->has_metadata) {
+                nb_load_describe(load, text, sizeof(text));
+                nb_log(LOG_NOTICE, NB_METADATA_NOTHING, "%s", text);
+        } else
+                nb_log(LOG_INFO, NB_METADATA_READ, "metadata of %s: %s%s%s%s%s%s",
+                       nb_provider_titles[metadata->provider], token[0] ? "the token is in " : "",
+                       token, token[0] && source[0] ? "; " : "", source, source[0] ? " is " : "",
+                       source[0] ? metadata->user_data.what : "");
+        nb_log_field(NB_FIELD_STAGE, NULL);
+}
+
+void nb_load_describe(const struct nb_load *load, char *ret, size_t size) {
+        const struct nb_metadata *metadata = &load->metadata;
+        bool has_data = metadata->user_data_source[0];
+
+        ret[0] = '\0';
+        if (!load->is_metadata_wanted)
+                return;
+        if (load->is_metadata_read && load->provider == NB_PROVIDER_NONE)
+                snprintf(ret, size, "%s has none%s", metadata->user_data_source,
+                         load->sources->config_directory
+                                 ? ""
+                                 : ", and --config-directory=DIR would add the settings of "
+                                   "an image");
+        else if (load->is_metadata_read && load->has_metadata)
+                snprintf(ret, size, "the metadata of %s has none",
+                         nb_provider_titles[load->provider]);
+        else if (load->is_metadata_read)
+                snprintf(ret, size, "the metadata of %s has nothing for node-bootstrap: %s%s%s%s",
+                         nb_provider_titles[load->provider],
+                         has_data ? metadata->user_data_source : "there is no user data",
+                         has_data ? " is " : "", has_data ? metadata->user_data.what : "",
+                         metadata->user_data.hint ? metadata->user_data.hint : "");
+        else if (load->provider == NB_PROVIDER_NONE)
+                snprintf(ret, size, "no cloud was recognised, so no metadata was read");
+}
+
+/* Adds to a failure about a missing value which places were searched, and where the value can be
+ * configured. */
+static void add_metadata(const struct nb_load *load, struct nb_failure *f) {
+        const char *place = nb_cloud_token_place(load->provider);
+        char found[NB_FAILURE_DETAIL_MAX];
+
+        nb_load_describe(load, found, sizeof(found));
+        if (found[0])
+                nb_failure_add(f, "; %s", found);
+        if (load->is_metadata_wanted && load->provider != NB_PROVIDER_NONE)
+                nb_failure_add(f, "; the token can be in %s%sthe user data", place ? place : "",
+                               place ? " or in " : "");
+}
+
+/* The installer creates the node password of k3s before `join` reads metadata. */
+static int verify_supervisor(const struct nb_load *load, struct nb_failure *f) {
+        const struct nb_settings *settings = &load->settings;
+        const char *origin = load->from_metadata.origin[NB_SETTING_CLUSTER_TYPE];
+        bool is_local = settings->cluster_type == NB_CLUSTER_TYPE_K3S &&
+                        !nb_setting_is_from(settings, NB_SETTING_CLUSTER_TYPE, origin);
+
+        if (!load->has_metadata || load->bootstrap.issuer != NB_ISSUER_SUPERVISOR ||
+            load->bootstrap.node_password.len > 0 || is_local)
+                return 0;
+        return nb_failure_set(
+                f, NB_SETTINGS_INCOMPLETE, 0,
+                "cluster.type: expected k3s in the settings on this machine, but only metadata "
+                "names k3s or has a k3s token; the node password '" NB_NODE_PASSWORD_FILE
+                "' is created before metadata is read");
+}
+
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f) {
+        int r;
+
+        r = nb_settings_verify(&load->settings, f);
+        if (r < 0)
+                return r;
+        r = nb_bootstrap_verify(&load->bootstrap, &load->settings, f);
+        if (r < 0 && (f->code == NB_TOKEN_MISSING || f->code == NB_SETTINGS_INCOMPLETE))
+                add_metadata(load, f);
+        return r < 0 ? r : verify_supervisor(load, f);
+}
+
+void nb_load_done(struct nb_load *load) {
+        nb_settings_tokens_done(&load->tokens);
+        nb_bootstrap_done(&load->bootstrap);
+        nb_metadata_done(&load->metadata);
+}
+
+/* --- What a join installed --- */
+
+/* Parses only the certificates of the file, which also contains kubelet's private key. */
+int nb_installed_read_certificate(const struct nb_settings *settings,
+                                  struct nb_installed_certificate *ret_certificate,
+                                  struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
+        char path[NB_SETTINGS_PATH_MAX + 64];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        r = nb_path_read(-1, path, CERTIFICATE_FILE_MAX, &pem);
+        if (r < 0)
+                return nb_installed_refuse(path, r, f);
+        r = nb_certificates_parse(pem.data, pem.len, true, &chain);
+        if (r < 0)
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r,
+                                      "'%s' contains no valid certificate", path);
+        nb_certificate_subject(chain, 0, ret_certificate->subject);
+        nb_certificate_issuer(chain, 0, ret_certificate->issuer);
+        nb_certificate_node_name(chain, ret_certificate->node_name);
+        ret_certificate->not_before = nb_certificate_not_before(chain, 0);
+        ret_certificate->not_after = nb_certificate_not_after(chain, 0);
+        return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What this machine can join with, and where each value came from. `join` and `check` load it in
+ * three steps:
+ *
+ *      nb_load_local()       settings and bootstrap, from the documents and credentials on this
+ *                            machine
+ *      nb_load_recognise()   which cloud this is; sends no packet
+ *      nb_load_metadata()    if there is a cloud: reads its metadata, and merges all of it again,
+ *                            with metadata weakest
+ *
+ * Files are read through `sources`, from the first step to the last.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/failure.h"
+#include "crypto/certificate.h"
+#include "metadata/cloud.h"
+#include "method/method.h"
+#include "settings/settings.h"
+#include "system/sources.h"
+
+struct nb_load {
+        struct nb_sources *sources; /* borrowed */
+
+        /* nb_load_settings() */
+        struct nb_settings settings; /* its `tokens` are those below, and NULL once there is a
+                                        bootstrap */
+        struct nb_settings_tokens tokens;
+
+        /* nb_load_bootstrap() */
+        struct nb_bootstrap bootstrap;
+        bool is_metadata_wanted; /* nb_bootstrap_wants_metadata() */
+
+        /* nb_load_recognise() */
+        struct nb_machine machine;
+        struct nb_recognition recognition; /* independent of the settings */
+        enum nb_provider provider; /* whose metadata is read: from the settings, or as recognised;
+                                      NB_PROVIDER_NONE for none */
+
+        /* nb_load_metadata() */
+        bool is_metadata_read;
+        bool has_metadata;                /* something in it is for this program */
+        struct nb_metadata metadata;      /* without its documents and tokens */
+        struct nb_settings from_metadata; /* the settings from there alone, with node name and
+                                             provider ID */
+};
+
+#define NB_LOAD_INIT \
+        { .tokens = NB_SETTINGS_TOKENS_INIT, .metadata = NB_METADATA_INIT }
+
+/* `load` must not be moved. Failures of nb_documents_merge(). */
+int nb_load_settings(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+
+/* Wipes the tokens of the settings. Failures of nb_bootstrap_load(). */
+int nb_load_bootstrap(struct nb_load *load, struct nb_failure *f);
+
+/* nb_load_settings(), then nb_load_bootstrap(). */
+int nb_load_local(struct nb_load *load, struct nb_sources *sources, struct nb_failure *f);
+
+/* Sets `provider` only if metadata is wanted. NB_METADATA_MALFORMED. */
+int nb_load_recognise(struct nb_load *load, struct nb_failure *f);
+
+/*
+ * Does nothing if there is no provider. Retries like a stage (join/stages.h), at most until
+ * `deadline_ms` (nb_now_ms(), or NB_TIME_INFINITE): until metadata is read and, since an attacker
+ * can answer in place of a metadata service, until a join can begin with it (nb_load_verify()). A
+ * rehearsal uses the first answer without these checks. Failures of nb_cloud_read(), of the
+ * documents, and of nb_bootstrap_load(); -ECANCELED.
+ */
+int nb_load_metadata(struct nb_load *load, uint64_t deadline_ms, bool is_rehearsal,
+                     struct nb_failure *f);
+
+/*
+ * Replaces the second and third step: applies `data`, named `source` in messages, as the user data
+ * of a machine that does not exist yet. No cloud is queried for metadata.nodeName and
+ * metadata.providerID. Failures of nb_bootstrap_load() and of the documents.
+ */
+int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_secret *data,
+                      struct nb_failure *f);
+
+/* Describes the search for a token in metadata that found none: "no cloud was recognised, so no
+ * metadata was read". "" if no metadata is wanted. */
+void nb_load_describe(const struct nb_load *load, char *ret, size_t size);
+
+/* Logs what the metadata contains, if it was read, but no values. */
+void nb_load_report_metadata(const struct nb_load *load);
+
+/* Verifies that a join can begin with settings, bootstrap and metadata: nb_settings_verify(),
+ * nb_bootstrap_verify(), and that metadata sets nothing that the installer needs before `join`
+ * starts. */
+int nb_load_verify(const struct nb_load *load, struct nb_failure *f);
+
+void nb_load_done(struct nb_load *load);
+
+/* The name in the settings, or the host name. NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST. */
+int nb_load_node_name(const struct nb_settings *settings,
+                      char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);
+
+struct nb_installed_certificate {
+        char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
+        char node_name[NB_CERTIFICATE_NODE_SIZE];
+        time_t not_before, not_after;
+};
+
+/* Reads kubelet's client certificate. NB_INSTALLED_*. */
+int nb_installed_read_certificate(const struct nb_settings *settings,
+                                  struct nb_installed_certificate *ret_certificate,
+                                  struct nb_failure *f);

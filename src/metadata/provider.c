@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "metadata/provider.h"
+
+const char *const nb_provider_names[_NB_PROVIDER_N] = {
+        [NB_PROVIDER_NONE] = "none",
+        [NB_PROVIDER_AUTO] = "auto",
+#define PROVIDER(id, name, ...) [NB_PROVIDER_##id] = name,
+#include "metadata/providers.def"
+};
+
+const char *const nb_provider_titles[_NB_PROVIDER_N] = {
+        [NB_PROVIDER_NONE] = "no cloud",
+        [NB_PROVIDER_AUTO] = "the recognised cloud",
+#define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = title,
+#include "metadata/providers.def"
+};
+
+int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider) {
+        for (size_t i = 0; i < _NB_PROVIDER_N; i++)
+                if (strlen(nb_provider_names[i]) == len &&
+                    memcmp(nb_provider_names[i], name, len) == 0) {
+                        *ret_provider = (enum nb_provider)i;
+                        return 0;
+                }
+        return -EINVAL;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The names of the clouds and platforms that `metadata.provider` accepts. provider.def describes
+ * each in one entry. */
+
+#include <stddef.h>
+
+#define PROVIDER(id, ...) NB_PROVIDER_##id,
+enum nb_provider {
+        NB_PROVIDER_NONE, /* metadata is never read; or: no known cloud was recognised */
+        NB_PROVIDER_AUTO, /* the recognised cloud */
+#include "metadata/providers.def"
+        _NB_PROVIDER_N,
+};
+
+extern const char *const nb_provider_names[_NB_PROVIDER_N];  /* "aws": as in the settings */
+extern const char *const nb_provider_titles[_NB_PROVIDER_N]; /* "Amazon EC2": for people */
+
+/* 0 or -EINVAL. */
+int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider);

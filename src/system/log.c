@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/sockios.h>
+
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-journal.h>
+
+#include "base/macro.h"
+#include "base/text.h"
+#include "system/log.h"
+#include "system/terminal.h"
+
+#define FIELD_SIZE 256
+#define MESSAGE_SIZE 1024
+#define PREFIX "NODE_BOOTSTRAP_"
+
+static const char *const field_names[_NB_FIELD_N] = {
+        [NB_FIELD_STAGE] = "STAGE",
+        [NB_FIELD_ATTEMPT] = "ATTEMPT",
+        [NB_FIELD_ENDPOINT] = "ENDPOINT",
+        [NB_FIELD_CSR] = "CSR",
+        [NB_FIELD_NODE] = "NODE",
+        [NB_FIELD_TOKEN_ID] = "TOKEN_ID",
+        [NB_FIELD_TOKEN_SOURCE] = "TOKEN_SOURCE",
+        [NB_FIELD_HTTP_STATUS] = "HTTP_STATUS",
+        [NB_FIELD_REASON] = "REASON",
+        [NB_FIELD_USER] = "USER",
+        [NB_FIELD_CA_SHA256] = "CA_SHA256",
+        [NB_FIELD_DURATION_USEC] = "DURATION_USEC",
+        [NB_FIELD_AGE_USEC] = "AGE_USEC",
+        [NB_FIELD_RESOLVE_USEC] = "RESOLVE_USEC",
+        [NB_FIELD_TCP_USEC] = "TCP_USEC",
+        [NB_FIELD_TLS_USEC] = "TLS_USEC",
+};
+
+static char values[_NB_FIELD_N][FIELD_SIZE];
+static const char *program = "node-bootstrap";
+static bool is_journal; /* send entries with the native protocol */
+static bool is_printed; /* print lines to stderr */
+static bool is_console; /* stderr is a terminal, and stdout is connected to the journal */
+static bool is_mute;
+static bool has_channel; /* NB_STATUS_FD */
+
+const char *nb_field_name(enum nb_field field) {
+        return field_names[field];
+}
+
+/* journald reads datagrams in order and ignores an empty one, so once it has read the empty
+ * datagram sent here, it has read all earlier ones. */
+void nb_journal_drain(const char *path) {
+        const struct timespec pause = { .tv_nsec = 1000000 };
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(nb_closep) int fd = -1;
+        int queued;
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || sendto(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address,
+                             sizeof(address)) < 0)
+                return;
+        for (int ms = 0; ms < NB_JOURNAL_DRAIN_MAX_MS; ms++) {
+                if (ioctl(fd, SIOCOUTQ, &queued) < 0 || queued == 0)
+                        return;
+                (void)nanosleep(&pause, NULL);
+        }
+}
+
+static void drain_journal(void) {
+        nb_journal_drain(NB_JOURNAL_SOCKET);
+}
+
+/* $JOURNAL_STREAM has the device and inode of stderr, or of stdout if only that is connected to the
+ * journal (systemd.exec(5)). */
+static bool is_stream(int fd) {
+        const char *stream = getenv("JOURNAL_STREAM");
+        unsigned long long device, inode;
+        struct stat st;
+
+        return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 &&
+               device == st.st_dev && inode == st.st_ino;
+}
+
+void nb_log_init(const char *identifier) {
+        program = identifier;
+        is_printed = !is_stream(STDERR_FILENO);
+        is_journal = !is_printed || is_stream(STDOUT_FILENO);
+        is_console = is_journal && is_printed && isatty(STDERR_FILENO) &&
+                     nb_console_init(STDERR_FILENO) >= 0;
+        if (is_journal)
+                (void)atexit(drain_journal);
+        has_channel = getenv(NB_STATUS_VARIABLE) && fcntl(NB_STATUS_FD, F_SETFD, FD_CLOEXEC) >= 0;
+        (void)unsetenv(NB_STATUS_VARIABLE);
+}
+
+void nb_log_mute(void) {
+        is_mute = true;
+}
+
+/* Produces one line of valid UTF-8, even if the text was cut: systemd ignores an invalid STATUS=,
+ * and a newline would begin another assignment. */
+__attribute__((format(printf, 3, 0))) static void print_line(char *ret, size_t size,
+                                                             const char *format,
+                                                             va_list arguments) {
+        char text[MESSAGE_SIZE];
+
+        vsnprintf(text, sizeof(text), format, arguments);
+        nb_text_copy_line(text, strlen(text), ret, size);
+}
+
+void nb_log_field(enum nb_field field, const char *format, ...) {
+        va_list arguments;
+
+        if (!format) {
+                values[field][0] = '\0';
+                return;
+        }
+        va_start(arguments, format);
+        print_line(values[field], FIELD_SIZE, format, arguments);
+        va_end(arguments);
+}
+
+/* The fields of an entry, each "NAME=value". */
+struct entry {
+        char text[6 + _NB_FIELD_N][MESSAGE_SIZE + 64];
+        struct iovec vectors[6 + _NB_FIELD_N];
+        int n;
+};
+
+__attribute__((format(printf, 2, 3))) static void entry_add(struct entry *entry, const char *format,
+                                                            ...) {
+        char *text = entry->text[entry->n];
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(text, sizeof(entry->text[0]), format, arguments);
+        va_end(arguments);
+        entry->vectors[entry->n] = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
+        entry->n++;
+}
+
+static void entry_send(struct entry *entry, int priority, enum nb_code code, const char *message) {
+        entry_add(entry, "MESSAGE=%s", message);
+        entry_add(entry, "PRIORITY=%d", priority);
+        entry_add(entry, "SYSLOG_IDENTIFIER=%s", program);
+        if (code != NB_NONE)
+                entry_add(entry, "MESSAGE_ID=%s", nb_failure_info(code)->message_id);
+        for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                if (values[i][0])
+                        entry_add(entry, PREFIX "%s=%s", field_names[i], values[i]);
+        (void)sd_journal_sendv(entry->vectors, entry->n);
+}
+
+/* After a timeout, each line is tried without waiting, until the console accepts output again. */
+static void print_text(const char *text, size_t len) {
+        static int wait_ms = NB_CONSOLE_WAIT_MS;
+
+        nb_terminal_line_hide();
+        if (is_console)
+                wait_ms = nb_console_write(STDERR_FILENO, text, len, wait_ms) < 0
+                                  ? 0
+                                  : NB_CONSOLE_WAIT_MS;
+        else
+                fwrite(text, 1, len, stderr);
+        nb_terminal_line_show();
+}
+
+void nb_log(int priority, enum nb_code code, const char *format, ...) {
+        char message[MESSAGE_SIZE], line[MESSAGE_SIZE + 64];
+        struct entry entry = { 0 };
+        va_list arguments;
+
+        va_start(arguments, format);
+        print_line(message, sizeof(message), format, arguments);
+        va_end(arguments);
+        if (is_mute)
+                return;
+        if (is_journal)
+                entry_send(&entry, priority, code, message);
+        if (is_printed && priority < LOG_DEBUG) {
+                snprintf(line, sizeof(line), "%s: %s\n", program, message);
+                print_text(line, strlen(line));
+        }
+}
+
+/* An attacker who controls `join` can set the value, and root may paste the remedy into a shell. */
+static bool is_plain(const char *value) {
+        return value[0] && !value[strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
+                                                "yz0123456789-._:/@%+,=[]")];
+}
+
+/* Like journalctl with a catalog entry, replaces @NODE_BOOTSTRAP_X@ with the field's value, or with
+ * <X> if the value is empty or not safe to paste. */
+void nb_log_print_text(FILE *stream, const char *text) {
+        const char *at, *end;
+
+        while ((at = strstr(text, "@" PREFIX)) && (end = strchr(at + 1, '@'))) {
+                const char *name = at + 1 + strlen(PREFIX);
+                size_t len = (size_t)(end - name);
+                const char *value = NULL;
+
+                fwrite(text, 1, (size_t)(at - text), stream);
+                for (unsigned i = 0; i < _NB_FIELD_N; i++)
+                        if (strlen(field_names[i]) == len && !strncmp(field_names[i], name, len) &&
+                            is_plain(values[i]))
+                                value = values[i];
+                if (value)
+                        fputs(value, stream);
+                else
+                        fprintf(stream, "<%.*s>", (int)len, name);
+                text = end + 1;
+        }
+        fprintf(stream, "%s\n", text);
+}
+
+static void send_failure(int priority, const struct nb_failure *f) {
+        struct entry entry = { 0 };
+
+        if (f->http_status > 0)
+                nb_log_field(NB_FIELD_HTTP_STATUS, "%ld", f->http_status);
+        entry_add(&entry, PREFIX "ERROR=%s", nb_failure_info(f->code)->slug);
+        if (f->errnum > 0)
+                entry_add(&entry, "ERRNO=%d", f->errnum);
+        entry_send(&entry, priority, f->code, f->detail);
+        nb_log_field(NB_FIELD_HTTP_STATUS, NULL);
+}
+
+/* Uses one write, so that other output on the console cannot split the message. A usage error has
+ * no remedy, since its detail says what to do. */
+static void print_failure(const struct nb_failure *f) {
+        _cleanup_(nb_freep) char *text = NULL;
+        size_t len = 0;
+        FILE *memory = open_memstream(&text, &len), *stream = memory ? memory : stderr;
+
+        fprintf(stream, "%s: %s: %s\n", program, nb_failure_info(f->code)->slug, f->detail);
+        if (f->code != NB_USAGE) {
+                fputs("  ", stream);
+                nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
+        }
+        if (memory && fclose(memory) == 0)
+                print_text(text, len);
+}
+
+void nb_log_failure(int priority, const struct nb_failure *f) {
+        if (is_mute)
+                return;
+        if (is_journal)
+                send_failure(priority, f);
+        if (is_printed)
+                print_failure(f);
+}
+
+void nb_log_status(const char *format, ...) {
+        char status[MESSAGE_SIZE];
+        va_list arguments;
+        int n;
+
+        if (is_mute)
+                return;
+        n = snprintf(status, sizeof(status), "STATUS=");
+        va_start(arguments, format);
+        print_line(status + n, sizeof(status) - (size_t)n, format, arguments);
+        va_end(arguments);
+        nb_terminal_line_set(status + n);
+        if (has_channel)
+                (void)send(NB_STATUS_FD, status + n, strlen(status + n),
+                           MSG_DONTWAIT | MSG_NOSIGNAL);
+        else
+                (void)sd_notify(0, status);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-journal.h>
+
+#include "base/buffer.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "system/clock.h"
+#include "system/process.h"
+#include "system/unit.h"
+
+#define SYSTEMD "org.freedesktop.systemd1"
+#define SYSTEMD_PATH "/org/freedesktop/systemd1"
+#define SYSTEMD_SOCKET "/run/systemd/private"
+#define RELOAD_TIMEOUT_USEC ((uint64_t)180 * 1000000) /* as systemctl; other calls: 25 s */
+#define PROPERTIES_MAX ((size_t)256 * 1024)
+#define ENTRIES_MAX 100000 /* entries of a unit to search for a run */
+
+/* --- systemd --- */
+
+bool nb_systemd_is_running(void) {
+        struct stat here, init;
+
+        /* In a chroot, /run may be that of the host, whose systemd manages other files. */
+        return sd_booted() > 0 && (stat("/", &here) < 0 || stat("/proc/1/root", &init) < 0 ||
+                                   (here.st_dev == init.st_dev && here.st_ino == init.st_ino));
+}
+
+/* Root needs no message bus. */
+static int open_bus(sd_bus **ret_bus) {
+        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+        int r;
+
+        if (geteuid() != 0)
+                return sd_bus_open_system(ret_bus);
+        r = sd_bus_new(&bus);
+        if (r < 0)
+                return r;
+        r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
+        if (r < 0)
+                return r;
+        r = sd_bus_start(bus);
+        if (r < 0)
+                return r;
+        *ret_bus = TAKE(bus);
+        return 0;
+}
+
+/* Calls a method of the manager, or of the properties of the object `path`. `types` and what
+ * follows as for sd_bus_call_method(3). */
+static int call_systemd(const char *path, const char *method, sd_bus_message **ret_reply,
+                        struct nb_failure *f, const char *types, ...) {
+        _cleanup_(sd_bus_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        va_list arguments;
+        int r = open_bus(&bus);
+
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot reach systemd: %m");
+        if (!strcmp(method, "Reload"))
+                (void)sd_bus_set_method_call_timeout(bus, RELOAD_TIMEOUT_USEC);
+        va_start(arguments, types);
+        r = sd_bus_call_methodv(bus, SYSTEMD, path ? path : SYSTEMD_PATH,
+                                path ? "org.freedesktop.DBus.Properties" : SYSTEMD ".Manager",
+                                method, &error, ret_reply, types, arguments);
+        va_end(arguments);
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "systemd: %s failed: %s",
+                                      method, error.message ? error.message : "no reason");
+        return 0;
+}
+
+int nb_systemd_reload(struct nb_failure *f) {
+        return nb_systemd_is_running() ? call_systemd(NULL, "Reload", NULL, f, "") : 0;
+}
+
+int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f) {
+        return call_systemd(NULL, method, NULL, f, "ss", unit, "replace");
+}
+
+int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
+        const char *const argv[] = { "systemctl", is_enabled ? "enable" : "disable", "--quiet",
+                                     unit, NULL };
+        struct nb_process_result result;
+        int r;
+
+        if (nb_systemd_is_running() && is_enabled)
+                return call_systemd(NULL, "EnableUnitFiles", NULL, f, "asbb", 1, unit, false,
+                                    false);
+        if (nb_systemd_is_running())
+                return call_systemd(NULL, "DisableUnitFiles", NULL, f, "asb", 1, unit, false);
+        /* Only systemctl(1) finds and changes the links without systemd. */
+        r = nb_process_run(argv, NULL, 0, NULL, &result);
+        if (r < 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot run systemctl: %m");
+        if (result.status != 0)
+                return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, 0,
+                                      "`systemctl %s` failed with exit status %d: %s", argv[1],
+                                      result.status,
+                                      result.error[0] ? result.error : "no error message");
+        return 0;
+}
+
+/* --- Properties --- */
+
+/* A newline would begin another property. */
+static void put_string(const char *value, struct nb_buffer *text) {
+        size_t begin = text->len;
+
+        nb_buffer_append_string(text, value);
+        for (char *at = text->data + begin; text->error >= 0 && (at = strchr(at, '\n'));)
+                *at = ' ';
+}
+
+static int put_values(sd_bus_message *reply, const char *separator, const char *line,
+                      struct nb_buffer *text);
+
+/* `line` begins another line of the same property. */
+static int put_container(sd_bus_message *reply, char type, const char *types, const char *line,
+                         struct nb_buffer *text) {
+        const char *separator = "", *name;
+        char first[128];
+        int r = sd_bus_message_enter_container(reply, type, types);
+
+        if (r < 0)
+                return r;
+        if (type == SD_BUS_TYPE_DICT_ENTRY) {
+                r = sd_bus_message_read_basic(reply, SD_BUS_TYPE_STRING, &name);
+                if (r < 0)
+                        return r;
+                snprintf(first, sizeof(first), "\n%s=", name);
+                nb_buffer_append_string(text, first);
+                line = first;
+        } else if (type != SD_BUS_TYPE_VARIANT) {
+                separator = types[0] == '(' || types[0] == '{' ? line : " ";
+        }
+        r = put_values(reply, separator, line, text);
+        return r < 0 ? r : sd_bus_message_exit_container(reply);
+}
+
+/* Appends all values up to the end of the container. */
+static int put_values(sd_bus_message *reply, const char *separator, const char *line,
+                      struct nb_buffer *text) {
+        const char *types, *before = "";
+        union {
+                const char *string;
+                int number;
+                uint32_t number32;
+                uint64_t number64;
+        } value;
+        char type;
+        int r;
+
+        for (; (r = sd_bus_message_peek_type(reply, &type, &types)) > 0; before = separator) {
+                nb_buffer_append_string(text, before);
+                r = types ? put_container(reply, type, types, line, text)
+                          : sd_bus_message_read_basic(reply, type, &value);
+                if (r < 0)
+                        return r;
+                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
+                        put_string(value.string, text);
+                else if (type == SD_BUS_TYPE_BOOLEAN)
+                        nb_buffer_append_string(text, value.number ? "yes" : "no");
+                else if (type == SD_BUS_TYPE_INT32)
+                        nb_buffer_printf(text, "%d", value.number);
+                else if (type == SD_BUS_TYPE_UINT32)
+                        nb_buffer_printf(text, "%" PRIu32, value.number32);
+                else if (type == SD_BUS_TYPE_UINT64)
+                        nb_buffer_printf(text, "%" PRIu64, value.number64);
+        }
+        return r < 0 ? r : text->error;
+}
+
+int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(PROPERTIES_MAX);
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(nb_freep) char *path = NULL;
+        int r;
+
+        if (sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path) < 0)
+                return nb_failure_set_memory(f);
+        r = call_systemd(path, "GetAll", &reply, f, "s", "");
+        if (r < 0)
+                return r;
+        r = put_values(reply, "", "", &text);
+        if (r >= 0)
+                r = nb_secret_copy(ret_text, text.data, text.len);
+        return r < 0 ? nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r,
+                                      "cannot read the properties of %s: %m", unit)
+                     : 0;
+}
+
+const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len) {
+        size_t len = strlen(name);
+
+        for (const char *line = text ? text : ""; *line;
+             line += strcspn(line, "\n"), line += *line == '\n') {
+                if (strncmp(line, name, len) != 0 || line[len] != '=')
+                        continue;
+                *ret_len = strcspn(line, "\n") - len - 1;
+                return line + len + 1;
+        }
+        return NULL;
+}
+
+const char *nb_unit_next_word(const char *text, const char *property, const char *word,
+                              size_t *len) {
+        word = word ? word + *len : nb_unit_find_property(text, property, len);
+        if (!word)
+                return NULL;
+        word += strspn(word, " ");
+        *len = strcspn(word, " \n");
+        return *len > 0 ? word : NULL;
+}
+
+bool nb_unit_has_word(const char *text, const char *property, const char *expected) {
+        size_t len = 0;
+
+        for (const char *word = NULL; (word = nb_unit_next_word(text, property, word, &len));)
+                if (len == strlen(expected) && memcmp(word, expected, len) == 0)
+                        return true;
+        return false;
+}
+
+/* Copies "" if the property is missing. */
+static void copy_property(const char *text, const char *name, char *ret, size_t size) {
+        size_t len = 0;
+        const char *value = nb_unit_find_property(text, name, &len);
+
+        nb_text_copy_line(value ? value : "", len, ret, size);
+}
+
+static uint64_t read_number(const char *text, const char *name) {
+        size_t len;
+        const char *value = nb_unit_find_property(text, name, &len);
+
+        return value ? strtoull(value, NULL, 10) : 0;
+}
+
+int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_unit_read(unit, &text, f);
+
+        if (r < 0)
+                return r;
+        copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
+        copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
+        copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
+        ret_state->is_enabled = nb_unit_has_word(text.data, "UnitFileState", "enabled");
+        ret_state->has_job = read_number(text.data, "Job") > 0;
+        ret_state->exit_status = (int)read_number(text.data, "ExecMainStatus");
+        ret_state->active_since = read_number(text.data, "ActiveEnterTimestampMonotonic");
+        return 0;
+}
+
+bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
+        return !state->has_job &&
+               (!strcmp(state->active, "active") || !strcmp(state->active, "inactive") ||
+                !strcmp(state->active, "failed"));
+}
+
+/* --- Journal --- */
+
+/* Copies "" if the entry lacks the field. */
+static void read_field(sd_journal *journal, const char *name, char *ret, size_t size) {
+        const void *data;
+        size_t len, name_len = strlen(name);
+
+        ret[0] = '\0';
+        if (sd_journal_get_data(journal, name, &data, &len) >= 0 && len > name_len)
+                nb_text_copy_line((const char *)data + name_len + 1, len - name_len - 1, ret, size);
+}
+
+static int add_match(sd_journal *journal, const char *field, const char *value) {
+        char text[192];
+
+        snprintf(text, sizeof(text), "%s=%s", field, value);
+        return sd_journal_add_match(journal, text, 0);
+}
+
+int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
+        _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
+        struct timespec now;
+        int r;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
+        if (r < 0)
+                return r;
+        r = add_match(journal, "_SYSTEMD_UNIT", unit);
+        if (r < 0)
+                return r;
+        r = sd_journal_seek_realtime_usec(journal, (uint64_t)now.tv_sec * 1000000 +
+                                                           (uint64_t)now.tv_nsec / 1000);
+        if (r < 0)
+                return r;
+        /* Watch the journal before reading the first entry, so that no new entry is missed. */
+        r = sd_journal_get_fd(journal);
+        if (r < 0)
+                return r;
+        *ret_journal = TAKE(journal);
+        return 0;
+}
+
+/* Searches the entries of all runs backwards. 1, with the journal before the first entry of the run
+ * and restricted to it; 0 if there is no such run; -errno. */
+static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
+        char run[64] = "", invocation[64], message_id[64];
+        bool is_passed = true;
+        int r;
+
+        r = add_match(journal, "_SYSTEMD_UNIT", unit);
+        if (r < 0)
+                return r;
+        r = sd_journal_seek_tail(journal);
+        for (unsigned n = 0; r >= 0 && n < ENTRIES_MAX; n++) {
+                r = sd_journal_previous(journal);
+                if (r <= 0)
+                        break;
+                read_field(journal, "_SYSTEMD_INVOCATION_ID", invocation, sizeof(invocation));
+                if (strcmp(invocation, run) != 0) {
+                        if (!is_passed || !invocation[0])
+                                break;
+                        strcpy(run, invocation);
+                        is_passed = false;
+                }
+                read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
+                is_passed |= !strcmp(message_id, pass_over);
+        }
+        if (r < 0 || is_passed)
+                return r < 0 ? r : 0;
+        r = add_match(journal, "_SYSTEMD_INVOCATION_ID", run);
+        if (r < 0)
+                return r;
+        r = sd_journal_seek_head(journal);
+        return r < 0 ? r : 1;
+}
+
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+                             struct sd_journal **ret_journal) {
+        _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
+        int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
+
+        if (r < 0)
+                return r;
+        r = find_run(journal, unit, pass_over);
+        if (r > 0)
+                *ret_journal = TAKE(journal);
+        return r;
+}
+
+/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
+static uint64_t read_time(sd_journal *journal) {
+        uint64_t when_usec = 0;
+        char text[32];
+
+        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
+        if (text[0])
+                return strtoull(text, NULL, 10);
+        (void)sd_journal_get_realtime_usec(journal, &when_usec);
+        return when_usec;
+}
+
+int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry) {
+        char text[64];
+        int r;
+
+        /* Detect journal files that were added since the last call. */
+        (void)sd_journal_process(journal);
+        r = sd_journal_next(journal);
+        if (r <= 0)
+                return r;
+        ret_entry->when_usec = read_time(journal);
+        read_field(journal, "PRIORITY", text, sizeof(text));
+        ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
+        read_field(journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
+        read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
+        read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
+        for (int i = 0; i < _NB_FIELD_N; i++) {
+                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
+                read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
+        }
+        return 1;
+}
+
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code) {
+        return !strcmp(entry->message_id, nb_failure_info(code)->message_id);
+}
+
+void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
+        for (int i = 0; i < _NB_FIELD_N; i++)
+                nb_log_field((enum nb_field)i, "%s", entry->fields[i]);
+}
+
+void nb_unit_journal_freep(struct sd_journal **journal) {
+        sd_journal_close(*journal);
+}
+
+void nb_unit_notify(const char *state) {
+        (void)sd_notify(0, state);
+}
+
+uint64_t nb_unit_watchdog_ms(void) {
+        uint64_t usec = 0;
+
+        return sd_watchdog_enabled(0, &usec) > 0 ? usec / 1000 : NB_TIME_INFINITE;
+}

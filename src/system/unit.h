@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The manager of systemd, by its D-Bus interface (org.freedesktop.systemd1(5)): state and
+ * properties of a unit, and changes to it; and the journal entries of a unit. Nothing here waits
+ * for a job: if the caller is killed, the job continues.
+ *
+ * Root needs no message bus; without one, systemd answers nobody else.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/failure.h"
+#include "base/secret.h"
+#include "system/log.h"
+
+struct nb_unit_state {
+        char active[32];       /* ActiveState: "active", "activating", "failed", ... */
+        char sub[32];          /* SubState */
+        char status[512];      /* StatusText, control characters replaced */
+        int exit_status;       /* ExecMainStatus */
+        bool is_enabled;       /* UnitFileState */
+        bool has_job;          /* a job is queued or running */
+        uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
+};
+
+/* sd_booted(3), and not in a chroot. */
+bool nb_systemd_is_running(void);
+
+/* What follows fails with NB_SETUP_COMMAND_FAILED and systemd's message. */
+
+/* Reads all unit files again, if systemd is running. */
+int nb_systemd_reload(struct nb_failure *f);
+
+/* Queues a job. `method`: "StartUnit", "StopUnit" or "RestartUnit". */
+int nb_unit_queue(const char *method, const char *unit, struct nb_failure *f);
+
+/* Makes or removes the links of [Install]; nb_systemd_reload() makes them known. Also works without
+ * a running systemd, as while an image is built. */
+int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f);
+
+/* 0, also if there is no such unit. */
+int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
+
+/*
+ * Reads all properties into text for the functions below: a line "Name=value" for each, in any
+ * order. The words of a list are separated by spaces; an array of structs has a line for each
+ * struct, with its members as words.
+ */
+int nb_unit_read(const char *unit, struct nb_secret *ret_text, struct nb_failure *f);
+
+/* The value of the first property of this name; NULL if there is none. `text` may be NULL. */
+const char *nb_unit_find_property(const char *text, const char *name, size_t *ret_len);
+
+/* Returns the word after `word` in the value of a property (NULL: the first word); NULL after the
+ * last one. *len is the length of `word`, and then that of the result. */
+const char *nb_unit_next_word(const char *text, const char *property, const char *word,
+                              size_t *len);
+bool nb_unit_has_word(const char *text, const char *property, const char *expected);
+
+/* For a service with Type=notify: sd_notify(3), such as "READY=1", and the interval at which
+ * systemd expects "WATCHDOG=1"; NB_TIME_INFINITE if it does not. */
+void nb_unit_notify(const char *state);
+uint64_t nb_unit_watchdog_ms(void);
+
+/* The unit has no job, and is active, inactive or failed. */
+bool nb_unit_is_at_rest(const struct nb_unit_state *state);
+
+struct nb_unit_entry {
+        uint64_t when_usec; /* CLOCK_REALTIME */
+        char message_id[33];
+        int priority;
+        char message[1024];
+        char error[64];                /* NODE_BOOTSTRAP_ERROR: the slug of a failure, or "" */
+        char fields[_NB_FIELD_N][256]; /* set by the unit with nb_log_field(); or "" */
+};
+
+/* Whether the entry's MESSAGE_ID is that of a failure or event. */
+bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code);
+
+/* Copies the entry's fields to this process, for nb_log_print_text() and nb_log_failure(). */
+void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
+
+struct sd_journal; /* of libsystemd */
+
+/* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
+int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
+
+/*
+ * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
+ * without an entry with the MESSAGE_ID `pass_over`. 1; 0 if there is no such run; -errno.
+ */
+int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+                             struct sd_journal **ret_journal);
+
+/* Reads the next entry. 1; 0 if there is none yet; -errno. */
+int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry);
+
+void nb_unit_journal_freep(struct sd_journal **journal);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "system/process.h"
+
+#define LARGE ((size_t)256 * 1024) /* more than a pipe holds */
+
+static int run(const char *script, const void *input, size_t len, struct nb_secret *output,
+               struct nb_process_result *result) {
+        const char *const argv[] = { "sh", "-c", script, NULL };
+
+        return nb_process_run(argv, input, len, output, result);
+}
+
+static void tells_status_and_last_line(void **state) {
+        struct nb_process_result result;
+
+        assert_int_equal(run("echo first >&2; echo last >&2; exit 3", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 3);
+        assert_string_equal(result.error, "last");
+        assert_int_equal(run("true", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 0);
+        assert_string_equal(result.error, "");
+        assert_int_equal(run("kill -KILL $$", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 128 + SIGKILL);
+}
+
+static void keeps_the_last_line_of_many(void **state) {
+        struct nb_process_result result;
+
+        assert_int_equal(run("i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done",
+                             NULL, 0, NULL, &result),
+                         0);
+        assert_string_equal(result.error, "line 1999");
+}
+
+/* The memory for error output is limited, and a program that writes more is not stopped. */
+static void keeps_no_more_error_output_than_there_is_room_for(void **state) {
+        struct nb_process_result result;
+
+        assert_int_equal(run("head -c 100000 /dev/zero | tr '\\0' '\\n' >&2; echo last >&2; exit 3",
+                             NULL, 0, NULL, &result),
+                         0);
+        assert_int_equal(result.status, 3);
+        assert_string_equal(result.error, "");
+}
+
+static void passes_more_than_a_pipe_holds(void **state) {
+        struct nb_secret input = NB_SECRET_INIT, output = NB_SECRET_INIT;
+        struct nb_process_result result;
+
+        assert_int_equal(nb_secret_init(&input, LARGE), 0);
+        assert_int_equal(nb_secret_init(&output, LARGE), 0);
+        memset(input.data, 'x', LARGE);
+        input.len = LARGE;
+        assert_int_equal(run("cat", input.data, input.len, &output, &result), 0);
+        assert_int_equal(output.len, LARGE);
+        assert_memory_equal(output.data, input.data, LARGE);
+        nb_secret_done(&input);
+        nb_secret_done(&output);
+}
+
+static void refuses_more_than_there_is_room_for(void **state) {
+        struct nb_secret output = NB_SECRET_INIT;
+        struct nb_process_result result;
+
+        assert_int_equal(nb_secret_init(&output, 4), 0);
+        assert_int_equal(run("printf 1234", NULL, 0, &output, &result), 0);
+        assert_string_equal(output.data, "1234");
+        output.len = 0;
+        assert_int_equal(run("printf 12345; sleep 1000", NULL, 0, &output, &result), -E2BIG);
+        nb_secret_done(&output);
+}
+
+static void survives_one_that_does_not_read(void **state) {
+        static const char text[LARGE];
+        struct nb_process_result result;
+
+        assert_int_equal(run("exec <&-; exit 7", text, sizeof(text), NULL, &result), 0);
+        assert_int_equal(result.status, 7);
+}
+
+static void knows_one_that_is_not_there(void **state) {
+        static const char *const argv[] = { "node-bootstrap-has-no-such-program", NULL };
+        struct nb_process_result result;
+
+        assert_int_equal(nb_process_run(argv, NULL, 0, NULL, &result), -ENOENT);
+}
+
+/* What is blocked here, to be waited for by a descriptor, must not be so in the other program. */
+static void gives_it_no_signal_mask_and_no_environment(void **state) {
+        struct nb_secret output = NB_SECRET_INIT;
+        struct nb_process_result result;
+        sigset_t blocked;
+
+        (void)sigemptyset(&blocked);
+        (void)sigaddset(&blocked, SIGTERM);
+        assert_int_equal(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
+        assert_int_equal(setenv("NB_TEST", "1", 1), 0);
+        assert_int_equal(nb_secret_init(&output, 4096), 0);
+        assert_int_equal(run("grep SigBlk /proc/self/status; echo ${NB_TEST-unset}", NULL, 0,
+                             &output, &result),
+                         0);
+        assert_string_equal(output.data, "SigBlk:\t0000000000000000\nunset\n");
+        assert_int_equal(run("kill -PIPE $$", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 128 + SIGPIPE);
+        nb_secret_done(&output);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(tells_status_and_last_line),
+                cmocka_unit_test(keeps_the_last_line_of_many),
+                cmocka_unit_test(keeps_no_more_error_output_than_there_is_room_for),
+                cmocka_unit_test(passes_more_than_a_pipe_holds),
+                cmocka_unit_test(refuses_more_than_there_is_room_for),
+                cmocka_unit_test(survives_one_that_does_not_read),
+                cmocka_unit_test(knows_one_that_is_not_there),
+                cmocka_unit_test(gives_it_no_signal_mask_and_no_environment),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
