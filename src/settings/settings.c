@@ -11,6 +11,18 @@
 
 #define MEMBER(member) ((struct nb_settings *)NULL)->member
 
+/* The parser of a type does not know the size of the member that it writes. */
+#define IS_OF_TYPE(member, of_type) \
+        __builtin_types_compatible_p(__typeof__(member), \
+                                     __typeof__(((union nb_setting_value *)NULL)->of_type))
+#define SETTING(identifier, name, of_type, member, ...) \
+        _Static_assert(IS_OF_TYPE(MEMBER(member), of_type), name);
+#define LIST(identifier, name, of_type, member, ...) \
+        _Static_assert(IS_OF_TYPE(MEMBER(member)[0], of_type), name);
+#include "settings/settings.def"
+#undef SETTING
+#undef LIST
+
 const struct nb_setting_row nb_setting_rows[_NB_SETTING_N] = {
 #define SETTING(identifier, name, of_type, member, text, from_metadata) \
         [NB_SETTING_##identifier] = { \

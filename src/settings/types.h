@@ -8,7 +8,10 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "codec/url.h"
+#include "kube/node_name.h"
 #include "kube/pin.h"
+#include "metadata/provider.h"
 
 #define NB_SETTINGS_PATH_MAX 512
 #define NB_SETTINGS_TAINT_SIZE 512 /* "prefix/name=value:PreferNoSchedule" */
@@ -45,6 +48,21 @@ struct nb_setting_type {
         bool is_repeatable; /* the second of such entries is dropped instead of refused */
         /* Returns why a value was refused, as "; ...", or NULL. May use `buffer` for the text. */
         const char *(*hint)(const char *text, char buffer[static NB_SETTING_HINT_SIZE]);
+};
+
+/* What each type stores. The member of struct nb_settings has the same type, see settings.c. */
+union nb_setting_value {
+        bool boolean, config_from, token;
+        enum nb_cluster_type cluster_type;
+        enum nb_provider provider;
+        char path[NB_SETTINGS_PATH_MAX], path_or_url[NB_SETTINGS_PATH_MAX];
+        char cri_socket[NB_SETTINGS_PATH_MAX], node_name[NB_NODE_NAME_MAX + 1];
+        char taint[NB_SETTINGS_TAINT_SIZE], extra_arg[NB_SETTINGS_EXTRA_ARG_SIZE];
+        char provider_id[NB_SETTINGS_PROVIDER_ID_SIZE];
+        uint8_t pin[NB_PIN_SIZE];
+        uint32_t expiration;
+        uint64_t duration;
+        struct nb_url endpoint;
 };
 
 extern const struct nb_setting_type nb_setting_type_boolean, nb_setting_type_cluster_type,
