@@ -66,7 +66,7 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
         char server[NB_URL_MAX];
 
         if (handoff->cluster.ca[0] || !document->server.host[0] ||
-            context->bootstrap.method == NB_METHOD_URL)
+            nb_method(context->bootstrap.method)->is_document_remote)
                 return 0;
         if (nb_url_is_equal(&document->server, &handoff->cluster.server) &&
             !strcmp(document->tls_server_name, handoff->cluster.tls_server_name) &&
@@ -220,8 +220,8 @@ static int take_hash(struct nb_context *context, const struct nb_handoff *handof
                      struct nb_failure *f) {
         struct nb_bootstrap *bootstrap = &context->bootstrap;
 
-        if (!context->is_metadata_wanted || bootstrap->method != NB_METHOD_K3S ||
-            bootstrap->has_hash || !handoff->k3s_hash[0])
+        if (!context->is_metadata_wanted || !context->identity.is_k3s_hash || bootstrap->has_hash ||
+            !handoff->k3s_hash[0])
                 return 0;
         if (nb_hex_decode(handoff->k3s_hash, strlen(handoff->k3s_hash), bootstrap->hash,
                           sizeof(bootstrap->hash)) < 0)

@@ -74,12 +74,14 @@ struct nb_inputs;
 struct nb_cluster_identity;
 
 struct nb_method {
-        const char *name;     /* in the record of a join */
-        const char *summary;  /* in `check` */
-        const char *object;   /* what it reads: "cluster-info" */
-        const char *verified; /* logged once the cluster is verified */
-        bool is_signed;       /* the object carries a signature made with the token */
-        bool has_origin;      /* it asks bootstrap->origin, not discovery.endpoints */
+        const char *name;        /* in the record of a join */
+        const char *summary;     /* in `check` */
+        const char *object;      /* what it reads: "cluster-info" */
+        const char *verified;    /* logged once the cluster is verified */
+        bool is_signed;          /* the object carries a signature made with the token */
+        bool has_origin;         /* it asks bootstrap->origin, not discovery.endpoints */
+        bool is_document_remote; /* only `join` reads the document, so `install` cannot compare it
+                                  */
 
         /* Takes the inputs of this method. 1: this method is used; 0: its inputs are missing. */
         int (*load)(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap, struct nb_failure *f);

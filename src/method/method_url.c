@@ -58,4 +58,5 @@ const struct nb_method nb_method_url = {
         .load = load_url,
         .select_ca = select_url_ca,
         .has_origin = true,
+        .is_document_remote = true,
 };
