@@ -160,8 +160,8 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
         return nb_secret_join(ret_pem, certificates.data, key_pem.data, key_pem.len);
 }
 
-static int take_certificate(const struct nb_context *context, const struct nb_key *key,
-                            struct nb_accepted *accepted, struct nb_failure *f) {
+static int verify_certificate(const struct nb_context *context, const struct nb_key *key,
+                              struct nb_accepted *accepted, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         int r;
 
@@ -263,7 +263,7 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         r = read_key(state, &key, f);
         if (r < 0)
                 return r;
-        r = take_certificate(context, key, accepted, f);
+        r = verify_certificate(context, key, accepted, f);
         if (r < 0 || !context->settings.is_config_from_cluster)
                 return r;
         return take_kubelet_config(context, state, accepted, f);

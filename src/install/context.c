@@ -12,7 +12,7 @@
 #include "base/macro.h"
 #include "files/handoff.h"
 #include "install/context.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "settings/kubelet_env.h"
 #include "system/sources.h"
 

@@ -21,7 +21,7 @@
 #include "install/alone.h"
 #include "install/child.h"
 #include "install/context.h"
-#include "install/node.h"
+#include "install/install.h"
 #include "install/present.h"
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
@@ -81,8 +81,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)
-                return nb_node_begin(&context, arguments->program[0], inspection, f);
-        return nb_node_end(&context, inspection, f);
+                return nb_install_begin(&context, arguments->program[0], inspection, f);
+        return nb_install_end(&context, inspection, f);
 }
 
 /* A process that `join` left would keep running in an active service. If the service fails, systemd

@@ -10,7 +10,7 @@
 #include "files/record.h"
 #include "join/load.h"
 #include "join/retry.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"

@@ -21,7 +21,7 @@
 #include "join/stages.h"
 #include "kube/kubeconfig_format.h"
 #include "kube_api/cluster_calls.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"

@@ -17,7 +17,7 @@
         { #field, pattern, offsetof(struct nb_dmi, field) }
 #define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = { __VA_ARGS__ },
 const struct nb_cloud_row nb_cloud_rows[_NB_PROVIDER_N] = {
-#include "metadata/providers.def"
+#include "metadata/clouds.def"
 };
 
 bool nb_cloud_has_node_name(enum nb_provider provider) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to cloud/. */
+/* Private to the requests to the clouds, cloud*.c. */
 
 #include "codec/json.h"
 #include "metadata/cloud.h"
@@ -20,7 +20,7 @@ typedef int nb_cloud_reader(struct nb_cloud_call *call, struct nb_secret *ret,
                             struct nb_failure *f);
 
 /*
- * The properties of one provider, from metadata/providers.def. A "path" is the path of a URL or of
+ * The properties of one provider, from metadata/clouds.def. A "path" is the path of a URL or of
  * a file in NB_PLATFORM_DIRECTORY. A "value" is such a path, or the path of a member of `document`
  * (codec/json.h). NULL: the cloud has none.
  */
@@ -56,7 +56,7 @@ struct nb_cloud_row {
                                     component of the next value in id_parts */
         const char *id_parts[NB_CLOUD_ID_PARTS];
 
-        /* Code in readers.c, for what the other members cannot describe. */
+        /* Code in cloud_readers.c, for what the other members cannot describe. */
         nb_cloud_reader *read_node_name;
         /* changes the value in place; all of it is then used for '*' */
         void (*edit_id)(char *part);

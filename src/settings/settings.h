@@ -21,7 +21,7 @@
 #include "codec/url.h"
 #include "kube/node_name.h"
 #include "kube/token.h"
-#include "metadata/provider.h"
+#include "metadata/cloud_names.h"
 #include "settings/types.h"
 
 #define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */

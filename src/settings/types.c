@@ -12,7 +12,7 @@
 #include "codec/url.h"
 #include "kube/node_name.h"
 #include "kube/pin.h"
-#include "metadata/provider.h"
+#include "metadata/cloud_names.h"
 #include "settings/types.h"
 
 #define EXPIRATION_SECONDS_MAX INT32_MAX /* the API's type */

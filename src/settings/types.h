@@ -11,7 +11,7 @@
 #include "codec/url.h"
 #include "kube/node_name.h"
 #include "kube/pin.h"
-#include "metadata/provider.h"
+#include "metadata/cloud_names.h"
 
 #define NB_SETTINGS_PATH_MAX 512
 #define NB_SETTINGS_TAINT_SIZE 512 /* "prefix/name=value:PreferNoSchedule" */

@@ -76,7 +76,7 @@ def test_settings_have_an_entry_with_their_default():
 
 def providers():
     """name: (title, members)"""
-    source = (SOURCE / "src/metadata/providers.def").read_text()
+    source = (SOURCE / "src/metadata/clouds.def").read_text()
     found = {name: (title, members) for name, title, members in
              re.findall(r"^PROVIDER\(\w+, \"([a-z0-9]+)\", \"([^\"]+)\",\n((?: {8}.*\n)+)", source, re.M)}
     assert len(found) == source.count("\nPROVIDER(") > 10

@@ -9,7 +9,7 @@
 #include "files/platform_note.h"
 #include "join/retry.h"
 #include "metadata/user_data.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "system/clock.h"
 
 #define PATIENCE_MS 15000 /* short, since a person waits */

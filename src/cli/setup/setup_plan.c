@@ -9,7 +9,7 @@
 #include "cli/setup/setup_internal.h"
 #include "join/load.h"
 #include "kube/token.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 
 /* --- Settings --- */
 

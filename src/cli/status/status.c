@@ -10,7 +10,7 @@
 #include "codec/json.h"
 #include "files/handoff.h"
 #include "join/load.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "settings/kubelet_env.h"
 #include "system/clock.h"
 #include "system/log.h"

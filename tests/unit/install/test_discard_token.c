@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "install/discard_mark.h"
+#include "install/discard_token.h"
 #include "lookup.h"
 #include "system/sources.h"
 

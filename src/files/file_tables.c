@@ -12,7 +12,7 @@
 #include "files/record.h"
 #include "kube/node_name.h"
 #include "kube/token.h"
-#include "metadata/provider.h"
+#include "metadata/cloud_names.h"
 
 /* --- The forms of text --- */
 

@@ -17,9 +17,9 @@
  * and, if `is_child_run`, reads the files that `join` needs (install/give.h). Returns 1 if `join`
  * must run; 0 if this machine has joined and nothing is left to do.
  */
-int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
-                  struct nb_failure *f);
+int nb_install_begin(struct nb_context *context, bool is_child_run,
+                     struct nb_inspection *inspection, struct nb_failure *f);
 
 /* Inspects this machine again, verifies the handoff of `join`, and writes kubelet's files. 0. */
-int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
-                struct nb_failure *f);
+int nb_install_end(const struct nb_context *context, struct nb_inspection *inspection,
+                   struct nb_failure *f);

@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "files/platform_note.h"
-#include "install/discard_mark.h"
-#include "method/documents.h"
+#include "install/discard_token.h"
+#include "method/settings_documents.h"
 #include "system/log.h"
 #include "system/sources.h"
 

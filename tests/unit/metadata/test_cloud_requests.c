@@ -328,5 +328,5 @@ int main(void) {
         CASE(every_provider_has_a_case);
         CASES(files, reads_files);
         CASE(knows_which_values_a_provider_has);
-        return case_run("metadata/providers");
+        return case_run("metadata/cloud_requests");
 }

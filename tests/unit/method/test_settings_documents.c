@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "case.h"
-#include "method/documents.h"
 #include "method/method.h"
+#include "method/settings_documents.h"
 #include "system/sources.h"
 
 #define OURS "apiVersion: node-bootstrap/v1\nkind: NodeBootstrap\n"

@@ -4,7 +4,7 @@
 
 #include "base/macro.h"
 #include "kube/kubeconfig.h"
-#include "method/documents.h"
+#include "method/settings_documents.h"
 #include "system/sources.h"
 
 struct merge {

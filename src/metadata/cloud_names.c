@@ -3,20 +3,20 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "metadata/provider.h"
+#include "metadata/cloud_names.h"
 
 const char *const nb_provider_names[_NB_PROVIDER_N] = {
         [NB_PROVIDER_NONE] = "none",
         [NB_PROVIDER_AUTO] = "auto",
 #define PROVIDER(id, name, ...) [NB_PROVIDER_##id] = name,
-#include "metadata/providers.def"
+#include "metadata/clouds.def"
 };
 
 const char *const nb_provider_titles[_NB_PROVIDER_N] = {
         [NB_PROVIDER_NONE] = "no cloud",
         [NB_PROVIDER_AUTO] = "the recognised cloud",
 #define PROVIDER(id, name, title, ...) [NB_PROVIDER_##id] = title,
-#include "metadata/providers.def"
+#include "metadata/clouds.def"
 };
 
 int nb_provider_parse(const char *name, size_t len, enum nb_provider *ret_provider) {

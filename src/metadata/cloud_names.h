@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The names of the clouds and platforms that `metadata.provider` accepts. provider.def describes
+/* The names of the clouds and platforms that `metadata.provider` accepts. clouds.def describes
  * each in one entry. */
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 enum nb_provider {
         NB_PROVIDER_NONE, /* metadata is never read; or: no known cloud was recognised */
         NB_PROVIDER_AUTO, /* the recognised cloud */
-#include "metadata/providers.def"
+#include "metadata/clouds.def"
         _NB_PROVIDER_N,
 };
 

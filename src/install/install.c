@@ -8,9 +8,9 @@
 #include "files/handoff.h"
 #include "install/accept.h"
 #include "install/context.h"
-#include "install/discard_mark.h"
+#include "install/discard_token.h"
 #include "install/give.h"
-#include "install/node.h"
+#include "install/install.h"
 #include "install/present.h"
 #include "install/state_directory.h"
 #include "install/write.h"
@@ -128,8 +128,8 @@ static int keep_join(const struct nb_context *context, const struct nb_state *st
         return 0;
 }
 
-int nb_node_end(const struct nb_context *context, struct nb_inspection *inspection,
-                struct nb_failure *f) {
+int nb_install_end(const struct nb_context *context, struct nb_inspection *inspection,
+                   struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         bool is_usable;
         int r;
@@ -211,8 +211,8 @@ static void report_joined(const struct nb_inspection *inspection) {
         nb_log_status("Already joined; the certificate is valid until %s", inspection->not_after);
 }
 
-int nb_node_begin(struct nb_context *context, bool is_child_run, struct nb_inspection *inspection,
-                  struct nb_failure *f) {
+int nb_install_begin(struct nb_context *context, bool is_child_run,
+                     struct nb_inspection *inspection, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         bool is_joined;
         int r;
