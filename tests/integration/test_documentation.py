@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 import documentation
+import metadata
 from machine import SOURCE, find_program
 
 MAN = SOURCE / "man"
@@ -52,6 +53,13 @@ def test_join_methods_are_named():
     assert len(rows) == len(names) > 3
 
 
+def test_join_methods_are_tested():
+    """Each row of methods.def has rows in the table of what a method loads."""
+    rows = re.findall(r"^NB_METHOD\((\w+),", (SOURCE / "src/method/methods.def").read_text(), re.M)
+    loaded = (SOURCE / "tests/unit/method/test_load.c").read_text()
+    assert len(rows) > 3 and [row for row in rows if f"NB_METHOD_{row}" not in loaded] == []
+
+
 def test_settings_in_full_leave_no_key_out():
     full = next(e for e in documentation.examples("yaml") if "expirationSeconds: 0" in e.text).text
     for key in settings():
@@ -91,6 +99,12 @@ def test_providers_are_listed():
     """Each is in the list of names, and has an entry that says how it is recognised."""
     named = re.search(r"^or one of\n\.Li ([a-z0-9 ,]+) \.$", page("node-bootstrap.yaml.5"), re.M)[1].split(" , ")
     assert set(provider_entries()) == set(providers()) == set(named)
+
+
+def test_every_metadata_service_is_played():
+    """A scripted service for each, so that all tests of metadata run with it."""
+    services = {name for name, (_, members) in providers().items() if ".address = " in members}
+    assert services == {service.provider for service in metadata.ALL}
 
 
 def test_the_readme_names_every_provider():
