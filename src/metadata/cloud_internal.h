@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to cloud/. */
+/* Private to metadata/. */
 
 #include "codec/json.h"
 #include "metadata/cloud.h"
@@ -56,7 +56,7 @@ struct nb_cloud_row {
                                     component of the next value in id_parts */
         const char *id_parts[NB_CLOUD_ID_PARTS];
 
-        /* Code in readers.c, for what the other members cannot describe. */
+        /* Code in cloud_readers.c, for what the other members cannot describe. */
         nb_cloud_reader *read_node_name;
         /* changes the value in place; all of it is then used for '*' */
         void (*edit_id)(char *part);
