@@ -23,7 +23,7 @@
 struct target {
         const char *what;
         char path[NB_SETTINGS_PATH_MAX];  /* a folder */
-        char where[NB_SETTINGS_PATH_MAX]; /* the part of it that exists */
+        char where[NB_SETTINGS_PATH_MAX]; /* the part of `path` that exists */
         enum nb_code code;
 };
 
