@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct nb_buffer {
-        char *data; /* NUL-terminated once anything was appended; NULL before */
+        char *data; /* NULL until something is appended; then NUL-terminated */
         size_t len; /* without the NUL */
         size_t allocated;
         size_t max; /* limit for len */

@@ -15,7 +15,7 @@ static const struct nb_failure_info table[_NB_CODE_N] = {
 #include "base/failure-table.h"
 };
 
-/* Only node-bootstrap-admin contains it, so that nodes do not carry its texts. */
+/* Defined only in node-bootstrap-admin, so that nodes do not carry its texts. */
 extern const struct nb_failure_info nb_admin_failures[] __attribute__((weak));
 
 const struct nb_failure_info *nb_failure_info(enum nb_code code) {

@@ -21,7 +21,7 @@ int nb_secret_init(struct nb_secret *ret_secret, size_t size) {
         if (data == MAP_FAILED)
                 return -ENOMEM;
         /* Best effort: RLIMIT_MEMLOCK may be 0 for a user without privileges. The secret can then
-         * be swapped out if the operator has enabled swap. */
+         * be swapped out if the administrator has enabled swap. */
         (void)mlock(data, mapped);
         (void)madvise(data, mapped, MADV_DONTDUMP);
         (void)madvise(data, mapped, MADV_WIPEONFORK);

@@ -20,8 +20,7 @@
 #define SWAPS "/proc/swaps"
 #define SWAPS_MAX 4096
 
-/* kubelet's default since Kubernetes 1.27, and kubeadm's since 1.24; before that, kubelet used
- * Docker. */
+/* kubelet's default since Kubernetes 1.27, and kubeadm's since 1.24; older versions used Docker. */
 #define RUNTIME_SOCKET "/run/containerd/containerd.sock"
 #define RUNTIME_DEFAULT "unix://" RUNTIME_SOCKET
 #define DOCKER "/run/docker.sock"

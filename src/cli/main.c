@@ -52,7 +52,7 @@ static const struct command {
           nb_command_refresh },
         { "reset",
           "node-bootstrap reset [OPTION...]\n\n"
-          "Removes what the join wrote, and lists what it leaves in place.\n",
+          "Removes what the join wrote, and prints what it leaves in place.\n",
           nb_command_reset },
         { "status",
           "node-bootstrap status [OPTION...]\n\n"

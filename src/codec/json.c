@@ -92,7 +92,7 @@ static const char *scan_number(struct scanner *scanner) {
         if (is_valid)
                 return NULL;
         scanner->next = start;
-        return "a number that is not of the form of JSON";
+        return "a number that JSON does not allow";
 }
 
 static const char *scan_word(struct scanner *scanner) {

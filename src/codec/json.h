@@ -13,7 +13,7 @@
 #include "base/buffer.h"
 #include "base/failure.h"
 
-#define NB_JSON_DEPTH_MAX 32         /* of objects and lists in each other */
+#define NB_JSON_DEPTH_MAX 32         /* nested objects and lists */
 #define NB_JSON_CONTAINERS_MAX 20000 /* objects and lists; a Node has some hundred */
 
 struct json_object;

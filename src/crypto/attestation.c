@@ -13,7 +13,7 @@
 #include "crypto/pem.h"
 
 #define LABEL_KEY_SIGNATURE "NODE-BOOTSTRAP KEY SIGNATURE"
-/* A signature that the key makes for another purpose never begins in this way. */
+/* Nothing that the key signs for another purpose begins with this text. */
 #define DOMAIN "node-bootstrap attestation v1\n"
 #define MESSAGE_SIZE (sizeof(DOMAIN) - 1 + NB_SHA256_SIZE)
 

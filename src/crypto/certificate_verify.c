@@ -63,7 +63,7 @@ int nb_certificate_verify_key(const struct nb_certificates *certificates,
 struct subject {
         char node_name[NB_CERTIFICATE_NODE_SIZE]; /* from the last common name, which Go uses */
         bool is_in_group;
-        bool has_more; /* than two attributes */
+        bool has_more; /* more than two attributes */
 };
 
 /* Copies attribute `i` of this type, in the order of all RDNs, as Kubernetes flattens them. The
@@ -142,7 +142,7 @@ static int verify_leaf(const struct nb_certificates *chain, const struct nb_key 
                                       subject, node_name);
         }
         if (nb_certificate_is_ca(chain, 0))
-                return refuse_issued(f, EPERM, "is a CA; expected one that may not issue others");
+                return refuse_issued(f, EPERM, "is a CA; expected an end-entity certificate");
         if (!is_for_client_auth(chain->entries[0].crt))
                 return refuse_issued(
                         f, EPERM,
@@ -183,7 +183,7 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                 if (i > 0 && !nb_certificate_is_issued_by(chain, i - 1, chain, i))
                         return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
                                               "certificate %zu of the issued chain is not the CA "
-                                              "that issued the one before it",
+                                              "that issued the previous one",
                                               i + 1);
         }
         return 0;

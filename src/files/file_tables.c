@@ -154,7 +154,7 @@ static const struct nb_state_field record_fields[] = {
         RECORD("certificate", path, REQUIRED, certificate),
         RECORD("discovery", word, OPTIONAL, discovery),
         RECORD("refreshedAt", time, OPTIONAL, refreshed_at),
-        /* A later version may no longer have the cloud. */
+        /* Not checked against the known clouds: a later version may have removed this one. */
         RECORD("metadata", word, OPTIONAL, metadata),
         RECORD("kubeletArguments", line, OPTIONAL, arguments),
         RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),

@@ -101,7 +101,7 @@ static int set_filter(void) {
                 RETURN(SECCOMP_RET_KILL_PROCESS),
                 LOAD(nr),
 #ifdef __x86_64__
-                /* The calls of the x32 ABI have this bit, and the same architecture. */
+                /* System calls of the x32 ABI have this bit, and report the same architecture. */
                 BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x40000000, 0, 1),
                 REFUSE,
 #endif

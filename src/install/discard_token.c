@@ -50,11 +50,11 @@ static int remove_file(int folder_fd, const char *name) {
 static void warn_not_removed(const char *folder, const char *name, int r) {
         struct nb_failure f = { 0 };
 
-        (void)nb_failure_set(&f, NB_TOKEN_NOT_DISCARDED, r,
-                             r == -EBADF
-                                     ? "'%s/%s' is not a regular file with one name; not removed"
-                                     : "'%s/%s' cannot be removed: %m",
-                             folder, name);
+        (void)nb_failure_set(
+                &f, NB_TOKEN_NOT_DISCARDED, r,
+                r == -EBADF ? "'%s/%s' is not a regular file with one hard link; not removed"
+                            : "'%s/%s' cannot be removed: %m",
+                folder, name);
         nb_log_failure(LOG_WARNING, &f);
 }
 

@@ -7,8 +7,8 @@
  * next join needs the token. Each start calls it again, so a crash or a file that could not be
  * removed delays the removal until the next start.
  *
- * A file is unlinked, not overwritten. What is elsewhere stays: encrypted credentials, those that
- * the machine's manager passed in (SMBIOS, fw_cfg), volumes, user data of other clouds.
+ * A file is unlinked, not overwritten. Other copies stay: encrypted credentials, credentials from
+ * the hypervisor or container manager (SMBIOS, fw_cfg), volumes, and user data.
  */
 
 #include "install/context.h"

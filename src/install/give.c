@@ -90,7 +90,7 @@ static int write_password(int folder_fd, const char *name) {
         return r;
 }
 
-/* The server stores the first password that the node sends, so write it to disk before. */
+/* The server stores the first password that the node sends, so write it to disk first. */
 static int make_password(const struct nb_context *context, struct nb_failure *f) {
         static const char name[] = "password"; /* of NB_NODE_PASSWORD_FILE */
         _cleanup_(nb_closep) int folder_fd = -1;

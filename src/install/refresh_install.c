@@ -140,7 +140,7 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
 
 /* --- The output of `refresh` --- */
 
-/* It is read once and then removed, whether or not it is usable: the next refresh asks again. */
+/* Reads the handoff once and then removes it, usable or not: the next refresh asks again. */
 static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;

@@ -46,7 +46,7 @@ int nb_state_read(const struct nb_state *state, const char *name, size_t max, st
         if (st.st_uid != state->owner || st.st_nlink != 1)
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, EPERM,
                                       "'%s' in the state directory belongs to user %u and has %lu "
-                                      "names; expected user %u and one name",
+                                      "hard links; expected user %u and one hard link",
                                       name, (unsigned)st.st_uid, (unsigned long)st.st_nlink,
                                       (unsigned)state->owner);
         *ret = TAKE(text);

@@ -58,8 +58,8 @@ int nb_swap_fail(const char *path, int r, struct nb_failure *f);
  */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 
-/* Stages the file, if it is wanted, with exactly the mode as `.<name>.tmp`. A folder in its place
- * fails: an exchange would move it away as well. */
+/* Stages the file, if it is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
+ * folder has this name: an exchange would move the folder away. */
 int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);
 
 /* If it returns 0, the change is durable. Does nothing if nothing is staged. */

@@ -40,7 +40,7 @@ static const struct {
 } reasons[] = {
         [NB_PENDING_UNASKED] = { NB_CSR_PENDING, NULL, "", NULL },
         [NB_PENDING_UNKNOWN] = { NB_CSR_PENDING, NULL,
-                                 "the API server does not say whether it will be approved "
+                                 "the API server does not say whether the CSR will be approved "
                                  "automatically",
                                  NULL },
         [NB_PENDING_UNBOUND] = { NB_CSR_PENDING_UNBOUND, "NodeclientNotBound",

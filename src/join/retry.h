@@ -27,7 +27,7 @@ struct nb_retry {
         enum nb_retry_policy policy;
         uint64_t deadline_ms;      /* nb_now_ms(); NB_TIME_INFINITE */
         unsigned attempts;         /* failed ones so far */
-        bool is_known[_NB_CODE_N]; /* codes seen before */
+        bool is_known[_NB_CODE_N]; /* codes already seen */
         bool is_new;               /* the last failure's code was seen for the first time */
         uint64_t confirm_until_ms; /* 0: the last failure was not of class confirm */
         uint64_t due_ms;           /* when the next attempt begins */
@@ -38,7 +38,7 @@ struct nb_retry {
 bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t now_ms,
                    uint32_t random);
 
-/* If the deadline cut the last attempt short, restores the failure of the one before it. */
+/* If the deadline cut the last attempt short, restores the failure of the previous one. */
 void nb_retry_last_word(const struct nb_failure *before, struct nb_failure *f);
 
 /* Waits before the n-th retry; does not wait if n is 0. 1: the deadline has passed; -ECANCELED. */

@@ -89,7 +89,7 @@ int nb_kubeconfig_parse(const struct nb_kubeconfig_policy *policy,
 
 /*
  * Parts of nb_kubeconfig_parse(), for a caller that selects the entries, for example from several
- * files. *ret_document must be NULL before. `name` is that of the entry, which must exist once.
+ * files. *ret_document must be NULL on entry. `name` is that of the entry, which must exist once.
  */
 int nb_kubeconfig_open(const struct nb_kubeconfig_policy *policy,
                        const struct nb_kubeconfig_input *input, struct nb_yaml_node **ret_document,

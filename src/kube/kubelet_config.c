@@ -47,7 +47,7 @@ enum type {
  *      volumePluginDir
  *              programs in it run as root
  *      containerRuntimeEndpoint, imageServiceEndpoint
- *              the endpoint receives every secret of every pod; the operator sets kubelet.criSocket
+ *              the endpoint receives every secret of every pod; set kubelet.criSocket instead
  *      tlsCertFile, tlsPrivateKeyFile
  *              kubelet reads these files as root
  *      podLogsDir, systemCgroups, kubeletCgroups, cgroupRoot, systemReservedCgroup,

@@ -4,7 +4,7 @@
 /*
  * Recognises the cloud that a machine is in, from facts on the machine, without sending a packet.
  * Reads its instance metadata: user data, and single values if the cloud has them.
- * metadata/clouds.def has all clouds; cloud_readers.c has code for values that it cannot describe.
+ * clouds.def has all clouds; cloud_readers.c has code for values that a row cannot describe.
  *
  * Requests use plain HTTP to the documented link-local address (net/http.h,
  * nb_http_new_metadata()), without proxies or redirects; nothing is written to disk. Volumes and
@@ -23,7 +23,7 @@
 #include "settings/settings.h"
 #include "system/sources.h"
 
-/* --- Recognition (recognise.c) --- */
+/* --- Recognition (cloud_recognise.c) --- */
 
 /* Files in /sys/class/dmi/id/ that every user can read; "" for missing ones. */
 struct nb_dmi {

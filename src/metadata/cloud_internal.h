@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to the requests to the clouds, cloud*.c. */
+/* Private to metadata/. */
 
 #include "codec/json.h"
 #include "metadata/cloud.h"
@@ -58,7 +58,7 @@ struct nb_cloud_row {
 
         /* Code in cloud_readers.c, for what the other members cannot describe. */
         nb_cloud_reader *read_node_name;
-        /* changes the value in place; all of it is then used for '*' */
+        /* changes the value in place; the whole value is then used for '*' */
         void (*edit_id)(char *part);
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The names of the clouds and platforms that `metadata.provider` accepts. clouds.def describes
- * each in one entry. */
+/* The names of the clouds and platforms that `metadata.provider` accepts. Each has a row in
+ * clouds.def. */
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code for single clouds, for what a row of metadata/clouds.def cannot describe. */
+/* Code for individual clouds, for what a row of clouds.def cannot describe. */
 #include <ctype.h>
 #include <string.h>
 

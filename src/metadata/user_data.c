@@ -19,9 +19,8 @@
 #define ORIGIN_MAX 150
 #define LINE_MAX_COMPARED 64
 #define NOT_UNPACKED \
-        "; node-bootstrap reads neither MIME nor gzip: let cloud-init write its settings to a " \
-        "file " \
-        "(write_files), or use user data that is one document"
+        "; node-bootstrap reads neither MIME nor gzip: let cloud-init write the settings to a " \
+        "file (write_files), or use user data that is one document"
 
 struct reading {
         struct nb_failure *f;

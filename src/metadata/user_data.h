@@ -34,7 +34,7 @@ struct nb_user_data {
         enum nb_user_data_kind kind;
         char what[128]; /* describes the data in messages without quoting it: "a shell script", "a
                            NodeBootstrap document, in base64" */
-        /* "; ...", for messages: what to do if this is meant for this program; NULL for none */
+        /* "; ...", for messages: what to do if the data is for this program; NULL for none */
         const char *hint;
         struct nb_secret document; /* for nb_settings_merge() */
         /* for nb_settings_merge(): the top-level key that has the settings; or NULL */

@@ -158,7 +158,7 @@ int nb_ca_choose_system(const struct nb_ca_request *request, struct nb_failure *
                 return nb_failure_set(
                         f, request->mismatch, EKEYREJECTED, "%s contains no CA: expected %s",
                         request->bootstrap->discovery_source,
-                        request->settings->n_pins > 0 ? "one that discovery.caCertHashes names"
+                        request->settings->n_pins > 0 ? "a CA that matches discovery.caCertHashes"
                                                       : "the system's CAs, found a CA");
         if (request->ret_selection)
                 *request->ret_selection = (struct nb_ca_selection){ 0 };

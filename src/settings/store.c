@@ -12,8 +12,7 @@
 #define ON_THE_MACHINE "set it in config.yaml on the machine"
 #define CLOUD_REMOVED \
         "remove the line, and let cloud-init (write_files) or Ignition write the settings and " \
-        "the " \
-        "token to files"
+        "the token to files"
 
 /* --- Messages --- */
 
@@ -77,8 +76,8 @@ int nb_settings_refuse_type(const struct nb_settings_merge *merge, const struct 
 /* Settings of earlier versions. */
 static const struct {
         const char *key;
-        const char *value;   /* NULL: the key has gone, otherwise only this value of it */
-        const char *version; /* the first one without it */
+        const char *value;   /* NULL: the key was removed; otherwise only this value of it */
+        const char *version; /* that removed it */
         const char *instead; /* what to do */
 } removed[] = {
         { "csr.keyType", NULL, "0.2.0", "remove the line; keys are ecdsa-p256" },

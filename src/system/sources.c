@@ -273,8 +273,8 @@ static int list_folder(const char *folder, struct names *names) {
         return -errno;
 }
 
-/* Adds the files that are kept in memory: those added by nb_sources_put(), and after privileges are
- * dropped also those that were read before. */
+/* Adds the files that are kept in memory: those added by nb_sources_put(), and, after privileges
+ * are dropped, also those already read. */
 static int list_kept(const struct nb_sources *sources, const char *folder, struct names *names) {
         size_t len = strlen(folder);
 

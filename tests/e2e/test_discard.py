@@ -88,7 +88,7 @@ def test_what_cannot_be_removed_is_said(quiet):
     quiet.join()
     assert quiet.is_active(UNIT)
     entry = quiet.journal("MESSAGE_ID=" + read_failures()["token-not-discarded"]["message-id"])[0]
-    assert entry["MESSAGE"] == f"'{TOKEN}' is not a regular file with one name; not removed"
+    assert entry["MESSAGE"] == f"'{TOKEN}' is not a regular file with one hard link; not removed"
     assert entry["PRIORITY"] == "4"
     quiet.path("/root/copy").unlink()
     quiet.join("restart")

@@ -248,7 +248,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     fresh.run("kill", f"-{signal.SIGINT.name.removeprefix('SIG')}", *inside)
     assert watching.wait(PATIENCE) == 143
     said = watching.stdout.read()
-    assert "the join goes on" in said
+    assert "the join continues" in said
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token()
     shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")

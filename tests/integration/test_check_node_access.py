@@ -13,7 +13,7 @@ from machine import FAILURES, NODE, Machine
 from socket_owners import Watch, assert_unprivileged
 
 USER = pki.node_user(NODE)
-UNKNOWN = "certificate: cannot ask the API server whether it accepts it: "
+UNKNOWN = "certificate: cannot verify it with the API server: "
 
 
 def rejects_the_node(action=faults.unauthorized):

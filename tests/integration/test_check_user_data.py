@@ -122,7 +122,7 @@ def test_same_result_as_a_join(tmp_path, case):
     (gzip.compress(DOCUMENT.encode()), "metadata-nothing", "it is gzip; node-bootstrap reads neither MIME nor gzip"),
     (base64.b64encode(gzip.compress(DOCUMENT.encode())), "metadata-nothing", "it is gzip, in base64; node-bootstrap reads neither MIME nor gzip"),
     ("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n" + DOCUMENT + "--b--\n", "metadata-nothing",
-     "it is a MIME message; node-bootstrap reads neither MIME nor gzip: let cloud-init write its settings to a file (write_files)")],
+     "it is a MIME message; node-bootstrap reads neither MIME nor gzip: let cloud-init write the settings to a file (write_files)")],
     ids=["script", "files of cloud-init", "empty", "bytes", "gzip", "gzip in base64", "MIME"])
 def test_nothing_for_node_bootstrap(tmp_path, data, code, word):
     assert bad(code, check(write(tmp_path, data)), word)["Join"] == ["- skipped: see above"]

@@ -256,7 +256,7 @@ def test_what_cannot_be_discarded(machine):
     machine.write_settings(HEADER + to_yaml(DISCARD), "config.yaml.d/10.yaml")
     machine.unit().joined()
     assert machine.runs[-1].codes[-1] == "token-not-discarded"
-    assert f"'/{PLAINTEXT}' is not a regular file with one name; not removed" in machine.runs[-1].stderr and has_token(machine)
+    assert f"'/{PLAINTEXT}' is not a regular file with one hard link; not removed" in machine.runs[-1].stderr and has_token(machine)
 
 
 def test_no_discard_where_joining_again_failed(machine, cluster):

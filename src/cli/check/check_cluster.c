@@ -54,8 +54,8 @@ int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
                 return r;
         }
         nb_check_row(check, NB_CHECK_DOUBT,
-                     "certificate: cannot ask the API server whether it accepts it: %s%s",
-                     why.detail, check->client.failure.errnum == EACCES ? ": run as root" : "");
+                     "certificate: cannot verify it with the API server: %s%s", why.detail,
+                     check->client.failure.errnum == EACCES ? ": run as root" : "");
         return 0;
 }
 
@@ -81,8 +81,8 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
         return r;
 }
 
-/* Prints why a missing value is not a failure here: the operator may have removed the token after
- * the join, as the manual recommends, or only the service can read the source. */
+/* Prints why a missing value is not a failure here: the administrator may have removed the token
+ * after the join, as the manual recommends, or only the service can read the source. */
 static bool is_excused(struct nb_check *check, enum nb_code code) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,

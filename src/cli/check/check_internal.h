@@ -100,7 +100,7 @@ struct nb_check {
         unsigned sealed; /* bit n: only the service can read that credential */
 
         bool has_settings;
-        struct nb_load load; /* as in `join`; after the step "metadata" with metadata */
+        struct nb_load load; /* as in `join`; has metadata after the step "metadata" */
 
         bool is_joined;
         bool is_platform_hidden; /* there is metadata that only the service can read */
@@ -125,7 +125,7 @@ struct nb_check {
 /* When a step runs. */
 enum nb_check_when {
         NB_CHECK_UNPRIVILEGED = 1, /* after nb_check_drop(); skipped if an earlier step failed */
-        NB_CHECK_APART = 2,        /* runs after a failure, too; its own stops no other step */
+        NB_CHECK_APART = 2,        /* runs even after a failure; its own stops no other step */
         NB_CHECK_MACHINE = 4,      /* not with --user-data */
         NB_CHECK_SERVICE = 8,      /* not with --local, and only if the settings are readable */
         NB_CHECK_ONLINE = 16,      /* not with --local, and only if a join can start */
@@ -136,8 +136,8 @@ enum nb_check_when {
 struct nb_check_step {
         const char *id; /* in JSON */
         const char *section;
-        const char *label; /* begins its rows, which show durations; NULL: it has the section to
-                              itself, and no durations */
+        const char *label; /* prefix of its rows, which show durations; NULL: the only step of
+                              its section, without durations */
         int (*run)(struct nb_check *check, struct nb_failure *f);
         unsigned when; /* enum nb_check_when */
 };
@@ -158,7 +158,7 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f);
 
 /*
  * Reads the remaining files that only root can read, and drops the last capability. Untrusted data
- * is parsed only after this. Only files that were read before can be read again (`sources`).
+ * is parsed only after this. Only files that were already read can be read again (`sources`).
  * NB_INTERNAL: the process must exit.
  */
 int nb_check_drop(struct nb_check *check, struct nb_failure *f);
@@ -190,7 +190,7 @@ unsigned nb_check_print_settings(struct nb_check *check, const struct nb_setting
 #define NB_CHECK_TOKEN_TEXT_SIZE 128
 
 /* Formats a token without its secret: "bootstrap token abcdef.****************". 0; -EINVAL if it
- * has not the form of a token; -EBADMSG if it is encrypted; -ENOMEM. */
+ * does not have the form of a token; -EBADMSG if it is encrypted; -ENOMEM. */
 int nb_check_mask_token(const char *data, size_t len, char ret[static NB_CHECK_TOKEN_TEXT_SIZE]);
 
 /* Judges by mode and owner only. */

@@ -23,7 +23,7 @@
 struct target {
         const char *what;
         char path[NB_SETTINGS_PATH_MAX];  /* a folder */
-        char where[NB_SETTINGS_PATH_MAX]; /* the part of it that exists */
+        char where[NB_SETTINGS_PATH_MAX]; /* the part of `path` that exists */
         enum nb_code code;
 };
 
@@ -100,10 +100,10 @@ int nb_check_files(struct nb_check *check, struct nb_failure *f) {
         /* A node without persistent storage joins at each boot, when its token may have expired. */
         if (statfs(target.where, &file_system) == 0 &&
             (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC))
-                nb_check_row(
-                        check, NB_CHECK_DOUBT,
-                        "certificate: '%s' is in memory: this machine joins again at each boot",
-                        target.path);
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "certificate: '%s' is on a memory file system: this machine joins "
+                             "again at each boot",
+                             target.path);
         return 0;
 }
 

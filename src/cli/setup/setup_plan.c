@@ -125,7 +125,8 @@ static int plan_secret(struct nb_setup *setup, enum nb_setup_secret secret, stru
                                                    delivered = NB_SECRET_INIT;
         const struct nb_secret *new = &setup->secrets[secret], *value = new;
         const char *name = nb_setup_secret_names[secret];
-        char path[NB_SETUP_PATH_SIZE], before[64] = "one that cannot be decrypted here", after[64];
+        char before[64] = "a value that cannot be decrypted here", after[64];
+        char path[NB_SETUP_PATH_SIZE];
         bool is_kept;
         int r;
 

@@ -103,7 +103,7 @@ static int refuse_result(const struct watch *watch, const char *more, struct nb_
                            NB_SETUP_UNIT " is %s (%s, exit status %d)%s%s%s", state->active,
                            state->sub, state->exit_status, state->status[0] ? ": " : "",
                            state->status, more);
-        /* A service that was stopped has 143 with systemd 252, and 0 with 257. */
+        /* The exit status of a stopped service is 143 with systemd 252, and 0 with 257. */
         if (strcmp(state->active, "failed") != 0 || state->exit_status <= 0)
                 return r;
         nb_log_failure(LOG_ERR, f);
@@ -126,7 +126,7 @@ static int watch_to_end(struct watch *watch, struct nb_failure *f) {
         if (r < 0 && f->code != NB_NONE)
                 return r;
         if (r < 0) {
-                printf("Stopped watching; the join goes on: `systemctl status " NB_SETUP_UNIT
+                printf("Stopped watching; the join continues: `systemctl status " NB_SETUP_UNIT
                        "` shows it, `systemctl stop` ends it\n");
                 return NB_EXIT_STOPPED;
         }

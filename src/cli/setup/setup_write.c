@@ -101,7 +101,7 @@ struct file {
         size_t len;
 };
 
-/* A folder is made for the users that may read its files. */
+/* Makes the folder accessible to other users only if they may read the file. */
 static int put_file(const struct nb_setup *setup, const struct file *file, struct nb_failure *f) {
         const char *root = setup->root ? setup->root : "",
                    *did = file->len > 0 ? "wrote  " : "removed",

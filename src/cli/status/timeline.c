@@ -83,7 +83,7 @@ static void end_join(struct reading *reading, uint64_t end_usec, enum nb_timelin
         end_row(reading, end_usec);
 }
 
-/* When something began that ends with this entry; the field is its duration. */
+/* Returns when the stage or connection that ends with this entry began: `field` is its duration. */
 static uint64_t find_begin(const struct nb_unit_entry *entry, enum nb_field field) {
         uint64_t usec = strtoull(entry->fields[field], NULL, 10);
 

@@ -64,7 +64,7 @@ static void link_to_a_file(void **state) {
 static void second_name_of_a_file(void **state) {
         folder_put(&folder, "/secret", "x");
         assert_int_equal(linkat(folder.fd, "secret", folder.fd, "private/joined.json", 0), 0);
-        expect_refused("2 names");
+        expect_refused("2 hard links");
 }
 
 static void file_of_another_user(void **state) {

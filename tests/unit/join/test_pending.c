@@ -51,7 +51,8 @@ struct text_case {
 static struct text_case texts[] = {
         { "not asked yet", NB_CSR_STATE_PENDING, NB_PENDING_UNASKED, NB_CSR_PENDING, WAITS, NULL },
         { "not known", NB_CSR_STATE_PENDING, NB_PENDING_UNKNOWN, NB_CSR_PENDING,
-          WAITS ": the API server does not say whether it will be approved automatically", NULL },
+          WAITS ": the API server does not say whether the CSR will be approved automatically",
+          NULL },
         { "no role binding", NB_CSR_STATE_PENDING, NB_PENDING_UNBOUND, NB_CSR_PENDING_UNBOUND,
           WAITS ": it will not be approved automatically: 'system:bootstrap:abcdef' of "
                 "system:bootstrappers, g may not create certificatesigningrequests/nodeclient",
