@@ -164,8 +164,13 @@ static int put_values(sd_bus_message *reply, const char *separator, const char *
 
         for (; (r = sd_bus_message_peek_type(reply, &type, &types)) > 0; before = separator) {
                 nb_buffer_append_string(text, before);
-                r = types ? put_container(reply, type, types, line, text)
-                          : sd_bus_message_read_basic(reply, type, &value);
+                if (types) {
+                        r = put_container(reply, type, types, line, text);
+                        if (r < 0)
+                                return r;
+                        continue;
+                }
+                r = sd_bus_message_read_basic(reply, type, &value);
                 if (r < 0)
                         return r;
                 if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH)
