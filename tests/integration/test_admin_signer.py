@@ -131,7 +131,7 @@ def native_signer(api):
 
     def on_change(kind, obj):
         if obj["metadata"]["name"] == "cluster-info" or obj["metadata"]["name"].startswith("bootstrap-token-"):
-            threading.Timer(0.05, sign).start()
+            threading.Timer(0, sign).start()
     api.objects.on_change.append(on_change)
 
 
