@@ -162,7 +162,6 @@ static int classify_answer(const struct race *race, struct candidate *c) {
         if (r < 0 && is_second && race->kind->is_unproven)
                 c->failure.is_unverified = true;
         forget_first(c);
-        nb_retry_last_word(&before, &c->failure);
         return r;
 }
 
@@ -225,8 +224,8 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
                 if (!done && nb_now_ms() >= join->deadline_ms)
                         return give_up(&race, f);
                 r = done ? classify_answer(&race, done) : NB_RACE_AGAIN;
-                if (r == 0 || r == -ECANCELED)
-                        return r;
+                if (r == 0)
+                        return 0;
                 if (r < 0)
                         plan_attempt(join, done);
         }

@@ -16,7 +16,6 @@
  * This module does not judge status codes: an answer with status 500 is an answer.
  */
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,7 +40,6 @@
 #define NB_HTTP_LINE_MAX 127
 /* A stream whose reader has not consumed this much is not read further, until it has. */
 #define NB_HTTP_STREAM_AHEAD_MAX ((size_t)256 * 1024)
-#define NB_HTTP_CUT_SHORT ETIME /* errnum of the failure if `until_ms` ended the request */
 
 struct nb_http;
 struct nb_http_transfer;
@@ -178,6 +176,6 @@ void nb_http_cancel(struct nb_http_transfer *transfer);
 
 /* nb_http_start(), nb_http_wait() and nb_http_finish() for one request. Streams of the same `http`
  * continue meanwhile, and nb_http_wait() reports them later. NB_ENDPOINT_UNREACHABLE
- * with NB_HTTP_CUT_SHORT if there is no answer until `until_ms`. */
+ * with is_cut_short if there is no answer until `until_ms`. */
 int nb_http_perform(struct nb_http *http, const struct nb_http_request *request, uint64_t until_ms,
                     struct nb_http_answer *ret_answer, struct nb_failure *f);

@@ -44,7 +44,9 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
         if (!nb_http_is_unanswered(f->code) && !nb_http_is_untrusted(f->code) &&
             f->code != NB_ANSWER_MALFORMED && f->code != NB_INTERNAL)
                 return -EBADMSG;
-        return f->errnum > 0 && f->errnum < 4096 && f->http_status == 0 && f->retry_after_ms == 0
+        /* -ECANCELED would be read as a request to stop. */
+        return f->errnum > 0 && f->errnum < 4096 && f->errnum != ECANCELED && f->http_status == 0 &&
+                               f->retry_after_ms == 0
                        ? 0
                        : -EBADMSG;
 }

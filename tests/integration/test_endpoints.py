@@ -484,6 +484,18 @@ def test_wrong_clock(world, clock):
     assert "tls-untrusted" not in run.codes and world.csrs() == []
 
 
+def test_wrong_clock_after_an_outage(world):
+    """An earlier failure of the same stage does not hide that the clock is wrong."""
+    def reset_second(connection):
+        if connection.number == 2:
+            faults.reset(connection)
+
+    world.server.on_connect = reset_second
+    world.machine.configure(world.server, timeout="6s")
+    run = world.machine.join(faketime="-3y").failed("clock-wrong", 69, "clock")
+    assert run.codes[0] == "endpoint-reset"
+
+
 @pytest.mark.parametrize("clock", ["-5m", "+5m"])
 def test_another_ca_and_a_clock_that_is_off(world, clock):
     """The certificate is valid by either clock but from another CA: an unverified Date header does not turn that into a wait for the clock."""

@@ -131,6 +131,11 @@ static void replies(void **state) {
                   { .kind = NB_HTTP_DONE, .failure = { .code = NB_TLS_UNTRUSTED, .errnum = -1 } },
                   sizeof(good),
                   -EBADMSG },
+                { "a failure that looks like a request to stop",
+                  { .kind = NB_HTTP_DONE,
+                    .failure = { .code = NB_ENDPOINT_RESET, .errnum = ECANCELED } },
+                  sizeof(good),
+                  -EBADMSG },
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
