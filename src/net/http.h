@@ -116,7 +116,7 @@ struct nb_unverified {
 void nb_http_answer_done(struct nb_http_answer *answer);
 void nb_unverified_done(struct nb_unverified *unverified);
 
-/* `trust` NULL: the server is not verified. NB_INTERNAL. */
+/* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE, NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
 /* For the metadata service of a cloud: plain HTTP, and the URL has an address. Proxies in the
@@ -129,7 +129,7 @@ void nb_http_free(struct nb_http *http);
 void nb_http_freep(struct nb_http **http);
 
 /* Starts a request. nb_http_finish(), nb_http_finish_unverified() or nb_http_cancel() frees the
- * transfer. NB_INTERNAL. */
+ * transfer. NB_WORKER_UNSTARTABLE, NB_INTERNAL. */
 int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
                   struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 

@@ -157,12 +157,12 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return -errno;
+                return errno == ENOMEM ? -EAGAIN : -errno;
         ours = pair[0];
         theirs = pair[1];
         pid = fork();
         if (pid < 0)
-                return -errno;
+                return errno == ENOMEM ? -EAGAIN : -errno;
         if (pid == 0) {
                 begin_worker(http, theirs, self);
                 serve_calls(http, theirs);
