@@ -32,6 +32,7 @@
 #define NB_HTTP_HEADERS_MAX (64 * 1024)
 #define NB_HTTP_ERROR_BODY_MAX (64 * 1024) /* a Status object is some hundred bytes */
 #define NB_HTTP_RETRY_AFTER_MAX_MS 60000
+#define NB_HTTP_DATE_MAX 253402300799 /* the end of the year 9999; Date has four digits */
 #define NB_HTTP_CPU_MAX_SEC \
         1 /* until the server is verified; a handshake takes about 3 ms, or 10 ms with RSA of 8192 \
              bits */
@@ -95,7 +96,7 @@ struct nb_http_request {
 struct nb_http_answer {
         long status;
         struct nb_buffer body;
-        time_t date;             /* the Date header; 0 when there is none */
+        time_t date; /* the Date header, at most NB_HTTP_DATE_MAX; 0 when there is none */
         uint32_t retry_after_ms; /* at most NB_HTTP_RETRY_AFTER_MAX_MS; 0 without the header */
         char location[128]; /* Location header of a redirect, which is not followed; "" for none */
 };

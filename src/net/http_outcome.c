@@ -37,7 +37,8 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
             !memchr(f->detail, '\0', sizeof(f->detail)))
                 return -EBADMSG;
         if ((reply->status != 0 && (reply->status < 100 || reply->status > 999)) ||
-            reply->date < 0 || reply->retry_after_ms > NB_HTTP_RETRY_AFTER_MAX_MS)
+            reply->date < 0 || reply->date > NB_HTTP_DATE_MAX ||
+            reply->retry_after_ms > NB_HTTP_RETRY_AFTER_MAX_MS)
                 return -EBADMSG;
         if (f->code == NB_NONE)
                 return 0;

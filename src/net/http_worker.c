@@ -49,7 +49,7 @@ static void read_head(struct nb_http_exchange *exchange) {
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &reply->status);
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &retry_after_sec);
-        reply->date = date > 0 ? date : 0;
+        reply->date = date > 0 && date <= NB_HTTP_DATE_MAX ? date : 0;
         if (retry_after_sec > NB_HTTP_RETRY_AFTER_MAX_MS / 1000)
                 reply->retry_after_ms = NB_HTTP_RETRY_AFTER_MAX_MS;
         else if (retry_after_sec > 0)
