@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "net/http_internal.h"
 #include "system/clock.h"
 
@@ -45,6 +45,7 @@ static const char *header_value(CURL *easy, const char *name) {
 static void read_head(struct nb_http_exchange *exchange) {
         struct nb_http_reply *reply = &exchange->reply;
         curl_off_t retry_after_sec = 0;
+        const char *location;
         time_t date = curl_getdate(header_value(exchange->easy, "Date"), NULL);
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &reply->status);
@@ -54,8 +55,8 @@ static void read_head(struct nb_http_exchange *exchange) {
                 reply->retry_after_ms = NB_HTTP_RETRY_AFTER_MAX_MS;
         else if (retry_after_sec > 0)
                 reply->retry_after_ms = (uint32_t)retry_after_sec * 1000;
-        snprintf(reply->location, sizeof(reply->location), "%s",
-                 header_value(exchange->easy, "Location"));
+        location = header_value(exchange->easy, "Location");
+        nb_text_copy_line(location, strlen(location), reply->location, sizeof(reply->location));
 }
 
 static void report_outcome(struct nb_http_exchange *exchange) {
