@@ -72,8 +72,8 @@ static void report_outcome(struct nb_http_exchange *exchange) {
 }
 
 static void serve_call(struct nb_http_exchange *exchange) {
-        /* SIGPROF kills this process after this CPU time. RLIMIT_CPU cannot be used, since the unit
-         * forbids setrlimit(2). */
+        /* SIGPROF kills this process after this CPU time. RLIMIT_CPU would count all calls that
+         * this process serves, not each of them. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
 
