@@ -11,6 +11,7 @@
  *                 needs the token to fetch the certificate; then revoke the token
  */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

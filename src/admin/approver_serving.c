@@ -3,6 +3,7 @@
 /* Approves requests for serving certificates of kubelets by the rules of serving_policy.h. Other
  * requests stay pending, with an Event that states the reason. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

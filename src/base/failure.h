@@ -43,6 +43,7 @@ struct nb_failure {
         long http_status;        /* 0 when no answer arrived */
         uint32_t retry_after_ms; /* from the server's Retry-After; 0 if there is none */
         bool is_unverified;      /* caused by an unverified peer */
+        bool is_cut_short; /* the deadline ended the attempt, so an earlier failure says more */
         char detail[NB_FAILURE_DETAIL_MAX]; /* one sentence; no secret, no newline */
 };
 

@@ -220,11 +220,10 @@ static int check_config(struct kubelet *kubelet) {
                 return r;
         if (r >= 0)
                 return parse_config(kubelet, &file);
-        errno = -r;
         if (r != -ENOENT)
                 add_finding(kubelet, NB_KUBELET_DOUBT,
-                            "kubelet's configuration '%s' cannot be read here: %m",
-                            kubelet->config);
+                            "kubelet's configuration '%s' cannot be read here: %s", kubelet->config,
+                            strerror(-r));
         else if (kubelet->settings->is_config_from_cluster && !strcmp(kubelet->config, CONFIG_FILE))
                 add_finding(kubelet, NB_KUBELET_GOOD,
                             "kubelet's configuration: the join writes '%s' (kubelet.configFrom)",

@@ -98,7 +98,7 @@ int nb_attestation_append(const struct nb_secret *key_pem, struct nb_buffer *pem
         return pem->error;
 }
 
-/* --- Verifying, by the approver --- */
+/* --- Verifying --- */
 
 static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_key,
                              const struct algorithm **ret_algorithm) {
@@ -169,4 +169,15 @@ enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
         if (nb_pem_decode(pem, len, &at, LABEL_KEY_SIGNATURE, &proof) < 0)
                 return NB_ATTESTATION_INVALID;
         return verify_key_signature(&proof, message, public_key);
+}
+
+bool nb_attestation_is_own(const struct nb_secret *key_pem, const char *pem, size_t len) {
+        _cleanup_(nb_datum_done) gnutls_datum_t public = { 0 };
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+
+        if (!key_pem || !key_pem->data)
+                return nb_attestation_verify(pem, len, "") == NB_ATTESTATION_MISSING;
+        return nb_key_import(key_pem->data, key_pem->len, &key) >= 0 &&
+               gnutls_pem_base64_encode2("PUBLIC KEY", &key->spki, &public) >= 0 &&
+               nb_attestation_verify(pem, len, (const char *)public.data) == NB_ATTESTATION_VALID;
 }

@@ -30,6 +30,10 @@
  * not usable; -EIO, -ENOMEM, -E2BIG. */
 int nb_attestation_append(const struct nb_secret *key, struct nb_buffer *pem);
 
+/* Whether a request has the proof that nb_attestation_append() makes with this key; without a key,
+ * whether it has none. */
+bool nb_attestation_is_own(const struct nb_secret *key, const char *pem, size_t len);
+
 /* Whether a public key (SubjectPublicKeyInfo as PEM, and nothing else) can be enrolled. 0; -EINVAL
  * if it is not a public key; -ENOTSUP for a type or size that is too weak or not supported;
  * -ENOMEM. */

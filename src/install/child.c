@@ -166,7 +166,7 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
         if (nb_confine(f) < 0) {
                 nb_closep(&ours);
                 ours = -1;
-                (void)waitpid(pid, NULL, 0);
+                (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
                 return -EPERM;
         }
         if (send(ours, "", 1, MSG_NOSIGNAL) != 1)

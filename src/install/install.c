@@ -35,10 +35,9 @@ static void log_names(const struct nb_accepted *accepted) {
 static void clear_state(const struct nb_state *state) {
         int r = nb_state_clear(state);
 
-        if (r < 0) {
-                errno = -r;
-                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %m");
-        }
+        if (r < 0)
+                nb_log(LOG_WARNING, NB_NONE, "the state directory could not be emptied: %s",
+                       strerror(-r));
 }
 
 /*

@@ -143,15 +143,18 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
 /* Reads the handoff once and then removes it, usable or not: the next refresh asks again. */
 static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        int r;
+        int r, cleared;
 
         r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
         r = nb_state_parse(&state, NB_REFRESH_FILE, &nb_refresh_file, ret_handoff, f);
-        if (nb_file_clear(state.fd, NB_REFRESH_FILE) < 0 ||
-            nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp") < 0)
-                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %m");
+        cleared = nb_file_clear(state.fd, NB_REFRESH_FILE);
+        if (cleared >= 0)
+                cleared = nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp");
+        if (cleared < 0)
+                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s",
+                       strerror(-cleared));
         return r;
 }
 

@@ -12,7 +12,8 @@
  * cluster-info is hidden, missing or malformed, discovery uses the document alone. */
 static bool is_transport_failure(const struct nb_failure *f) {
         return nb_http_is_unanswered(f->code) || nb_http_is_untrusted(f->code) ||
-               f->code == NB_SERVER_ERROR || f->code == NB_INTERNAL;
+               f->code == NB_SERVER_ERROR || f->code == NB_WORKER_UNSTARTABLE ||
+               f->code == NB_INTERNAL;
 }
 
 /* Unless cluster-info contains its own, keeps the proxy through which the node reaches the cluster

@@ -47,6 +47,8 @@ struct nb_join {
         struct nb_key *key;
         char csr_name[NB_PKCS10_NAME_SIZE];
         struct nb_csr csr;
+        char username[sizeof(((struct nb_csr *)NULL)->username)]; /* of this machine, as the API
+                                                                     server calls it; "": unknown */
         bool is_csr_found;        /* the CSR existed before this join submitted it (409) */
         bool is_previous_refused; /* the supervisor answered 401 to this node's certificate */
 

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "files/record.h"
 #include "join/load.h"
 #include "join/retry.h"
@@ -321,7 +322,8 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
         struct nb_metadata *metadata = &load->metadata;
         int r;
 
-        snprintf(metadata->user_data_source, sizeof(metadata->user_data_source), "%s", source);
+        nb_text_copy_line(source, strlen(source), metadata->user_data_source,
+                          sizeof(metadata->user_data_source));
         r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
                                &metadata->user_data, f);
         if (r >= 0) {

@@ -41,30 +41,6 @@ static void race_done(struct race *race) {
         }
 }
 
-/* Starts a request to each endpoint that is due; *ret_next_ms is when the next one becomes due. 1:
- * some endpoints are still in the race; 0: all are out. */
-static int start_due(struct race *race, uint64_t *ret_next_ms, struct nb_failure *f) {
-        uint64_t now = nb_now_ms();
-        bool is_any = false;
-
-        *ret_next_ms = race->join->deadline_ms;
-        for (unsigned i = 0; i < race->n; i++) {
-                struct candidate *c = &race->candidates[i];
-                int r = 0;
-
-                if (c->is_out)
-                        continue;
-                is_any = true;
-                if (c->retry.due_ms <= now && !c->transfer)
-                        r = nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, f);
-                else if (!c->transfer && c->retry.due_ms < *ret_next_ms)
-                        *ret_next_ms = c->retry.due_ms;
-                if (r < 0)
-                        return r;
-        }
-        return is_any;
-}
-
 /* Prefers to report the failure of an endpoint that answered, because it says more than the failure
  * of an unreachable one. */
 static int give_up(const struct race *race, struct nb_failure *f) {
@@ -162,7 +138,6 @@ static int classify_answer(const struct race *race, struct candidate *c) {
         if (r < 0 && is_second && race->kind->is_unproven)
                 c->failure.is_unverified = true;
         forget_first(c);
-        nb_retry_last_word(&before, &c->failure);
         return r;
 }
 
@@ -176,6 +151,29 @@ static void plan_attempt(struct nb_join *join, struct candidate *c) {
         nb_log_field(NB_FIELD_ATTEMPT, "%u", c->retry.attempts);
         if (!c->is_out || join->settings->n_endpoints > 1)
                 nb_report_wait(&join->waiting_since, &c->failure, c->retry.is_new);
+}
+
+/* Starts a request to each endpoint that is due; *ret_next_ms is when the next one becomes due.
+ * Whether some endpoints are still in the race. */
+static bool start_due(struct race *race, uint64_t *ret_next_ms) {
+        uint64_t now = nb_now_ms();
+        bool is_any = false;
+
+        *ret_next_ms = race->join->deadline_ms;
+        for (unsigned i = 0; i < race->n; i++) {
+                struct candidate *c = &race->candidates[i];
+                struct nb_failure failure = { 0 };
+
+                if (!c->is_out && c->retry.due_ms <= now && !c->transfer &&
+                    nb_api_start(&c->api, race->kind->call, NULL, &c->transfer, &failure) < 0) {
+                        c->failure = failure;
+                        plan_attempt(race->join, c);
+                }
+                is_any |= !c->is_out;
+                if (!c->is_out && !c->transfer && c->retry.due_ms < *ret_next_ms)
+                        *ret_next_ms = c->retry.due_ms;
+        }
+        return is_any;
 }
 
 /* Sets *ret_done to NULL if no request ends before `until_ms`. */
@@ -215,18 +213,16 @@ int nb_join_race(struct nb_join *join, const struct nb_race *kind, struct nb_fai
                 struct candidate *done;
                 uint64_t next_ms;
 
-                r = start_due(&race, &next_ms, f);
-                if (r == 0)
+                if (!start_due(&race, &next_ms))
                         return give_up(&race, f);
-                if (r > 0)
-                        r = wait_for_any(&race, next_ms, &done, f);
+                r = wait_for_any(&race, next_ms, &done, f);
                 if (r < 0)
                         return r;
                 if (!done && nb_now_ms() >= join->deadline_ms)
                         return give_up(&race, f);
                 r = done ? classify_answer(&race, done) : NB_RACE_AGAIN;
-                if (r == 0 || r == -ECANCELED)
-                        return r;
+                if (r == 0)
+                        return 0;
                 if (r < 0)
                         plan_attempt(join, done);
         }

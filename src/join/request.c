@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -148,23 +149,39 @@ int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
                               node.address[0] ? ", at the address " : "", node.address);
 }
 
-/* After a 409, the CSR is either from an earlier attempt whose answer was lost, or another client
- * used the name. */
-static int verify_found(const struct nb_join *join, const struct nb_csr *csr,
-                        struct nb_failure *f) {
-        int r;
+/*
+ * After a 409, the CSR is either from an earlier attempt of this machine, or somebody who saw that
+ * request submitted it again after it was deleted: with other usages or as another user it would
+ * never be approved, and with another duration the certificate is not the configured one. Returns
+ * what differs; NULL: nothing.
+ */
+static const char *find_difference(const struct nb_join *join, const struct nb_csr *csr) {
+        const char *request = csr->request ? csr->request : "";
+        int r = nb_pkcs10_verify(request, csr->request_len, join->key, join->node_name);
 
-        r = csr->request
-                    ? nb_pkcs10_verify(csr->request, csr->request_len, join->key, join->node_name)
-                    : -EINVAL;
-        if (r >= 0 && strcmp(csr->signer_name, NB_CSR_SIGNER) == 0)
-                return 0;
-        return nb_failure_set(f, NB_CSR_CONFLICT, r < 0 ? r : EEXIST,
-                              "the CSR '%s' already exists, with %s", join->csr_name,
-                              r == -EKEYREJECTED ? "another key"
-                              : r == -EPERM      ? "another subject"
-                              : r < 0            ? "an invalid request"
-                                                 : "another signer");
+        if (r < 0)
+                return r == -EKEYREJECTED ? "another key"
+                       : r == -EPERM      ? "another subject"
+                                          : "an invalid request";
+        if (!nb_attestation_is_own(join->attestation_key, request, csr->request_len))
+                return "another proof by an enrolled key";
+        if (strcmp(csr->signer_name, NB_CSR_SIGNER) != 0)
+                return "another signerName";
+        if (!csr->has_our_usages)
+                return "other usages";
+        if (csr->expiration_seconds != join->settings->csr_expiration_seconds)
+                return "another expirationSeconds";
+        return join->username[0] && strcmp(csr->username, join->username) != 0 ? "another requestor"
+                                                                               : NULL;
+}
+
+static int replace_found(struct nb_join *join, const struct nb_csr *csr, const char *difference) {
+        nb_log(LOG_WARNING, NB_CSR_CONFLICT,
+               "the CSR '%s' already exists, with %s (submitted by '%.80s'); submitting one with "
+               "a new key",
+               join->csr_name, difference, csr->username);
+        nb_pending_key_drop(join);
+        return NB_STAGE_REQUEST;
 }
 
 /* Only the CSR has a proof, since its approver may require one; a supervisor of k3s signs at once.
@@ -188,6 +205,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
 static int submit_csr(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer request = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX);
         _cleanup_(nb_csr_done) struct nb_csr csr = { 0 };
+        const char *difference;
         int r;
 
         r = make_request(join, &request, f);
@@ -205,11 +223,11 @@ static int submit_csr(struct nb_join *join, struct nb_failure *f) {
                         "submitting the CSR to %s: expected the CSR '%s' in the answer, found '%s'",
                         join->api.name, join->csr_name, csr.name);
         join->is_csr_found = r == 1;
-        if (join->is_csr_found) {
-                r = verify_found(join, &csr, f);
-                if (r < 0)
-                        return r;
-        }
+        difference = join->is_csr_found ? find_difference(join, &csr) : NULL;
+        if (difference)
+                return replace_found(join, &csr, difference);
+        if (!join->is_csr_found)
+                strcpy(join->username, csr.username);
         nb_log_field(NB_FIELD_USER, "%s", csr.username);
         nb_csr_done(&join->csr);
         join->csr = TAKE(csr);
@@ -217,8 +235,11 @@ static int submit_csr(struct nb_join *join, struct nb_failure *f) {
 }
 
 int nb_stage_request(struct nb_join *join, struct nb_failure *f) {
+        const char *token_id = join->bootstrap->identity.token_id;
         int r;
 
+        if (!join->username[0] && token_id[0])
+                snprintf(join->username, sizeof(join->username), "system:bootstrap:%s", token_id);
         r = nb_pending_key_load(join, f);
         if (r < 0)
                 return r;

@@ -57,7 +57,7 @@ bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t 
 }
 
 void nb_retry_last_word(const struct nb_failure *before, struct nb_failure *f) {
-        if (before->code != NB_NONE && f->errnum == NB_HTTP_CUT_SHORT)
+        if (before->code != NB_NONE && f->is_cut_short)
                 *f = *before;
 }
 

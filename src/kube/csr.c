@@ -14,6 +14,8 @@
 #define GROUPS_MAX 32
 #define PATH_SIZE 64
 
+static const char *const usages[] = { "digital signature", "key encipherment", "client auth" };
+
 static const struct nb_object_type csr_type = {
         .what = "certificate signing request",
         .kind = "CertificateSigningRequest",
@@ -22,8 +24,6 @@ static const struct nb_object_type csr_type = {
 };
 
 int nb_csr_format(const char *name, const struct nb_csr_request *request, struct nb_buffer *ret) {
-        static const char *const usages[] = { "digital signature", "key encipherment",
-                                              "client auth" };
         _cleanup_(nb_buffer_done) struct nb_buffer encoded = NB_BUFFER_INIT(NB_CSR_OBJECT_MAX);
         struct nb_json_writer writer = { .buffer = ret };
 
@@ -128,6 +128,20 @@ static void read_groups(struct nb_json *json, struct nb_csr *csr) {
         }
 }
 
+static bool read_usages(struct nb_json *json) {
+        bool is_same = nb_json_array(json, "spec.usages") == N_ELEMENTS(usages);
+
+        for (size_t i = 0; i < N_ELEMENTS(usages) && is_same; i++) {
+                char path[PATH_SIZE];
+                const char *usage;
+
+                snprintf(path, sizeof(path), "spec.usages[%zu]", i);
+                usage = nb_json_string(json, path);
+                is_same = usage && strcmp(usage, usages[i]) == 0;
+        }
+        return is_same;
+}
+
 static void read_csr(struct nb_json *json, struct nb_csr *csr) {
         nb_json_copy(json, "metadata.name", csr->name, sizeof(csr->name));
         nb_json_copy(json, "metadata.uid", csr->uid, sizeof(csr->uid));
@@ -136,6 +150,8 @@ static void read_csr(struct nb_json *json, struct nb_csr *csr) {
         nb_json_copy(json, "spec.signerName", csr->signer_name, sizeof(csr->signer_name));
         nb_json_line(json, "spec.username", csr->username, sizeof(csr->username));
         read_groups(json, csr);
+        csr->has_our_usages = read_usages(json);
+        csr->expiration_seconds = nb_json_integer(json, "spec.expirationSeconds");
         csr->request = decode_pem(json, "spec.request", &csr->request_len);
         csr->certificate = decode_pem(json, "status.certificate", &csr->certificate_len);
         read_conditions(json, csr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "kube/identity.h"
 
 #define BEARER_MAX (16 * 1024) /* bytes; the token of a service account has about a thousand */
@@ -29,7 +29,7 @@ int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, s
         r = nb_secret_copy(&identity.secret, token, len);
         if (r < 0)
                 return r;
-        snprintf(identity.source, sizeof(identity.source), "%s", source);
+        nb_text_copy_line(source, strlen(source), identity.source, sizeof(identity.source));
         nb_identity_done(ret_identity);
         *ret_identity = TAKE(identity);
         return 0;

@@ -31,7 +31,7 @@ static int set_password(const char *text, size_t len, const char *source,
         if (r < 0)
                 return r;
         identity->kind = NB_IDENTITY_PASSWORD;
-        snprintf(identity->source, sizeof(identity->source), "%s", source);
+        nb_text_copy_line(source, strlen(source), identity->source, sizeof(identity->source));
         return 0;
 }
 

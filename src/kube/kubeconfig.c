@@ -400,7 +400,8 @@ static int take_certificate(const struct reading *reading, const struct entry *u
                 return refuse_field(reading, user, has_key ? "client-certificate" : "client-key",
                                     "certificate and key together", "nothing");
         ret->kind = NB_IDENTITY_CERTIFICATE;
-        snprintf(ret->source, sizeof(ret->source), "%s", reading->input->origin);
+        nb_text_copy_line(reading->input->origin, strlen(reading->input->origin), ret->source,
+                          sizeof(ret->source));
         return 0;
 }
 

@@ -103,9 +103,8 @@ int nb_version_read(struct nb_api *api, const char *key, char ret[static NB_VERS
                 _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(
                         nb_answer_text(&answer), answer.body.len, call.path, NB_ANSWER_MALFORMED,
                         &ignored);
-                const char *text = nb_json_string(&json, key);
 
-                snprintf(ret, NB_VERSION_SIZE, "%s", text ? text : "");
+                nb_json_line(&json, key, ret, NB_VERSION_SIZE);
         }
         return 0;
 }

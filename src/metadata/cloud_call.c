@@ -105,6 +105,7 @@ static int perform_exchange(struct nb_cloud_call *call, struct exchange *exchang
                 code = NB_METADATA_UNREACHABLE;
         else if (code == NB_ANSWER_MALFORMED || nb_http_is_untrusted(code))
                 code = NB_METADATA_REFUSED;
+        f->is_cut_short = cause.is_cut_short;
         return nb_failure_set(f, code, cause.errnum, "%s", cause.detail);
 }
 

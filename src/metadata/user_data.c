@@ -245,7 +245,7 @@ int nb_user_data_parse(const char *origin, const char *data, size_t len,
                 return nb_failure_set(f, NB_METADATA_MALFORMED, E2BIG,
                                       "%s: expected at most %d KiB, found %zu bytes", origin,
                                       NB_USER_DATA_MAX / 1024, len);
-        snprintf(reading.where, sizeof(reading.where), "%.*s", ORIGIN_MAX, origin);
+        nb_text_copy_line(origin, strlen(origin), reading.where, ORIGIN_MAX + 1);
         reading.origin_len = strlen(reading.where);
         r = is_base64_text(data, len) ? take_base64(&reading, data, len)
                                       : take_text(&reading, data, len);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "crypto/certificate.h"
 #include "crypto/key.h"
 #include "method/inputs.h"
@@ -57,7 +58,7 @@ static int find_token(struct nb_sources *sources, const char *name, const struct
                 return r;
         ret->text = setting;
         ret->is_setting = true;
-        snprintf(ret->source, sizeof(ret->source), "%s", origin);
+        nb_text_copy_line(origin, strlen(origin), ret->source, sizeof(ret->source));
         return setting->data != NULL;
 }
 
@@ -161,7 +162,7 @@ int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_so
                        struct nb_cluster *ret_cluster, struct nb_identity *ret_identity,
                        char ret_source[static NB_IDENTITY_SOURCE_MAX + 1], struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char folder[NB_SETTINGS_PATH_MAX] = "";
+        char folder[NB_SETTINGS_PATH_MAX] = "", path[NB_IDENTITY_SOURCE_MAX - 1];
         const char *name;
         int r;
 
@@ -172,8 +173,8 @@ int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_so
         if (r == -ENOENT && f->code == NB_NONE) {
                 if (!source->path[0])
                         return 0;
-                snprintf(ret_source, NB_IDENTITY_SOURCE_MAX + 1, "'%.*s'",
-                         NB_IDENTITY_SOURCE_MAX - 2, source->path);
+                nb_text_copy_line(source->path, strlen(source->path), path, sizeof(path));
+                snprintf(ret_source, NB_IDENTITY_SOURCE_MAX + 1, "'%s'", path);
                 r = read_path(sources, source, &text, f);
                 if (r >= 0)
                         r = nb_path_split(source->path, folder, sizeof(folder), &name);

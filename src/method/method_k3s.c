@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "files/handoff.h"
 #include "method/cluster_identity.h"
 #include "method/inputs.h"
@@ -34,7 +35,7 @@ static int read_password(struct nb_sources *sources, struct nb_secret *ret_passw
 static int read_present_certificate(const struct nb_inputs *inputs, struct nb_identity *previous,
                                     struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1], line[101];
         int r;
 
         snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT,
@@ -46,7 +47,8 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
                 return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
         previous->kind = NB_IDENTITY_CERTIFICATE;
         previous->secret = TAKE(pem);
-        snprintf(previous->source, sizeof(previous->source), "'%.100s'", path);
+        nb_text_copy_line(path, strlen(path), line, sizeof(line));
+        snprintf(previous->source, sizeof(previous->source), "'%s'", line);
         return 0;
 }
 

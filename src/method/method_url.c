@@ -3,10 +3,10 @@
 /* A kubeconfig from an https URL. */
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "method/inputs.h"
 #include "method/method.h"
 
@@ -22,8 +22,8 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
 
         if (!url[0])
                 return 0;
-        snprintf(bootstrap->discovery_source, sizeof(bootstrap->discovery_source), "%.*s",
-                 NB_IDENTITY_SOURCE_MAX, url);
+        nb_text_copy_line(url, strlen(url), bootstrap->discovery_source,
+                          sizeof(bootstrap->discovery_source));
         r = nb_inputs_verify_alone(inputs, bootstrap->discovery_source, f);
         if (r < 0)
                 return r;

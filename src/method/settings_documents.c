@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "kube/kubeconfig.h"
 #include "method/settings_documents.h"
 #include "system/sources.h"
@@ -38,7 +39,7 @@ bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting sett
                         const char *origin) {
         char text[sizeof(settings->origin[0])];
 
-        snprintf(text, sizeof(text), "%s", origin);
+        nb_text_copy_line(origin, strlen(origin), text, sizeof(text));
         return !strcmp(settings->origin[setting], text);
 }
 

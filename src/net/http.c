@@ -66,7 +66,7 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                               trust->client_certificate_len, trust->client_key,
                               &http->certificate_fd, http->certificate_path);
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r,
+                return nb_failure_set(f, NB_WORKER_UNSTARTABLE, r,
                                       "cannot create a memory file for CA certificates or a client "
                                       "certificate: %m");
         return 0;
@@ -451,8 +451,8 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
                 r = assign_worker(transfer, false);
         if (r < 0) {
                 free(transfer);
-                return nb_failure_set(f, NB_INTERNAL, -r, "%s: cannot start the request: %m",
-                                      request->what);
+                return nb_failure_set(f, r == -E2BIG ? NB_INTERNAL : NB_WORKER_UNSTARTABLE, r,
+                                      "%s: cannot start the request: %m", request->what);
         }
         transfer->next = http->first;
         http->first = transfer;

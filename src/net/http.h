@@ -16,7 +16,6 @@
  * This module does not judge status codes: an answer with status 500 is an answer.
  */
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +32,7 @@
 #define NB_HTTP_HEADERS_MAX (64 * 1024)
 #define NB_HTTP_ERROR_BODY_MAX (64 * 1024) /* a Status object is some hundred bytes */
 #define NB_HTTP_RETRY_AFTER_MAX_MS 60000
+#define NB_HTTP_DATE_MAX 253402300799 /* the end of the year 9999; Date has four digits */
 #define NB_HTTP_CPU_MAX_SEC \
         1 /* until the server is verified; a handshake takes about 3 ms, or 10 ms with RSA of 8192 \
              bits */
@@ -41,7 +41,6 @@
 #define NB_HTTP_LINE_MAX 127
 /* A stream whose reader has not consumed this much is not read further, until it has. */
 #define NB_HTTP_STREAM_AHEAD_MAX ((size_t)256 * 1024)
-#define NB_HTTP_CUT_SHORT ETIME /* errnum of the failure if `until_ms` ended the request */
 
 struct nb_http;
 struct nb_http_transfer;
@@ -97,7 +96,7 @@ struct nb_http_request {
 struct nb_http_answer {
         long status;
         struct nb_buffer body;
-        time_t date;             /* the Date header; 0 when there is none */
+        time_t date; /* the Date header, at most NB_HTTP_DATE_MAX; 0 when there is none */
         uint32_t retry_after_ms; /* at most NB_HTTP_RETRY_AFTER_MAX_MS; 0 without the header */
         char location[128]; /* Location header of a redirect, which is not followed; "" for none */
 };
@@ -118,7 +117,7 @@ struct nb_unverified {
 void nb_http_answer_done(struct nb_http_answer *answer);
 void nb_unverified_done(struct nb_unverified *unverified);
 
-/* `trust` NULL: the server is not verified. NB_INTERNAL. */
+/* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE, NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
 /* For the metadata service of a cloud: plain HTTP, and the URL has an address. Proxies in the
@@ -131,7 +130,7 @@ void nb_http_free(struct nb_http *http);
 void nb_http_freep(struct nb_http **http);
 
 /* Starts a request. nb_http_finish(), nb_http_finish_unverified() or nb_http_cancel() frees the
- * transfer. NB_INTERNAL. */
+ * transfer. NB_WORKER_UNSTARTABLE, NB_INTERNAL. */
 int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
                   struct nb_http_transfer **ret_transfer, struct nb_failure *f);
 
@@ -178,6 +177,6 @@ void nb_http_cancel(struct nb_http_transfer *transfer);
 
 /* nb_http_start(), nb_http_wait() and nb_http_finish() for one request. Streams of the same `http`
  * continue meanwhile, and nb_http_wait() reports them later. NB_ENDPOINT_UNREACHABLE
- * with NB_HTTP_CUT_SHORT if there is no answer until `until_ms`. */
+ * with is_cut_short if there is no answer until `until_ms`. */
 int nb_http_perform(struct nb_http *http, const struct nb_http_request *request, uint64_t until_ms,
                     struct nb_http_answer *ret_answer, struct nb_failure *f);

@@ -125,7 +125,8 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
 /* Ends a transfer whose time limit has passed. */
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
 
-/* Forks a worker. *ret_fd is the socket to it. 0, -errno. */
+/* Forks a worker. *ret_fd is the socket to it. 0, -errno; -EAGAIN also if the kernel lacks memory,
+ * which passes, unlike a lack of memory in this process. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
 
 /* --- In the worker --- */

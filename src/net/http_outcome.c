@@ -37,14 +37,17 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
             !memchr(f->detail, '\0', sizeof(f->detail)))
                 return -EBADMSG;
         if ((reply->status != 0 && (reply->status < 100 || reply->status > 999)) ||
-            reply->date < 0 || reply->retry_after_ms > NB_HTTP_RETRY_AFTER_MAX_MS)
+            reply->date < 0 || reply->date > NB_HTTP_DATE_MAX ||
+            reply->retry_after_ms > NB_HTTP_RETRY_AFTER_MAX_MS)
                 return -EBADMSG;
         if (f->code == NB_NONE)
                 return 0;
         if (!nb_http_is_unanswered(f->code) && !nb_http_is_untrusted(f->code) &&
             f->code != NB_ANSWER_MALFORMED && f->code != NB_INTERNAL)
                 return -EBADMSG;
-        return f->errnum > 0 && f->errnum < 4096 && f->http_status == 0 && f->retry_after_ms == 0
+        /* -ECANCELED would be read as a request to stop. */
+        return f->errnum > 0 && f->errnum < 4096 && f->errnum != ECANCELED && f->http_status == 0 &&
+                               f->retry_after_ms == 0
                        ? 0
                        : -EBADMSG;
 }

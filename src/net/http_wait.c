@@ -121,8 +121,9 @@ int nb_http_perform(struct nb_http *http, const struct nb_http_request *request,
         if (r > 0)
                 return nb_http_finish(transfer, ret_answer, f);
         nb_http_cancel(transfer);
-        if (r >= 0)
-                return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, NB_HTTP_CUT_SHORT,
-                                      "%s: no answer before the deadline", request->what);
-        return r;
+        if (r < 0)
+                return r;
+        f->is_cut_short = true;
+        return nb_failure_set(f, NB_ENDPOINT_UNREACHABLE, ETIMEDOUT,
+                              "%s: no answer before the deadline", request->what);
 }

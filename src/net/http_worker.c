@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "net/http_internal.h"
 #include "system/clock.h"
 
@@ -45,17 +45,18 @@ static const char *header_value(CURL *easy, const char *name) {
 static void read_head(struct nb_http_exchange *exchange) {
         struct nb_http_reply *reply = &exchange->reply;
         curl_off_t retry_after_sec = 0;
+        const char *location;
         time_t date = curl_getdate(header_value(exchange->easy, "Date"), NULL);
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &reply->status);
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &retry_after_sec);
-        reply->date = date > 0 ? date : 0;
+        reply->date = date > 0 && date <= NB_HTTP_DATE_MAX ? date : 0;
         if (retry_after_sec > NB_HTTP_RETRY_AFTER_MAX_MS / 1000)
                 reply->retry_after_ms = NB_HTTP_RETRY_AFTER_MAX_MS;
         else if (retry_after_sec > 0)
                 reply->retry_after_ms = (uint32_t)retry_after_sec * 1000;
-        snprintf(reply->location, sizeof(reply->location), "%s",
-                 header_value(exchange->easy, "Location"));
+        location = header_value(exchange->easy, "Location");
+        nb_text_copy_line(location, strlen(location), reply->location, sizeof(reply->location));
 }
 
 static void report_outcome(struct nb_http_exchange *exchange) {
@@ -71,8 +72,8 @@ static void report_outcome(struct nb_http_exchange *exchange) {
 }
 
 static void serve_call(struct nb_http_exchange *exchange) {
-        /* SIGPROF kills this process after this CPU time. RLIMIT_CPU cannot be used, since the unit
-         * forbids setrlimit(2). */
+        /* SIGPROF kills this process after this CPU time. RLIMIT_CPU would count all calls that
+         * this process serves, not each of them. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
 
@@ -157,12 +158,12 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return -errno;
+                return errno == ENOMEM ? -EAGAIN : -errno;
         ours = pair[0];
         theirs = pair[1];
         pid = fork();
         if (pid < 0)
-                return -errno;
+                return errno == ENOMEM ? -EAGAIN : -errno;
         if (pid == 0) {
                 begin_worker(http, theirs, self);
                 serve_calls(http, theirs);

@@ -244,8 +244,8 @@ static int check_metadata(const struct nb_settings_merge *merge, enum nb_setting
 }
 
 void nb_settings_set_origin(const struct nb_settings_merge *merge, enum nb_setting setting) {
-        snprintf(merge->settings->origin[setting], sizeof(merge->settings->origin[0]), "%s",
-                 merge->source->origin);
+        nb_text_copy_line(merge->source->origin, strlen(merge->source->origin),
+                          merge->settings->origin[setting], sizeof(merge->settings->origin[0]));
 }
 
 void nb_settings_clear_list(const struct nb_settings_merge *merge, enum nb_setting setting) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "kube/k3s_token.h"
 #include "kube/token.h"
 #include "settings/store.h"
@@ -66,7 +67,7 @@ static int keep_token(const struct nb_settings_merge *merge, const struct nb_yam
                 return nb_failure_set_memory(merge->f);
         nb_secret_done(token);
         *token = secret;
-        snprintf(origin, 128, "%s", merge->source->origin);
+        nb_text_copy_line(merge->source->origin, strlen(merge->source->origin), origin, 128);
         return 0;
 }
 

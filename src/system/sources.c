@@ -221,9 +221,12 @@ int nb_sources_read_stream(int fd, const char *name, size_t max, struct nb_secre
                 return nb_failure_set_memory(f);
         while (n != 0 && text.len <= max) {
                 struct pollfd polls[] = { { 0 }, { .fd = fd, .events = POLLIN } };
+                int r = nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE);
 
-                if (nb_stop_poll(polls, N_ELEMENTS(polls), NB_TIME_INFINITE) == -ECANCELED)
-                        return -ECANCELED;
+                if (r == -ECANCELED)
+                        return r;
+                if (r < 0)
+                        return nb_failure_set(f, NB_INTERNAL, r, "cannot wait for '%s': %m", name);
                 if (!polls[1].revents)
                         continue;
                 n = read(fd, text.data + text.len, text.size - text.len);

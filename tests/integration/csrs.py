@@ -73,10 +73,10 @@ class Requests:
             self._record("ADDED", made)
             return copy.deepcopy(made)
 
-    def put(self, name, key, *, cn, orgs=(pki.NODES,), signer=SIGNER, usages=pki.USAGES, age=0, user="system:bootstrap:abcdef"):
+    def put(self, name, key, *, cn, orgs=(pki.NODES,), signer=SIGNER, usages=pki.USAGES, age=0, user="system:bootstrap:abcdef", **spec):
         """An object that was there before the machine came."""
         request = base64.b64encode(pki.sign_csr(key, cn, orgs)).decode()
-        self.create({"metadata": {"name": name}, "spec": {"request": request, "signerName": signer, "usages": list(usages)}},
+        self.create({"metadata": {"name": name}, "spec": {"request": request, "signerName": signer, "usages": list(usages), **spec}},
                     user, ["system:bootstrappers"])
         self.change(name, lambda obj: obj["metadata"].update(creationTimestamp=timestamp(-age)))
 

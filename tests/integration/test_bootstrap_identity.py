@@ -160,7 +160,7 @@ def below_an_intermediate(world):
     return certificate_data(signer=pki.CA("bootstrap-signer", parent=world.cluster.signer))(world)
 
 
-def prepare(world, user, as_credential=False, mode=0o600, **cluster):
+def prepare(world, user, as_credential=False, mode=0o600, name="kubeconfig", **cluster):
     """The kubeconfig as a credential or as bootstrap.kubeconfig; there is no token."""
     world.cluster.bearers = {BEARER: ACCOUNT}
     world.cluster.requesters = {ACCOUNT: GROUPS}
@@ -169,7 +169,12 @@ def prepare(world, user, as_credential=False, mode=0o600, **cluster):
     if as_credential:
         world.machine.set_credential("kubeconfig", text)
         return {}
-    return {"bootstrap": {"kubeconfig": world.give("kubeconfig", text, mode)}}
+    return {"bootstrap": {"kubeconfig": world.give(name, text, mode)}}
+
+
+def long_path(world):
+    """The text that names the path in the handoff ends in the middle of a character if it is cut after 125 bytes."""
+    return prepare(world, bearer, name="x" * (len(str(world.given).encode()) % 2 + 1) + "\u00e4" * 60)
 
 
 def path(user, **options):
@@ -277,6 +282,7 @@ BESIDE = [
     Case("endpoints and a token for discovery", beside_endpoints, None, 0, requests=CHECKED, check=asked_as(ACCOUNT)),
     Case("a discovery file", beside_a_document, None, 0, requests=CHECKED, check=by_certificate),
     Case("a credential is stronger than a path", stronger_than_a_path, None, 0, check=authenticated),
+    Case("a path that is cut in a message", long_path, None, 0, check=authenticated),
     Case("a kubeconfig is stronger than a token", stronger_than_a_token, None, 0, check=authenticated),
     Case("endpoints, and no token", endpoints_without_token, "token-missing", 66, "remove discovery.endpoints", requests=[]),
     Case("paths of OpenShift", openshift, None, 0, check=openshift_joined),

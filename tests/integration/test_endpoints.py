@@ -4,6 +4,7 @@
 import errno
 import itertools
 import os
+import resource
 import shutil
 import socket
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import apiserver
 import faults
+import handshakes
 import pki
 from attackers import Play, plays
 from machine import Case, find_program
@@ -484,6 +486,18 @@ def test_wrong_clock(world, clock):
     assert "tls-untrusted" not in run.codes and world.csrs() == []
 
 
+def test_wrong_clock_after_an_outage(world):
+    """An earlier failure of the same stage does not hide that the clock is wrong."""
+    def reset_second(connection):
+        if connection.number == 2:
+            faults.reset(connection)
+
+    world.server.on_connect = reset_second
+    world.machine.configure(world.server, timeout="6s")
+    run = world.machine.join(faketime="-3y").failed("clock-wrong", 69, "clock")
+    assert run.codes[0] == "endpoint-reset"
+
+
 @pytest.mark.parametrize("clock", ["-5m", "+5m"])
 def test_another_ca_and_a_clock_that_is_off(world, clock):
     """The certificate is valid by either clock but from another CA: an unverified Date header does not turn that into a wait for the clock."""
@@ -513,6 +527,27 @@ def test_comes_up_later(world):
     world.server.on("cluster-info", faults.UNAVAILABLE, times=2)
     run = world.machine.join().joined()
     assert run.codes[:2] == ["endpoint-reset", "server-error"] and len(world.csrs()) == 1
+
+
+@pytest.mark.parametrize("stage", ["discover", "connect"])
+def test_no_process_for_a_connection(world, stage):
+    """Waits while the limit on open files is reached, and then joins."""
+    limits = []
+
+    def limit(connection):
+        if connection.number == 1:
+            pid = world.machine.current().pid
+            limits.append(resource.prlimit(pid, resource.RLIMIT_NOFILE))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[0][1]))
+            if stage == "discover":
+                costly(connection)
+
+    costly = handshakes.huge_rsa()
+    world.server.on_connect = limit
+    run = world.machine.start_join()
+    run.wait_until(lambda: "worker-unstartable" in run.codes)
+    resource.prlimit(run.pid, resource.RLIMIT_NOFILE, limits[0])
+    assert "Too many open files" in run.wait().joined().stderr
 
 
 def test_reason_is_told_once(world):

@@ -71,6 +71,14 @@ def request_is_deleted(world):
     join(world)
 
 
+def request_is_another(world):
+    key = pki.new_key()
+    name = pki.csr_name(key.public_key(), pki.node_user(NODE))
+    world.machine.put_state("pending.key", pki.key_pem(key))
+    world.cluster.csrs.put(name, key, cn=pki.node_user(NODE), user="system:bootstrap:fedcba")
+    join(world)
+
+
 def key_is_damaged(world):
     world.machine.put_state("pending.key", b"not a key")
     join(world)
@@ -163,6 +171,7 @@ EVENTS = [
     ("previous-kept", "warning", World, other_cluster_is_not_there),
     ("not-yet-valid", "warning", World, joined_and_the_clock_is_behind),
     ("csr-submitted-again", "warning", World, request_is_deleted),
+    ("csr-conflict", "warning", World, request_is_another),
     ("key-dropped", "warning", World, key_is_damaged),
     ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
     ("refreshed", "notice", World, refresh_renewed),

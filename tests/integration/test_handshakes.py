@@ -115,6 +115,22 @@ def test_what_costs_too_much_is_said(world, first):
     assert run.wait().exit == 143 and "took more than 1 s of CPU time" in run.stderr
 
 
+def test_pause_after_costly_handshake(world):
+    """An earlier failure does not replace the costly handshake, after which the server is left alone for 10 s."""
+    opened = []
+
+    def reset_then_costly(connection):
+        opened.append(time.monotonic())
+        (faults.reset if len(opened) == 1 else ATTACKS["RSA of 64 kbit"])(connection)
+
+    world.server.on_connect = reset_then_costly
+    run = world.machine.start_join()
+    wait_until(lambda: len(opened) == 3)
+    assert opened[2] - opened[1] > 10
+    run.signal(signal.SIGTERM)
+    assert run.wait().exit == 143
+
+
 @pytest.mark.parametrize("first", [1, 2], ids=["first connection", "connection for the token"])
 def test_stopped_in_the_middle(world, first):
     attack(ATTACKS["RSA of 64 kbit"], first)(world)

@@ -128,8 +128,7 @@ def put(key=None, change=lambda obj: None, **options):
         own = pki.new_key()
         world.machine.put_state("pending.key", pki.key_pem(own))
         name = pki.csr_name(own.public_key(), USER)
-        world.cluster.csrs.put(name, key or own, cn=options.get("cn", USER), orgs=options.get("orgs", (pki.NODES,)),
-                               signer=options.get("signer", csrs.SIGNER), age=options.get("age", 0))
+        world.cluster.csrs.put(name, key or own, **{"cn": USER, **options})
         world.cluster.csrs.change(name, change)
         world.name = name
     return prepare
@@ -166,17 +165,32 @@ def key_is_new(world, run):
     assert world.csrs() != [world.name] and not (world.machine.state / "pending.key").exists()
 
 
-FOREIGN = ("csr-conflict", 77)
+def another_object(world, run):
+    """The machine has left the object that was there, and has joined with a new key."""
+    assert len(world.csrs()) == 2 and world.csrs()[0] == world.name
+    assert world.machine.handoff()["csr"] == world.csrs()[1]
+
+
+def foreign(name, prepare, what):
+    return Case(name, prepare, None, 0, f"already exists, with {what}", csrs=2, check=another_object)
+
+
 THERE = [
     Case("same key, pending, then approved", approved(put()), None, 0, check=same_object),
     Case("same key, issued already", issued_already(put()), None, 0, check=same_object),
     Case("same key, a day old", approved(put(age=pki.DAY - 60)), None, 0, check=same_object),
-    Case("key of another", put(key=pki.new_key()), *FOREIGN, check=same_object),
-    Case("subject of another node", put(cn=pki.node_user("node-2")), *FOREIGN, check=same_object),
-    Case("another organization", put(orgs=("system:masters",)), *FOREIGN, check=same_object),
-    Case("another signer", put(signer="kubernetes.io/kube-apiserver-client"), *FOREIGN, check=same_object),
-    Case("no request in it", put(change=lambda obj: obj["spec"].update(request="")), *FOREIGN, check=same_object),
-    Case("request that is none", put(change=lambda obj: obj["spec"].update(request="Zm9v")), *FOREIGN, check=same_object),
+    foreign("key of another", put(key=pki.new_key()), "another key"),
+    foreign("subject of another node", put(cn=pki.node_user("node-2")), "another subject"),
+    foreign("another organization", put(orgs=("system:masters",)), "another subject"),
+    foreign("another signer", put(signer="kubernetes.io/kube-apiserver-client"), "another signerName"),
+    foreign("other usages", put(usages=("digital signature", "client auth")), "other usages"),
+    foreign("more usages", put(usages=(*pki.USAGES, "server auth")), "other usages"),
+    foreign("another duration", put(expirationSeconds=600), "another expirationSeconds"),
+    foreign("another requestor", put(user="system:serviceaccount:default:x"), "another requestor (submitted by 'system:serviceaccount:default:x')"),
+    foreign("a requestor whose name begins alike", put(user="system:bootstrap:abcdef0"), "another requestor"),
+    foreign("issued already, to another requestor", issued_already(put(user="system:bootstrap:fedcba")), "another requestor"),
+    foreign("no request in it", put(change=lambda obj: obj["spec"].update(request="")), "an invalid request"),
+    foreign("request that is none", put(change=lambda obj: obj["spec"].update(request="Zm9v")), "an invalid request"),
 ]
 
 
@@ -265,6 +279,26 @@ def test_object_that_is_there(played, case):
 @pytest.mark.parametrize("case", ANSWERS)
 def test_answer(played, case):
     played(case)
+
+
+def test_copied_after_each_deletion(world):
+    """Somebody deletes each request and submits it again as another user: bounded in requests, until the deadline."""
+    def copy(cluster, name):
+        cluster.csrs.replace(name, lambda obj: obj["spec"].update(username="mallory"))
+
+    world.cluster.controller = copy
+    world.machine.configure(world.server, timeout="10s")
+    run = world.machine.join().failed("csr-pending", 75, "was deleted or replaced each time")
+    assert run.stderr.count("another requestor (submitted by 'mallory')") > 1 and len(world.server.seen("create")) <= 12
+
+
+def test_copied_without_the_proof(world):
+    """A copy without the proof by the enrolled key would never be approved."""
+    world.machine.set_credential("attestation-key", pki.key_pem(pki.new_key()))
+    put()(world)
+    run = world.machine.join().joined()
+    assert "another proof" in run.stderr
+    another_object(world, run)
 
 
 def test_denied_before(world):

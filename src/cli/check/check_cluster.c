@@ -365,10 +365,9 @@ int nb_check_request(struct nb_check *check, struct nb_failure *f) {
                 return 0;
         }
         if (r < 0) {
-                errno = -r;
                 nb_check_row(check, NB_CHECK_DOUBT,
-                             "request: cannot read the key in the state directory: %m%s",
-                             r == -EACCES ? ": run as root" : "");
+                             "request: cannot read the key in the state directory: %s%s",
+                             strerror(-r), r == -EACCES ? ": run as root" : "");
                 return 0;
         }
         nb_log_field(NB_FIELD_CSR, "%s", name);

@@ -144,8 +144,8 @@ static void print_plain(struct nb_check *check, unsigned credential, const char 
                     ? nb_file_read_secret(folder_fd, name, CREDENTIAL_MAX, &data, &st)
                     : nb_sources_read_stored(folder, name, CREDENTIAL_MAX, &data, &st);
         if (r < 0) {
-                errno = -r;
-                nb_check_row(check, NB_CHECK_DOUBT, "%s: cannot be read in %s: %m", name, folder);
+                nb_check_row(check, NB_CHECK_DOUBT, "%s: cannot be read in %s: %s", name, folder,
+                             strerror(-r));
                 return;
         }
         len = nb_token_trim(data.data, data.len);

@@ -195,8 +195,7 @@ static void print_timeline(const struct report *report) {
 
         printf("\n");
         if (report->timeline_r < 0) {
-                errno = -report->timeline_r;
-                printf("Cannot read the journal: %m\n");
+                printf("Cannot read the journal: %s\n", strerror(-report->timeline_r));
                 return;
         }
         if (report->timeline_r == 0) {

@@ -109,7 +109,7 @@ static void last_word(void **state) {
         const struct nb_failure none = { .code = NB_NONE }, before = { .code = NB_TOKEN_MISSING };
 
         for (size_t i = 0; i < N_ELEMENTS(cut_short); i++) {
-                struct nb_failure f = { .code = cut_short[i], .errnum = NB_HTTP_CUT_SHORT };
+                struct nb_failure f = { .code = cut_short[i], .is_cut_short = true };
 
                 nb_retry_last_word(&none, &f);
                 assert_int_equal(f.code, cut_short[i]);
@@ -118,6 +118,9 @@ static void last_word(void **state) {
                 f = (struct nb_failure){ .code = cut_short[i], .errnum = ETIMEDOUT };
                 nb_retry_last_word(&before, &f);
                 assert_int_equal(f.code, cut_short[i]);
+                f = (struct nb_failure){ .code = NB_CLOCK_WRONG, .errnum = ETIME };
+                nb_retry_last_word(&before, &f);
+                assert_int_equal(f.code, NB_CLOCK_WRONG);
         }
 }
 

@@ -152,7 +152,7 @@ static struct read_case cases[] = {
           { { "GET /user-data HTTP/1.1", NULL,
               "302 Found\r\nLocation: https://10.0.0.1:6443/\x1b[2J", "" } },
           .code = NB_METADATA_REFUSED,
-          .detail = "found status 302; redirects are not followed: https://10.0.0.1:6443/?[2J" },
+          .detail = "found status 302; redirects are not followed: https://10.0.0.1:6443/ [2J" },
         { "an answer that is not HTTP",
           { PLAIN },
           { { "GET /user-data HTTP/1.1", NULL, "OK\r\n", "" } },

@@ -61,14 +61,23 @@ static void end(struct fixture *fixture) {
         assert_int_equal(errno, ECHILD);
 }
 
+static const struct nb_http_reply good = { .kind = NB_HTTP_DONE, .status = 200 };
+
+struct reply_row {
+        const char *name;
+        struct nb_http_reply reply;
+        size_t size;
+        int r;
+};
+
+static void verify_replies(const struct reply_row *rows, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (nb_http_reply_verify(&rows[i].reply, rows[i].size) != rows[i].r)
+                        fail_msg("%s", rows[i].name);
+}
+
 static void replies(void **state) {
-        static const struct nb_http_reply good = { .kind = NB_HTTP_DONE, .status = 200 };
-        const struct {
-                const char *name;
-                struct nb_http_reply reply;
-                size_t size;
-                int r;
-        } rows[] = {
+        const struct reply_row rows[] = {
                 { "an answer", good, sizeof(good), 0 },
                 { "a piece",
                   { .kind = NB_HTTP_BODY, .status = 404, .len = 5 },
@@ -107,12 +116,31 @@ static void replies(void **state) {
                   { .kind = NB_HTTP_DONE, .status = 200, .date = -1 },
                   sizeof(good),
                   -EBADMSG },
+                { "the last date",
+                  { .kind = NB_HTTP_DONE, .status = 200, .date = NB_HTTP_DATE_MAX },
+                  sizeof(good),
+                  0 },
+                { "a date after the year 9999",
+                  { .kind = NB_HTTP_DONE, .status = 200, .date = NB_HTTP_DATE_MAX + 1 },
+                  sizeof(good),
+                  -EBADMSG },
+                { "a date without an end",
+                  { .kind = NB_HTTP_DONE, .status = 200, .date = INT64_MAX },
+                  sizeof(good),
+                  -EBADMSG },
                 { "a long Retry-After",
                   { .kind = NB_HTTP_DONE,
                     .status = 200,
                     .retry_after_ms = NB_HTTP_RETRY_AFTER_MAX_MS + 1 },
                   sizeof(good),
                   -EBADMSG },
+        };
+
+        verify_replies(rows, N_ELEMENTS(rows));
+}
+
+static void replies_with_a_failure(void **state) {
+        const struct reply_row rows[] = {
                 { "a failure that no worker has",
                   { .kind = NB_HTTP_DONE,
                     .failure = { .code = NB_CA_PIN_MISMATCH, .errnum = EPERM } },
@@ -131,15 +159,17 @@ static void replies(void **state) {
                   { .kind = NB_HTTP_DONE, .failure = { .code = NB_TLS_UNTRUSTED, .errnum = -1 } },
                   sizeof(good),
                   -EBADMSG },
+                { "a failure that looks like a request to stop",
+                  { .kind = NB_HTTP_DONE,
+                    .failure = { .code = NB_ENDPOINT_RESET, .errnum = ECANCELED } },
+                  sizeof(good),
+                  -EBADMSG },
         };
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                if (nb_http_reply_verify(&rows[i].reply, rows[i].size) != rows[i].r)
-                        fail_msg("%s", rows[i].name);
+        verify_replies(rows, N_ELEMENTS(rows));
 }
 
 static void texts_without_an_end(void **state) {
-        static const struct nb_http_reply good = { .kind = NB_HTTP_DONE, .status = 200 };
         struct nb_http_reply reply = good;
 
         memset(reply.location, 'a', sizeof(reply.location));
@@ -499,6 +529,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_stream_whose_reader_is_behind_waits),
                 cmocka_unit_test(replies),
+                cmocka_unit_test(replies_with_a_failure),
                 cmocka_unit_test(texts_without_an_end),
                 cmocka_unit_test(worker_that_was_taken_over),
                 cmocka_unit_test(failure_after_a_move),

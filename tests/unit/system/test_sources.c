@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -380,8 +381,25 @@ static void nothing_is_received_without_a_parent(void **state) {
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
+/* poll(2) fails if it gets more descriptors than the process may open. */
+static void stream_that_cannot_be_awaited(void **state) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct rlimit before, one;
+        struct nb_failure f = { 0 };
+
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        one = (struct rlimit){ 1, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+        (void)alarm(60);
+        assert_int_equal(nb_sources_read_stream(STDIN_FILENO, "a test", 16, &text, &f), -EINVAL);
+        (void)alarm(0);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(f.code, NB_INTERNAL);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(stream_that_cannot_be_awaited),
                 TEST(documents_come_in_order_of_precedence),
                 TEST(missing_documents_are_skipped),
                 TEST(a_document_that_is_too_large_is_refused),
