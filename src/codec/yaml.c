@@ -373,16 +373,13 @@ static bool is_number(const char *text) {
         return end != text && *end == '\0';
 }
 
-static bool is_boolean(const char *text) {
-        return strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0;
-}
-
 const char *nb_yaml_type_name(const struct nb_yaml_node *node) {
         if (nb_yaml_is_null(node))
                 return "nothing";
         if (node->type != NB_YAML_SCALAR)
                 return node->type == NB_YAML_SEQUENCE ? "a list" : "a mapping";
-        if (node->is_plain && is_boolean(node->value))
+        if (node->is_plain &&
+            (strcasecmp(node->value, "true") == 0 || strcasecmp(node->value, "false") == 0))
                 return "a boolean";
         return node->is_plain && is_number(node->value) ? "a number" : "a string";
 }

@@ -41,11 +41,11 @@ int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f) {
         return check_written(swap, nb_file_remove(swap->folder_fd, temporary), f);
 }
 
-static bool is_folder(const struct nb_swap *swap) {
+bool nb_swap_is_at(const struct nb_swap *swap, mode_t type) {
         struct stat st;
 
         return fstatat(swap->folder_fd, swap->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-               S_ISDIR(st.st_mode);
+               (st.st_mode & S_IFMT) == type;
 }
 
 static int stage_link(struct nb_swap *swap) {
@@ -58,7 +58,7 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
 
         if (!swap->is_wanted)
                 return 0;
-        if (is_folder(swap))
+        if (nb_swap_is_at(swap, S_IFDIR))
                 r = -EISDIR;
         else if (S_ISLNK(swap->mode))
                 r = stage_link(swap);

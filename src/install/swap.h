@@ -58,6 +58,9 @@ int nb_swap_fail(const char *path, int r, struct nb_failure *f);
  */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);
 
+/* Whether the target exists and has this type: S_IFDIR, S_IFLNK. */
+bool nb_swap_is_at(const struct nb_swap *swap, mode_t type);
+
 /* Stages the file, if it is wanted, with exactly the mode as `.<name>.tmp`. Fails if a
  * folder has this name: an exchange would move the folder away. */
 int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f);

@@ -264,22 +264,15 @@ static int stage_all(struct plan *plan, struct nb_failure *f) {
         return r;
 }
 
-/* An existing link is replaced, but not a file: kubelet would refuse to rotate it ("expected ... to
- * be a symlink but it is a file"). */
-static bool is_link(const struct nb_swap *file) {
-        struct stat st;
-
-        return fstatat(file->folder_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-               S_ISLNK(st.st_mode);
-}
-
 static int set_aside(struct plan *plan, struct nb_failure *f) {
         int r = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(aside_targets) && r >= 0; i++) {
                 struct nb_swap *file = &plan->files[aside_targets[i]];
 
-                if (file->is_wanted && !(S_ISLNK(file->mode) && is_link(file)))
+                /* An existing link is replaced, but not a file: kubelet would refuse to rotate it
+                 * ("expected ... to be a symlink but it is a file"). */
+                if (file->is_wanted && !(S_ISLNK(file->mode) && nb_swap_is_at(file, S_IFLNK)))
                         r = nb_swap_set_aside(file, f);
         }
         return r;

@@ -34,10 +34,6 @@ struct key {
         unsigned versions;                            /* the versions that have this key; 0: all */
 };
 
-static bool is_absent(const struct nb_yaml_node *node) {
-        return nb_yaml_is_null(node) || (node->type == NB_YAML_SCALAR && node->value_len == 0);
-}
-
 static void add_ignored(const struct nb_settings_merge *merge, const char *name) {
         nb_text_list_add(merge->settings->ignored, NB_SETTINGS_IGNORED_SIZE, name);
 }
@@ -260,7 +256,7 @@ static int take_key(void *userdata, size_t i, const char *path, const struct nb_
         if (keys[i].versions && !(keys[i].versions & reading->version))
                 return nb_settings_refuse(reading->merge, node->line, path,
                                           "unknown key in this apiVersion");
-        if (is_absent(node))
+        if (nb_yaml_is_null(node) || (node->type == NB_YAML_SCALAR && node->value_len == 0))
                 return 0;
         if (keys[i].take)
                 return keys[i].take(reading, &keys[i], node);
