@@ -2,6 +2,8 @@
 """node-bootstrap check on a machine that has joined: whether the API server still accepts the node's certificate."""
 
 import os
+import pathlib
+import re
 
 import pytest
 
@@ -135,3 +137,38 @@ def test_key_is_read_before_the_last_capability_is_gone(world):
     finally:
         path.parent.chmod(0o700)
     assert f"! {UNKNOWN}'{path}' cannot be read: Permission denied: run as root" in run.stdout, run.stdout
+
+
+def processes_with(secrets):
+    """The descendants of this process whose memory holds one of these."""
+    found, parents = [], {os.getpid()}
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            if int(re.search(r"^PPid:\t(\d+)", status, re.M)[1]) not in parents:
+                continue
+            parents.add(pid)
+            maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+            with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+                for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):
+                    memory.seek(int(begin, 16))
+                    data = memory.read(int(end, 16) - int(begin, 16))
+                    if any(secret in data for secret in secrets):
+                        found.append((pid, re.search(r"^Name:\t(.*)", status, re.M)[1], begin))
+        except (OSError, ValueError):
+            pass        # it has ended, or the kernel does not show this memory
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_key_is_gone_before_a_server_is_unverified(world):
+    """The process goes on to parse what unverified servers send."""
+    identity = world.cluster.ca.node(NODE)
+    put_client(world, identity)
+    secrets = [pki.key_pem(identity.key).splitlines()[1], identity.key.private_numbers().private_value.to_bytes(32, "big")]
+    during = {"review": [], "cluster-info": []}
+    for kind, found in during.items():
+        world.server.on(kind, lambda request, found=found: found.extend(processes_with(secrets)))
+    assert states(report(world))["discovery"] == "good"
+    assert during["review"], "the search finds nothing"
+    assert during["cluster-info"] == []

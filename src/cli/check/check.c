@@ -76,9 +76,13 @@ static void read_client(struct nb_check *check) {
         struct nb_identity *identity = &check->client.identity;
         struct nb_failure *f = &check->client.failure;
         char name[NB_IDENTITY_SOURCE_MAX + 1];
+        int r;
 
-        if (nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name,
-                               f) < 0) {
+        /* No other step needs the key. */
+        check->sources.is_keeping = false;
+        r = nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name, f);
+        check->sources.is_keeping = true;
+        if (r < 0) {
                 check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
                 return;
         }
@@ -91,6 +95,8 @@ static void read_client(struct nb_check *check) {
                 check->client.not_before = nb_certificate_not_before(chain, 0);
                 check->client.not_after = nb_certificate_not_after(chain, 0);
         }
+        if (check->is_local)
+                nb_identity_done(identity);
 }
 
 /* Reads files that only root can read, for use after the capability is dropped. */

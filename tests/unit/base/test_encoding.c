@@ -71,6 +71,39 @@ static void decoding_keeps_to_the_ceiling(void **state) {
         assert_int_equal(nb_base64_decode("Zm9vYmFy", 8, &bytes), -E2BIG);
 }
 
+/* As in a kubeconfig and in user data. */
+static void white_space_in_base64_of_a_secret(void **state) {
+        static const struct {
+                const char *name, *text, *expected; /* NULL: refused */
+                size_t len;                         /* 0: of the text */
+        } cases[] = {
+                { "lines", "YWJj\r\nZGVm\nZw==\n", "abcdefg", 0 },
+                { "blanks and tabs", " YW\tJj ", "abc", 0 },
+                { "nothing", "", "", 0 },
+                { "white space alone", " \r\n", "", 0 },
+                { "cut", "YWJjZ", NULL, 0 },
+                { "another character", "YW-j", NULL, 0 },
+                { "text after the padding", "YQ==YQ==", NULL, 0 },
+                { "a NUL at the end", "YWJj", NULL, 5 },
+                { "a NUL inside", "YW\0JjYWJj", NULL, 9 },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                _cleanup_(nb_secret_done) struct nb_secret bytes = NB_SECRET_INIT;
+                size_t len = cases[i].len > 0 ? cases[i].len : strlen(cases[i].text);
+
+                print_message("%s\n", cases[i].name);
+                assert_int_equal(nb_base64_decode_secret(cases[i].text, len, &bytes),
+                                 cases[i].expected ? 0 : -EBADMSG);
+                if (!cases[i].expected) {
+                        assert_null(bytes.data);
+                        continue;
+                }
+                assert_int_equal(bytes.len, strlen(cases[i].expected));
+                assert_string_equal(bytes.data, cases[i].expected);
+        }
+}
+
 static void hex_both_ways(void **state) {
         uint8_t bytes[3];
         char text[7];
@@ -88,6 +121,7 @@ int main(void) {
                 cmocka_unit_test(vectors_both_ways),
                 cmocka_unit_test(what_is_not_exactly_base64_is_refused),
                 cmocka_unit_test(decoding_keeps_to_the_ceiling),
+                cmocka_unit_test(white_space_in_base64_of_a_secret),
                 cmocka_unit_test(hex_both_ways),
         };
 
