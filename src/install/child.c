@@ -17,12 +17,14 @@
 #include "base/text.h"
 #include "install/child.h"
 #include "install/confine.h"
+#include "system/clock.h"
 #include "system/log.h"
 #include "system/privilege.h"
 #include "system/sources.h"
 
 #define STATUS_MAX 1024
-#define STATUSES_MAX 64 /* passed on after the child has ended */
+#define STATUS_PAUSE_MS 250
+#define STATUSES_MAX 1024 /* more than the buffer of the socket has room for */
 
 static int fail_run(int r, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, r, "cannot run the network side: %s: %m", what);
@@ -84,16 +86,19 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
 
 /* --- The parent --- */
 
-/* Returns false if no status is pending, or if no process has the other end open. */
-static bool pass_status(int channel) {
-        char status[STATUS_MAX], line[STATUS_MAX];
-        ssize_t n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
+/* An older status is out of date. recv(2) returns 0 for an empty record, too; only poll(2) shows
+ * the end of the channel. */
+static void pass_last_status(int channel) {
+        char status[STATUS_MAX], line[STATUS_MAX] = "";
+        ssize_t n = 0;
 
-        if (n <= 0)
-                return n < 0 && errno == EINTR;
-        nb_text_copy_line(status, (size_t)n, line, sizeof(line));
-        nb_log_status("%s", line);
-        return true;
+        for (int i = 0; i < STATUSES_MAX && n >= 0; i++) {
+                n = recv(channel, status, sizeof(status), MSG_DONTWAIT);
+                if (n > 0)
+                        nb_text_copy_line(status, (size_t)n, line, sizeof(line));
+        }
+        if (line[0])
+                nb_log_status("%s", line);
 }
 
 /* Returns 0 if no signal is pending. */
@@ -103,31 +108,42 @@ static int read_signal(int signal_fd) {
         return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
+/* Statuses are read only when one may be passed on: a flood of them would stall systemd. */
 static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
-                                  { .fd = channel, .events = POLLIN } };
+                                  { .events = POLLIN | POLLRDHUP } };
+        uint64_t status_due_ms = 0, now;
+        bool is_open = true;
         int status, number;
         pid_t ended;
 
         while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
-                if (poll(polls, N_ELEMENTS(polls), -1) < 0 && errno != EINTR)
-                        return -errno;
+                now = nb_now_ms();
+                polls[1].fd = is_open && now >= status_due_ms ? channel : -1;
+                if (poll(polls, N_ELEMENTS(polls),
+                         now < status_due_ms ? (int)(status_due_ms - now) : -1) < 0) {
+                        if (errno != EINTR)
+                                return -errno;
+                        continue;
+                }
                 number = polls[0].revents ? read_signal(signal_fd) : 0;
                 *is_stopped |= number == SIGINT;
                 /* systemd sends both signals to every process of the service. If only this process
                  * gets one, the child stops only if the kernel permits kill(2). */
                 if (number == SIGINT || number == SIGTERM)
                         (void)kill(pid, number);
-                if (polls[1].revents && !pass_status(channel))
-                        polls[1].fd = -1;
+                if (polls[1].revents) {
+                        is_open = !(polls[1].revents & (POLLHUP | POLLRDHUP));
+                        pass_last_status(channel);
+                        status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
+                }
         }
         if (ended < 0)
                 return -errno;
         /* The child may have ended by the same signal before this process has read it. */
         while ((number = read_signal(signal_fd)) != 0)
                 *is_stopped |= number == SIGINT;
-        for (int i = 0; i < STATUSES_MAX && pass_status(channel); i++)
-                ;
+        pass_last_status(channel);
         return status;
 }
 

@@ -8,7 +8,7 @@
  *
  * The child cannot use systemd's notification socket (NotifyAccess=main). Each datagram that it
  * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
- * passes it to systemd.
+ * passes it to systemd: at most four a second, and the last one always.
  */
 
 #include <stdbool.h>

@@ -134,13 +134,45 @@ def test_stop_before_the_child_blocks_signals(machine, folder, inherited):
     assert run.wait().exit == 143
 
 
+def python(folder, script):
+    return program(folder, f"exec python3 -c '{script}'\n")
+
+
+STATUS = "import socket, time; s = socket.socket(fileno=3)\n"
+
+
 def test_status_texts(machine, folder):
     """One line per datagram; anything else that a hostile child writes is not passed to systemd."""
-    run = start(machine, program(folder, "exec python3 -c 'import socket\n"
-                                         "s = socket.socket(fileno=3)\n"
-                                         "for text in (b\"one\", b\"two\\nMAINPID=1\", b\"x\" * 5000): s.send(text)'\n"))
+    run = start(machine, python(folder, STATUS + "for text in (b\"one\", b\"two\\nMAINPID=1\", b\"x\" * 5000): s.send(text); time.sleep(0.5)\n"))
     run.wait()
     assert run.statuses[:2] == ["one", "two MAINPID=1"] and set(run.statuses[2]) == {"x"}
+
+
+def test_empty_status_text(machine, folder):
+    """It does not close the channel."""
+    run = start(machine, python(folder, STATUS + "s.send(b\"\"); time.sleep(0.5); s.send(b\"after\"); time.sleep(3600)\n"))
+    run.wait_for_status("after", 10)
+    run.signal(signal.SIGINT)
+    run.wait()
+
+
+@pytest.mark.parametrize("end", ["", "s.shutdown(socket.SHUT_RDWR); time.sleep(0.5)"], ids=["exit", "shutdown"])
+def test_flood_of_status_texts(machine, folder, end):
+    """A status costs systemd time: at most four a second are passed on, and the last one always."""
+    run = start(machine, python(folder, STATUS + "end = time.monotonic() + 2; n = 0\n"
+                                        "while time.monotonic() < end: s.send(b\"%d\" % n); n += 1\n"
+                                        f"s.send(b\"last\"); {end}\n"))
+    run.wait()
+    texts = run.statuses[:run.statuses.index("last") + 1]
+    assert 3 <= len(texts) <= 4 * run.seconds + 2, len(texts)
+
+
+def test_held_status_text(machine, folder):
+    """The one that is held back is passed on when its time comes, not when the child ends."""
+    run = start(machine, python(folder, STATUS + "s.send(b\"first\"); time.sleep(0.1); s.send(b\"second\"); time.sleep(3600)\n"))
+    run.wait_for_status("second", 10)
+    run.signal(signal.SIGINT)
+    assert run.wait(10).exit == 143, "and it delays no stop"
 
 
 def test_no_child_on_a_machine_that_has_joined(machine, cluster, strace):
