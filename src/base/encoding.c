@@ -81,6 +81,23 @@ void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret) {
         encode_digits(data, len, standard, true, ret);
 }
 
+int nb_base64_encode_secret(const char *prefix, const struct nb_secret *secret,
+                            struct nb_secret *ret) {
+        size_t len = strlen(prefix);
+        struct nb_buffer buffer;
+
+        if (nb_secret_init(ret, len + (secret->len + 2) / 3 * 4) < 0)
+                return -ENOMEM;
+        /* Encode into the secret itself, which is large enough, so that no copy is left. */
+        buffer = (struct nb_buffer){ .data = ret->data,
+                                     .allocated = ret->size + 1,
+                                     .max = ret->size };
+        nb_buffer_append_string(&buffer, prefix);
+        nb_base64_encode(secret->data, secret->len, &buffer);
+        ret->len = buffer.len;
+        return 0;
+}
+
 void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret) {
         encode_digits(data, len, url_safe, false, ret);
 }

@@ -16,6 +16,10 @@
 void nb_base64_encode(const void *data, size_t len, struct nb_buffer *ret);
 void nb_base64url_encode(const void *data, size_t len, struct nb_buffer *ret);
 
+/* `prefix`, such as the name of a header, and the encoded bytes of a secret. 0, or -ENOMEM. */
+int nb_base64_encode_secret(const char *prefix, const struct nb_secret *secret,
+                            struct nb_secret *ret);
+
 /* Appends the decoded bytes to `ret`. Returns 0 or ret->error, which is -EINVAL if the text is not
  * strict base64; `ret` may then hold part of the bytes. */
 int nb_base64_decode(const char *text, size_t len, struct nb_buffer *ret);

@@ -10,7 +10,6 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define BASIC_MAX 4096
 #define PATH_SIZE 1024 /* the longest path has the name of a CSR and the options of a watch */
 
 static bool is_server(const char *pem, size_t len) {
@@ -91,17 +90,12 @@ static enum nb_code explain_certificate(const char *pem, size_t len, const char 
 }
 
 static int format_authorization(struct nb_secret *ret_line, const struct nb_identity *identity) {
-        _cleanup_(nb_buffer_wipe) struct nb_buffer basic = NB_BUFFER_INIT(BASIC_MAX);
-
         if (identity->kind == NB_IDENTITY_TOKEN)
                 return nb_secret_join(ret_line, "Authorization: Bearer ", identity->secret.data,
                                       identity->secret.len);
         if (identity->kind != NB_IDENTITY_PASSWORD)
                 return 0;
-        nb_base64_encode(identity->secret.data, identity->secret.len, &basic);
-        if (basic.error < 0)
-                return basic.error;
-        return nb_secret_join(ret_line, "Authorization: Basic ", basic.data, basic.len);
+        return nb_base64_encode_secret("Authorization: Basic ", &identity->secret, ret_line);
 }
 
 static void set_server(struct nb_api *api, const struct nb_url *server) {

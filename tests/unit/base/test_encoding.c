@@ -116,6 +116,36 @@ static void hex_both_ways(void **state) {
         assert_int_equal(nb_hex_decode("00fFg5", 6, bytes, 3), -EINVAL);
 }
 
+static unsigned n_grown;
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size) {
+        n_grown++;
+        return __real_realloc(p, size);
+}
+
+/* A buffer that grows would leave copies of the password behind. */
+static void a_secret_is_encoded_without_a_copy(void **state) {
+        for (size_t len = 0; len < 3000; len += 599) {
+                _cleanup_(nb_secret_done) struct nb_secret secret = NB_SECRET_INIT,
+                                                           line = NB_SECRET_INIT,
+                                                           decoded = NB_SECRET_INIT;
+
+                assert_int_equal(nb_secret_init(&secret, len), 0);
+                memset(secret.data, 'S', len);
+                secret.len = len;
+                n_grown = 0;
+                assert_int_equal(nb_base64_encode_secret("Basic ", &secret, &line), 0);
+                assert_int_equal(n_grown, 0);
+                assert_int_equal(line.len, line.size);
+                assert_memory_equal(line.data, "Basic ", 6);
+                assert_int_equal(nb_base64_decode_secret(line.data + 6, line.len - 6, &decoded), 0);
+                assert_int_equal(decoded.len, len);
+                assert_memory_equal(decoded.data, secret.data, len);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(vectors_both_ways),
@@ -123,6 +153,7 @@ int main(void) {
                 cmocka_unit_test(decoding_keeps_to_the_ceiling),
                 cmocka_unit_test(white_space_in_base64_of_a_secret),
                 cmocka_unit_test(hex_both_ways),
+                cmocka_unit_test(a_secret_is_encoded_without_a_copy),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
