@@ -38,8 +38,7 @@ static void format_requestor(const struct nb_review *review, char *ret, size_t s
         const struct nb_node_request *request = &review->request;
         char description[64];
 
-        nb_text_copy_line(review->token.description, strlen(review->token.description), description,
-                          sizeof(description));
+        NB_TEXT_COPY_LINE(description, review->token.description);
         if (!request->token_id[0])
                 snprintf(ret, size, "user %s", request->username);
         else if (!review->has_token)

@@ -70,7 +70,7 @@ __attribute__((format(printf, 4, 5))) static void report(struct verification *ve
         va_start(arguments, format);
         vsnprintf(line, sizeof(line), format, arguments);
         va_end(arguments);
-        nb_text_copy_line(line, strlen(line), line, sizeof(line));
+        NB_TEXT_COPY_LINE(line, line);
         printf("%-12s %s\n", words[level], line);
         if (remedy)
                 printf("             %s\n", remedy);

@@ -403,7 +403,7 @@ static int fail(const struct nb_exec_plugin *plugin, const char *command, int r,
                                      "%s: '%.200s' failed with exit status %d", plugin->what,
                                      command, r);
         if (hint) {
-                nb_text_copy_line(hint, strlen(hint), line, sizeof(line));
+                NB_TEXT_COPY_LINE(line, hint);
                 nb_failure_add(f, "; %s", line);
         }
         return r < 0 ? r : -EPROTO;

@@ -117,7 +117,7 @@ static bool may_take(struct nb_controller *controller, const char *holder, const
 static void log_leader(struct nb_lease *lease, const char *holder) {
         char leader[sizeof(lease->leader)];
 
-        nb_text_copy_line(holder, strlen(holder), leader, sizeof(leader));
+        NB_TEXT_COPY_LINE(leader, holder);
         if (strcmp(leader, lease->leader) == 0)
                 return;
         strcpy(lease->leader, leader);

@@ -29,7 +29,7 @@ set_flaw(struct nb_node_request *request, const char *format, ...) {
         va_start(arguments, format);
         vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
-        nb_text_copy_line(text, strlen(text), request->flaw, sizeof(request->flaw));
+        NB_TEXT_COPY_LINE(request->flaw, text);
 }
 
 static void set_flaw_quoted(struct nb_node_request *request, const char *what, const char *found,
@@ -93,7 +93,7 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
         bool is_bootstrapper = false;
 
         user = user ? user : "";
-        nb_text_copy_line(user, strlen(user), request->username, sizeof(request->username));
+        NB_TEXT_COPY_LINE(request->username, user);
         if (strcmp(user, request->username) != 0)
                 set_flaw(request, "the requestor's name is too long or not printable");
         else if (strncmp(user, NB_BOOTSTRAP_USER_PREFIX, prefix_len) == 0 &&

@@ -21,7 +21,7 @@ set_verdict(struct nb_review *review, bool is_suspicious, const char *format, ..
         va_start(arguments, format);
         vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
-        nb_text_copy_line(text, strlen(text), review->verdict, sizeof(review->verdict));
+        NB_TEXT_COPY_LINE(review->verdict, text);
         review->is_suspicious = is_suspicious;
         return 0;
 }

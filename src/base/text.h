@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Characters, to combine for strspn(3). */
 #define NB_LOWER "abcdefghijklmnopqrstuvwxyz"
@@ -28,6 +29,9 @@ bool nb_text_is_printable(const char *text, size_t len);
 /* Copies as much as fits, in whole characters. Characters that are not printable are replaced by a
  * space, and invalid UTF-8 by '?'. `ret` may be `text`. */
 void nb_text_copy_line(const char *text, size_t len, char *ret, size_t size);
+/* The same for a string and an array. */
+#define NB_TEXT_COPY_LINE(array, text) \
+        nb_text_copy_line((text), strlen(text), (array), sizeof(array))
 
 /* Adds a name to a list such as "a, b", unless the list contains it; adds "..." if the name does
  * not fit. `size` is the size of `list`. */

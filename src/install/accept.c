@@ -68,9 +68,7 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
         if (handoff->cluster.ca[0] || !document->server.host[0] ||
             nb_method(context->bootstrap.method)->is_document_remote)
                 return 0;
-        if (nb_url_is_equal(&document->server, &handoff->cluster.server) &&
-            !strcmp(document->tls_server_name, handoff->cluster.tls_server_name) &&
-            !strcmp(document->proxy_url, handoff->cluster.proxy_url))
+        if (nb_cluster_has_same_transport(document, &handoff->cluster))
                 return 0;
         nb_url_format(&handoff->cluster.server, server);
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
@@ -78,15 +76,6 @@ static int verify_server(const struct nb_context *context, const struct nb_hando
                               "' is for the server '%s', verified by the system's CAs; expected "
                               "server, tls-server-name and proxy-url as in %s",
                               server, context->bootstrap.discovery_source);
-}
-
-/* If the token's hash matches the exact bytes of the bundle, every certificate in the bundle is
- * trusted, although only CAs are selected. */
-static bool is_whole_bundle_trusted(const struct nb_bootstrap *bootstrap, const char *pem) {
-        uint8_t digest[NB_SHA256_SIZE];
-
-        return bootstrap->has_hash && nb_sha256(pem, strlen(pem), digest) >= 0 &&
-               nb_digest_is_equal(digest, bootstrap->hash);
 }
 
 /* `join` reports the hash from metadata and may be hostile: the hash may exclude CAs that root's
@@ -131,9 +120,12 @@ static int select_ca(const struct nb_context *context, struct nb_accepted *accep
         r = keep_pinned(context, accepted, f);
         if (r < 0)
                 return r;
-        /* `join` has already left out, and logged, what must not be trusted. */
+        /* `join` has already left out, and logged, what must not be trusted. If the token's hash
+         * is that of the exact bytes of the bundle, it left out nothing, and only CAs are selected
+         * here. */
         if (accepted->selection.n_left_out == 0 ||
-            is_whole_bundle_trusted(&context->bootstrap, accepted->handoff.cluster.ca))
+            nb_bootstrap_has_hash_of(&context->bootstrap, accepted->handoff.cluster.ca,
+                                     strlen(accepted->handoff.cluster.ca)))
                 return 0;
         nb_pin_format(accepted->selection.left_out[0], pin);
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,

@@ -4,7 +4,6 @@
 
 #include "base/macro.h"
 #include "crypto/certificate.h"
-#include "crypto/digest.h"
 #include "join/join.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -15,17 +14,6 @@ void nb_join_done(struct nb_join *join) {
         nb_key_free(TAKE(join->key));
         nb_csr_done(&join->csr);
         nb_buffer_done(&join->certificate);
-}
-
-/* Whether the token's hash is that of the bundle's exact bytes. If so, all bytes are kept, because
- * the installer verifies the hash again. Otherwise the hash is that of a single certificate, which
- * the selection contains. */
-static bool is_hashed_whole(const struct nb_bootstrap *bootstrap,
-                            const struct nb_cluster *cluster) {
-        uint8_t digest[NB_SHA256_SIZE];
-
-        return bootstrap->has_hash && nb_sha256(cluster->ca, cluster->ca_len, digest) >= 0 &&
-               nb_digest_is_equal(digest, bootstrap->hash);
 }
 
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,
@@ -44,7 +32,10 @@ int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum n
         r = nb_bootstrap_select_ca(&request, f);
         if (r < 0)
                 return r;
-        if (!is_hashed_whole(join->bootstrap, cluster))
+        /* If the token's hash is that of the bundle's exact bytes, all bytes are kept, because the
+         * installer verifies the hash again. Otherwise the hash is that of a single certificate,
+         * which the selection contains. */
+        if (!nb_bootstrap_has_hash_of(join->bootstrap, cluster->ca, cluster->ca_len))
                 nb_cluster_take_ca(cluster, &ca);
         return 0;
 }

@@ -322,8 +322,7 @@ int nb_load_user_data(struct nb_load *load, const char *source, const struct nb_
         struct nb_metadata *metadata = &load->metadata;
         int r;
 
-        nb_text_copy_line(source, strlen(source), metadata->user_data_source,
-                          sizeof(metadata->user_data_source));
+        NB_TEXT_COPY_LINE(metadata->user_data_source, source);
         r = nb_user_data_parse(metadata->user_data_source, data->data ? data->data : "", data->len,
                                &metadata->user_data, f);
         if (r >= 0) {

@@ -55,12 +55,6 @@ static int verify_newer(const struct nb_cluster *newer, const struct nb_cluster_
                               server);
 }
 
-static bool has_same_transport(const struct nb_cluster *a, const struct nb_cluster *b) {
-        return nb_url_is_equal(&a->server, &b->server) &&
-               !strcmp(a->tls_server_name, b->tls_server_name) &&
-               !strcmp(a->proxy_url, b->proxy_url);
-}
-
 struct refresh {
         const struct nb_cluster *present;
         uint64_t deadline_ms;
@@ -83,7 +77,7 @@ static int refresh_once(const struct refresh *refresh, struct nb_failure *f) {
                         NB_REFRESH_UNPROVEN, &ca, NULL, f);
         if (r < 0)
                 return r;
-        if (r == 0 && has_same_transport(present, &newer))
+        if (r == 0 && nb_cluster_has_same_transport(present, &newer))
                 return 0;
         nb_cluster_take_ca(&newer, &ca);
         r = verify_newer(&newer, &info, refresh->deadline_ms, f);

@@ -29,7 +29,7 @@ int nb_identity_set_token(struct nb_identity *ret_identity, const char *token, s
         r = nb_secret_copy(&identity.secret, token, len);
         if (r < 0)
                 return r;
-        nb_text_copy_line(source, strlen(source), identity.source, sizeof(identity.source));
+        NB_TEXT_COPY_LINE(identity.source, source);
         nb_identity_done(ret_identity);
         *ret_identity = TAKE(identity);
         return 0;

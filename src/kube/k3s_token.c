@@ -31,7 +31,7 @@ static int set_password(const char *text, size_t len, const char *source,
         if (r < 0)
                 return r;
         identity->kind = NB_IDENTITY_PASSWORD;
-        nb_text_copy_line(source, strlen(source), identity->source, sizeof(identity->source));
+        NB_TEXT_COPY_LINE(identity->source, source);
         return 0;
 }
 

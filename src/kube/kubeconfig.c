@@ -315,6 +315,12 @@ void nb_cluster_done(struct nb_cluster *cluster) {
         cluster->ca_len = 0;
 }
 
+bool nb_cluster_has_same_transport(const struct nb_cluster *a, const struct nb_cluster *b) {
+        return nb_url_is_equal(&a->server, &b->server) &&
+               !strcmp(a->tls_server_name, b->tls_server_name) &&
+               !strcmp(a->proxy_url, b->proxy_url);
+}
+
 void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca) {
         free(cluster->ca);
         cluster->ca_len = ca->len;
@@ -400,8 +406,7 @@ static int take_certificate(const struct reading *reading, const struct entry *u
                 return refuse_field(reading, user, has_key ? "client-certificate" : "client-key",
                                     "certificate and key together", "nothing");
         ret->kind = NB_IDENTITY_CERTIFICATE;
-        nb_text_copy_line(reading->input->origin, strlen(reading->input->origin), ret->source,
-                          sizeof(ret->source));
+        NB_TEXT_COPY_LINE(ret->source, reading->input->origin);
         return 0;
 }
 

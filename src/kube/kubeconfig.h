@@ -30,6 +30,9 @@ struct nb_cluster {
 
 void nb_cluster_done(struct nb_cluster *cluster);
 
+/* Whether server, TLS server name and proxy are equal. */
+bool nb_cluster_has_same_transport(const struct nb_cluster *a, const struct nb_cluster *b);
+
 /* Replaces its CAs by those in `ca`, which is empty afterwards. */
 void nb_cluster_take_ca(struct nb_cluster *cluster, struct nb_buffer *ca);
 

@@ -279,10 +279,6 @@ static void put_text(struct filter *filter, const struct nb_yaml_node *node, con
                 put_quoted(filter, node->value);
 }
 
-static bool is_taint_key(const char *key) {
-        return strcmp(key, "key") == 0 || strcmp(key, "value") == 0 || strcmp(key, "effect") == 0;
-}
-
 /* Writes a list of texts or taints, or a mapping to texts, such as a taint. */
 static void put_collection(struct filter *filter, const struct nb_yaml_node *node, const char *path,
                            enum nb_yaml_type type, bool is_of_taints) {
@@ -295,7 +291,8 @@ static void put_collection(struct filter *filter, const struct nb_yaml_node *nod
         put_plain(filter, is_map ? "{" : "[");
         for (const struct nb_yaml_node *entry = node->first; entry; entry = entry->next) {
                 if (is_map) {
-                        if (is_of_taints && !is_taint_key(entry->key))
+                        if (is_of_taints && strcmp(entry->key, "key") != 0 &&
+                            strcmp(entry->key, "value") != 0 && strcmp(entry->key, "effect") != 0)
                                 refuse_value(filter, entry, path, "key, value and effect");
                         if (!is_text(entry->key) || !entry->key[0])
                                 refuse_value(filter, entry, path, "keys of printable characters");

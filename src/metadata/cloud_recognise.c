@@ -144,6 +144,5 @@ void nb_recognise(const struct nb_machine *machine, struct nb_recognition *ret_r
                 snprintf(found.why, sizeof(found.why), "sys_vendor is '%s', product_name '%s'",
                          machine->dmi.sys_vendor, machine->dmi.product_name);
         ret_recognition->provider = found.provider;
-        nb_text_copy_line(found.why, strlen(found.why), ret_recognition->why,
-                          sizeof(ret_recognition->why));
+        NB_TEXT_COPY_LINE(ret_recognition->why, found.why);
 }

@@ -58,7 +58,7 @@ static int find_token(struct nb_sources *sources, const char *name, const struct
                 return r;
         ret->text = setting;
         ret->is_setting = true;
-        nb_text_copy_line(origin, strlen(origin), ret->source, sizeof(ret->source));
+        NB_TEXT_COPY_LINE(ret->source, origin);
         return setting->data != NULL;
 }
 
@@ -173,7 +173,7 @@ int nb_kubeconfig_load(struct nb_sources *sources, const struct nb_kubeconfig_so
         if (r == -ENOENT && f->code == NB_NONE) {
                 if (!source->path[0])
                         return 0;
-                nb_text_copy_line(source->path, strlen(source->path), path, sizeof(path));
+                NB_TEXT_COPY_LINE(path, source->path);
                 snprintf(ret_source, NB_IDENTITY_SOURCE_MAX + 1, "'%s'", path);
                 r = read_path(sources, source, &text, f);
                 if (r >= 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "crypto/digest.h"
 #include "method/inputs.h"
 #include "method/method.h"
 
@@ -100,6 +101,13 @@ int nb_bootstrap_verify(const struct nb_bootstrap *bootstrap, const struct nb_se
         return kind == NB_IDENTITY_CERTIFICATE
                        ? nb_client_certificate_verify(&bootstrap->identity, f)
                        : 0;
+}
+
+bool nb_bootstrap_has_hash_of(const struct nb_bootstrap *bootstrap, const char *pem, size_t len) {
+        uint8_t digest[NB_SHA256_SIZE];
+
+        return bootstrap->has_hash && nb_sha256(pem, len, digest) >= 0 &&
+               nb_digest_is_equal(digest, bootstrap->hash);
 }
 
 const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap) {

@@ -142,6 +142,9 @@ bool nb_bootstrap_wants_metadata(const struct nb_settings *settings,
  */
 int nb_bootstrap_select_ca(const struct nb_ca_request *request, struct nb_failure *f);
 
+/* Whether the hash in a k3s token is that of exactly these bytes. */
+bool nb_bootstrap_has_hash_of(const struct nb_bootstrap *bootstrap, const char *pem, size_t len);
+
 /* The one server that the method asks; NULL: those in discovery.endpoints. */
 const struct nb_url *nb_bootstrap_origin(const struct nb_bootstrap *bootstrap);
 

@@ -47,7 +47,7 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
                 return r == -ENOMEM ? nb_failure_set_memory(f) : 0;
         previous->kind = NB_IDENTITY_CERTIFICATE;
         previous->secret = TAKE(pem);
-        nb_text_copy_line(path, strlen(path), line, sizeof(line));
+        NB_TEXT_COPY_LINE(line, path);
         snprintf(previous->source, sizeof(previous->source), "'%s'", line);
         return 0;
 }

@@ -22,8 +22,7 @@ static int load_url(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
 
         if (!url[0])
                 return 0;
-        nb_text_copy_line(url, strlen(url), bootstrap->discovery_source,
-                          sizeof(bootstrap->discovery_source));
+        NB_TEXT_COPY_LINE(bootstrap->discovery_source, url);
         r = nb_inputs_verify_alone(inputs, bootstrap->discovery_source, f);
         if (r < 0)
                 return r;

@@ -39,7 +39,7 @@ bool nb_setting_is_from(const struct nb_settings *settings, enum nb_setting sett
                         const char *origin) {
         char text[sizeof(settings->origin[0])];
 
-        nb_text_copy_line(origin, strlen(origin), text, sizeof(text));
+        NB_TEXT_COPY_LINE(text, origin);
         return !strcmp(settings->origin[setting], text);
 }
 

@@ -56,7 +56,7 @@ static void read_head(struct nb_http_exchange *exchange) {
         else if (retry_after_sec > 0)
                 reply->retry_after_ms = (uint32_t)retry_after_sec * 1000;
         location = header_value(exchange->easy, "Location");
-        nb_text_copy_line(location, strlen(location), reply->location, sizeof(reply->location));
+        NB_TEXT_COPY_LINE(reply->location, location);
 }
 
 static void report_outcome(struct nb_http_exchange *exchange) {

@@ -199,22 +199,16 @@ static int read_options(struct nb_options *options, struct nb_check *check, stru
         return 0;
 }
 
-/* Without a message bus, systemd answers only root. */
-static void read_units(struct nb_check *check) {
-        struct nb_failure ignored = { 0 };
-
-        if (!nb_systemd_is_running())
-                return;
-        (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
-        (void)nb_kubelet_show(&check->kubelet);
-}
-
 /* In the child process, if root started it. */
 static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
+        struct nb_failure ignored = { 0 };
         int r;
 
-        if (!check->user_data)
-                read_units(check);
+        /* Without a message bus, systemd answers only root. */
+        if (!check->user_data && nb_systemd_is_running()) {
+                (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
+                (void)nb_kubelet_show(&check->kubelet);
+        }
         r = nb_privilege_reduce(ret_first);
         if (r < 0)
                 return r;

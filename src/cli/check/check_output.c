@@ -106,7 +106,7 @@ static void write_failure(struct nb_check_output *output, const struct nb_failur
         nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
         (void)fclose(stream);
         remedy[strcspn(remedy, "\n")] = '\0';
-        nb_text_copy_line(f->detail, strlen(f->detail), detail, sizeof(detail));
+        NB_TEXT_COPY_LINE(detail, f->detail);
         nb_json_open(writer, "failure", '{');
         nb_json_put_string(writer, "code", info->slug);
         nb_json_put_string(writer, "class", nb_class_name(nb_failure_class(f)));

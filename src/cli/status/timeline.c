@@ -56,8 +56,6 @@ struct reading {
         bool is_over;
 };
 
-#define COPY(target, text) nb_text_copy_line((text), strlen(text), (target), sizeof(target))
-
 /* The next row begins where this one ends. */
 static void end_row(struct reading *reading, uint64_t end_usec) {
         struct nb_timeline_row *row = &reading->row;
@@ -74,12 +72,12 @@ static void end_join(struct reading *reading, uint64_t end_usec, enum nb_timelin
                      const char *code, const char *message) {
         struct nb_timeline *timeline = reading->timeline;
 
-        COPY(timeline->code, code);
-        COPY(timeline->message, message);
+        NB_TEXT_COPY_LINE(timeline->code, code);
+        NB_TEXT_COPY_LINE(timeline->message, message);
         timeline->outcome = reading->row.outcome = outcome;
         reading->is_over = true;
         if (code[0])
-                COPY(reading->row.code, code);
+                NB_TEXT_COPY_LINE(reading->row.code, code);
         end_row(reading, end_usec);
 }
 
@@ -102,7 +100,7 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
                 /* A stage that logs no entry at its end ended with its last connection. */
                 if (reading->connected_usec > 0)
                         end_row(reading, reading->connected_usec);
-                COPY(row->stage, stage);
+                NB_TEXT_COPY_LINE(row->stage, stage);
         }
         if (nb_unit_entry_is(entry, NB_CONNECTED)) {
                 uint64_t begin_usec = find_begin(entry, NB_FIELD_AGE_USEC);
@@ -115,15 +113,15 @@ static void take_entry(struct reading *reading, const struct nb_unit_entry *entr
                 row->begin_usec = find_begin(entry, NB_FIELD_DURATION_USEC);
                 end_row(reading, entry->when_usec);
         } else if (nb_unit_entry_is(entry, NB_JOINED)) {
-                COPY(row->stage, INSTALL);
+                NB_TEXT_COPY_LINE(row->stage, INSTALL);
                 row->begin_usec = entry->when_usec;
         } else if (nb_unit_entry_is(entry, NB_INSTALLED)) {
-                COPY(row->stage, INSTALL);
+                NB_TEXT_COPY_LINE(row->stage, INSTALL);
                 end_join(reading, entry->when_usec, NB_TIMELINE_DONE, "", "");
         } else if (nb_unit_entry_is(entry, NB_STOPPED)) {
                 end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, "stopped", entry->message);
         } else if (entry->error[0] && entry->priority > LOG_ERR) {
-                COPY(row->code, entry->error);
+                NB_TEXT_COPY_LINE(row->code, entry->error);
         } else if (entry->error[0]) {
                 end_join(reading, entry->when_usec, NB_TIMELINE_FAILED, entry->error,
                          entry->message);
@@ -136,7 +134,7 @@ static void end_unfinished(struct reading *reading, const struct nb_unit_entry *
         struct nb_failure ignored = { .code = NB_NONE };
         char waited[sizeof(reading->row.code)];
 
-        COPY(waited, reading->row.code);
+        NB_TEXT_COPY_LINE(waited, reading->row.code);
         if (nb_unit_show(UNIT, &state, &ignored) < 0 || strcmp(state.active, "activating") == 0)
                 end_join(reading, (uint64_t)time(NULL) * 1000000, NB_TIMELINE_UNDER_WAY, waited,
                          waited[0] ? last->message : "");
