@@ -474,3 +474,10 @@ def test_missing_folder(place):
     (place.path / "etc/kubernetes").mkdir()
     output = place.check("--local=false").stdout
     assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output
+
+
+def test_folder_whose_name_begins_alike(place):
+    place.settings({**BASIS, "kubelet": {"kubeconfig": "/etc/kubernetes2/kubelet.conf"}})
+    place.token()
+    (place.path / "etc/kubernetes").mkdir()
+    assert "  ✓ kubeconfig: '/etc/kubernetes2' can be created" in place.check("--local=false").stdout

@@ -44,12 +44,15 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
-        for (size_t i = 0; i < N_ELEMENTS(folders); i++)
-                if (strncmp(target->path, folders[i], strlen(folders[i])) == 0 &&
-                    strlen(target->where) < strlen(folders[i])) {
-                        strcpy(target->where, folders[i]);
+        for (size_t i = 0; i < N_ELEMENTS(folders); i++) {
+                size_t len = strlen(folders[i]);
+
+                if (strncmp(target->path, folders[i], len) == 0 && strlen(target->where) < len &&
+                    (target->path[len] == '/' || !target->path[len])) {
+                        memcpy(target->where, folders[i], len + 1);
                         return -ENOENT;
                 }
+        }
         if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
                 return -EROFS;
         /* The installer runs as root; this process no longer does. */
