@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "admin/address.h"
-#include "base/macro.h"
 
 #define MAPPED_BITS 96 /* of the prefix ::ffff:0:0/96 */
 

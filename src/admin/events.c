@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
 
-#include "admin/calls.h"
 #include "admin/events.h"
+#include "admin/calls.h"
 #include "base/macro.h"
 #include "system/clock.h"
 #include "system/log.h"

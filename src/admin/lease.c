@@ -8,7 +8,6 @@
 #include "admin/lease.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "system/clock.h"
 #include "system/log.h"
 
 #define BODY_MAX ((size_t)4 * 1024)

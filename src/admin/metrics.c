@@ -5,7 +5,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "system/clock.h"
 #include "system/log.h"
 
 #define PREFIX "node_bootstrap_controller_"

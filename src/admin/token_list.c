@@ -9,7 +9,6 @@
 #include "admin/token_command.h"
 #include "base/macro.h"
 #include "system/clock.h"
-#include "system/log.h"
 
 #define MASKED "****************" /* instead of the secret */
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "admin/verdict.h"
-#include "base/macro.h"
 
 static bool is_bound(const struct nb_client_case *facts) {
         return facts->token->node[0];

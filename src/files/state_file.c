@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/macro.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "files/state_file.h"

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/macro.h"
 #include "metadata/cloud_names.h"
 
 const char *const nb_provider_names[_NB_PROVIDER_N] = {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
 
-#include "base/macro.h"
-#include "base/text.h"
 #include "settings/kubelet_env.h"
 
 #define KEY_KUBECONFIG "NODE_BOOTSTRAP_KUBECONFIG="

@@ -48,8 +48,8 @@ static int try_to_write(struct nb_check *check, struct target *target) {
                 size_t len = strlen(folders[i]);
 
                 if (strncmp(target->path, folders[i], len) == 0 && strlen(target->where) < len &&
-                    (target->path[len] == '/' || !target->path[len])) {
-                        memcpy(target->where, folders[i], len + 1);
+                    strchr("/", target->path[len])) {
+                        strcpy(target->where, folders[i]);
                         return -ENOENT;
                 }
         }
