@@ -67,6 +67,16 @@ def test_refused(world, action):
     assert said.exit == 1 and "  ✗ node-access-revoked: " in said.stdout and failure["remedy"] in said.stdout
 
 
+def test_refused_at_first(world):
+    """By an API server that has just started, or by one of several: the remedy removes a kubeconfig that is good."""
+    put_client(world)
+    answers = iter([faults.unauthorized] * 2)
+    world.server.on("review", lambda request: next(answers, lambda request: None)(request) if request.user == USER else None)
+    found = report(world)
+    assert found["good"] and texts(found, "node-access") == f"certificate: accepted by the API server ({world.server.endpoint})"
+    assert asked(world) == [USER] * 3 and len({request.connection for request in world.server.seen("review") if request.user == USER}) == 3
+
+
 def test_remedy(world):
     """kubelet's kubeconfig is removed, and the service starts again."""
     machine = world.machine
