@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "files/state_file.h"
-#include "kube/kubeconfig.h"
 #include "settings/settings.h"
 
 #define VERSION 1

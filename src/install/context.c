@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/handoff.h"
 #include "install/context.h"
 #include "method/settings_documents.h"
 #include "settings/kubelet_env.h"

@@ -9,7 +9,6 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
-#include "files/handoff.h"
 #include "files/platform_note.h"
 #include "install/give.h"
 #include "kube/k3s_token.h"

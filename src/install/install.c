@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 #include "files/handoff.h"
 #include "install/accept.h"
@@ -15,7 +14,6 @@
 #include "install/state_directory.h"
 #include "install/write.h"
 #include "system/log.h"
-#include "system/sources.h"
 
 static void log_names(const struct nb_accepted *accepted) {
         const struct nb_provenance *from = &accepted->handoff.provenance;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/encoding.h"
-#include "base/file.h"
 #include "base/macro.h"
 #include "files/handoff.h"
 #include "join/stages.h"

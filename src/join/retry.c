@@ -4,7 +4,6 @@
 
 #include "join/report.h"
 #include "join/retry.h"
-#include "net/http.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/stop.h"

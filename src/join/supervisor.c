@@ -9,7 +9,6 @@
 #include "join/stages.h"
 #include "kube_api/k3s_calls.h"
 #include "system/log.h"
-#include "system/sources.h"
 
 /* The supervisor answers 400 to a certificate for another name. */
 static bool can_present_previous(const struct nb_join *join) {

@@ -6,7 +6,6 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "files/platform_note.h"
 #include "kube/node_name.h"
 #include "metadata/cloud_internal.h"
 

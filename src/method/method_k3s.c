@@ -8,7 +8,6 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "files/handoff.h"
 #include "method/cluster_identity.h"
 #include "method/inputs.h"
 #include "method/method.h"

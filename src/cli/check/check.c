@@ -12,7 +12,6 @@
 #include "cli/commands.h"
 #include "cli/kubelet.h"
 #include "crypto/certificate.h"
-#include "files/handoff.h"
 #include "files/platform_note.h"
 #include "join/load.h"
 #include "metadata/user_data.h"
