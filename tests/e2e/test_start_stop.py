@@ -115,3 +115,26 @@ WantedBy=node-joined.target
     assert not manual.is_active("after-join.service")
     cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
     until(lambda: manual.is_active("after-join.service"), "it starts")
+
+
+def test_file_systems_that_are_mounted_late(node):
+    """Neither join nor kubelet starts before /etc/kubernetes and /var/lib/kubelet are mounted."""
+    node.write("/etc/systemd/system/late.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep 5\n")
+    mounts = {"etc-kubernetes.mount": "/etc/kubernetes", "var-lib-kubelet.mount": "/var/lib/kubelet"}
+    for name, path in mounts.items():
+        node.write(f"/etc/systemd/system/{name}", f"""
+[Unit]
+DefaultDependencies=no
+Wants=late.service
+After=late.service
+[Mount]
+What=tmpfs
+Type=tmpfs
+Where={path}
+[Install]
+WantedBy=multi-user.target
+""")
+    node.enable(UNIT, *mounts).boot()
+    node.await_kubelet()
+    assert all(node.run("mountpoint", path) for path in mounts.values())
+    assert "kind: Config" in node.run("cat", KUBECONFIG).stdout and "KUBELET_NODE_NAME" in node.read_of_kubelet("environ")
