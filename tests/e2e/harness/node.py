@@ -86,6 +86,8 @@ class Node(Machine):
             for path in self.path(folder).glob("*"):
                 if path.is_file() or path.is_symlink():
                     path.unlink()
+        for name in ("kubeadm-flags.env", "node-bootstrap.env"):
+            self.path(f"/var/lib/kubelet/{name}").unlink(missing_ok=True)
 
     def forget(self):
         """Resets the machine to its state before settings and join; it stays up."""
