@@ -161,8 +161,11 @@ def processes_with(secrets):
             maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
             with open(f"/proc/{pid}/mem", "rb", 0) as memory:
                 for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):
+                    size = int(end, 16) - int(begin, 16)
+                    if size > 256 << 20:    # of a sanitizer, without data of the program
+                        continue
                     memory.seek(int(begin, 16))
-                    data = memory.read(int(end, 16) - int(begin, 16))
+                    data = memory.read(size)
                     if any(secret in data for secret in secrets):
                         found.append((pid, re.search(r"^Name:\t(.*)", status, re.M)[1], begin))
         except (OSError, ValueError):
