@@ -9,12 +9,12 @@ PATIENCE = 150
 
 
 def until(condition, what, timeout=PATIENCE, pause=0.05):
-    """Returns the first true value of condition(); fails with `what` at the time limit."""
+    """Returns the first true value of condition(); fails with `what`, or with what it returns, at the time limit."""
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:.0f} s: {what}")
+            raise AssertionError(f"not within {timeout:.0f} s: {what() if callable(what) else what}")
         time.sleep(pause)
