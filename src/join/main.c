@@ -9,6 +9,7 @@
 #include "join/main.h"
 #include "join/retry.h"
 #include "join/stages.h"
+#include "net/http.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"
@@ -183,7 +184,8 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 { "valid-until", "TIME", .ret_value = &given.valid_until },
                 { NULL },
         };
-        int r;
+        struct nb_failure ignored = { 0 };
+        int r, started;
 
         r = nb_options_read(options, rows, f);
         if (r < 0)
@@ -195,9 +197,15 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);
-        r = load_settings(options->config_directory, &given, f);
-        if (r >= 0)
+        started = nb_http_begin(false, f);
+        r = load_settings(options->config_directory, &given, started < 0 ? &ignored : f);
+        if (started < 0)
+                r = started;
+        if (r >= 0) {
+                nb_http_report_landlock();
                 r = join_given(&given, f);
+        }
+        nb_http_end();
         nb_terminal_line_end();
         if (r >= 0)
                 return 0;
