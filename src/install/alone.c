@@ -3,11 +3,13 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -111,13 +113,12 @@ static int find_group(struct nb_buffer *text, int *ret_fd) {
         return nb_folder_open(folder, ret_fd);
 }
 
-static int find_others(pid_t *ret_other) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
+static int read_processes(struct nb_buffer *text) {
         _cleanup_(nb_closep) int group_fd = -1;
         struct stat st;
         int r;
 
-        r = find_group(&text, &group_fd);
+        r = find_group(text, &group_fd);
         if (r < 0)
                 return r;
         /* cgroup.procs omits the processes of child groups; the link count reveals such groups. */
@@ -125,16 +126,34 @@ static int find_others(pid_t *ret_other) {
                 return -errno;
         if (st.st_nlink != 2)
                 return -ENOTEMPTY;
-        r = read_text(group_fd, "cgroup.procs", &text);
-        if (r < 0)
-                return r;
-        return nb_cgroup_procs_verify(text.data, getpid(), ret_other);
+        return read_text(group_fd, "cgroup.procs", text);
+}
+
+bool nb_alone_kill(pid_t parent, pid_t child) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
+        const struct timespec pause = { .tv_nsec = 1000000 };
+        bool is_any = false;
+
+        for (unsigned n = 1; n > 0 && read_processes(&text) >= 0; (void)nanosleep(&pause, NULL)) {
+                char *next = text.data;
+
+                n = 0;
+                for (pid_t pid; (pid = (pid_t)strtol(next, &next, 10)) > 0;)
+                        if (pid != getpid() && pid != parent && kill(pid, SIGKILL) == 0) {
+                                is_any |= pid != child;
+                                n++;
+                        }
+        }
+        return is_any;
 }
 
 int nb_alone_verify(struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         pid_t other = 0;
-        int r = find_others(&other);
+        int r = read_processes(&text);
 
+        if (r >= 0)
+                r = nb_cgroup_procs_verify(text.data, getpid(), &other);
         if (r == -EEXIST)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "process %d is still in the control group of the service",

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "install/child.h"
 #include "install/confine.h"
+#include "install/sweeper.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/privilege.h"
@@ -34,12 +35,12 @@ static int fail_run(int r, const char *what, struct nb_failure *f) {
 
 /* systemd has already set the supplementary groups of the service; the unit forbids setgroups(2).
  */
-static int change_user(const struct nb_child *child) {
+static int change_user(const struct nb_state *state) {
         int r;
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-            setresgid(child->group, child->group, child->group) < 0 ||
-            setresuid(child->user, child->user, child->user) < 0)
+            setresgid(state->group, state->group, state->group) < 0 ||
+            setresuid(state->owner, state->owner, state->owner) < 0)
                 return -errno;
         r = nb_privilege_keep(0);
         if (r < 0)
@@ -71,7 +72,7 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
         /* If the parent could not confine itself, it closes the channel without sending. */
         if (recv(channel, &go, 1, 0) != 1)
                 return fail_run(ECANCELED, "the parent has ended", f);
-        r = change_user(child);
+        r = change_user(child->state);
         if (r < 0)
                 return fail_run(r, "change of user", f);
         r = pass_descriptors(channel, child->sources_fd);
@@ -108,20 +109,31 @@ static int read_signal(int signal_fd) {
         return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
-/* Statuses are read only when one may be passed on: a flood of them would stall systemd. */
-static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
+/* Statuses are read only when one may be passed on: a flood of them would stall systemd. Returns 1
+ * after the child has ended, which is not reaped; 0 at the deadline; -errno. */
+static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_ms,
+                       bool *is_stopped) {
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
                                   { .events = POLLIN | POLLRDHUP } };
-        uint64_t status_due_ms = 0, now;
+        uint64_t status_due_ms = 0, now, until;
+        siginfo_t info = { 0 };
         bool is_open = true;
-        int status, number;
-        pid_t ended;
+        int number;
 
-        while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+        for (;;) {
+                if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+                        return -errno;
+                if (info.si_pid != 0)
+                        return 1;
                 now = nb_now_ms();
+                if (now >= deadline_ms)
+                        return 0;
                 polls[1].fd = is_open && now >= status_due_ms ? channel : -1;
+                until = deadline_ms;
+                if (now < status_due_ms && status_due_ms < until)
+                        until = status_due_ms;
                 if (poll(polls, N_ELEMENTS(polls),
-                         now < status_due_ms ? (int)(status_due_ms - now) : -1) < 0) {
+                         until - now > INT_MAX ? INT_MAX : (int)(until - now)) < 0) {
                         if (errno != EINTR)
                                 return -errno;
                         continue;
@@ -138,12 +150,33 @@ static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) 
                         status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
                 }
         }
-        if (ended < 0)
-                return -errno;
+}
+
+/* Returns the status of waitpid(2). */
+static int await_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
+                       struct nb_sweeper *sweeper, bool *is_stopped, struct nb_failure *f) {
+        uint64_t deadline_ms = child->timeout_ms == NB_TIME_INFINITE
+                                       ? NB_TIME_INFINITE
+                                       : nb_now_ms() + child->timeout_ms + NB_CHILD_GRACE_S * 1000;
+        int r = watch_child(pid, channel, signal_fd, deadline_ms, is_stopped);
+        int left = nb_sweeper_run(sweeper), status, number;
+
+        pass_last_status(channel);
+        if (r < 0)
+                return fail_run(r, "wait", f);
+        if (r == 0)
+                return nb_failure_set(f, NB_JOIN_OVERDUE, ETIMEDOUT,
+                                      "join had not ended %d s after the deadline, and was killed",
+                                      NB_CHILD_GRACE_S);
         /* The child may have ended by the same signal before this process has read it. */
         while ((number = read_signal(signal_fd)) != 0)
                 *is_stopped |= number == SIGINT;
-        pass_last_status(channel);
+        if (waitpid(pid, &status, 0) < 0)
+                return fail_run(errno, "wait", f);
+        /* If a signal has killed the child, its workers may not have noticed yet. */
+        if (left > 0 && WIFEXITED(status))
+                nb_log(LOG_WARNING, NB_NOT_ALONE,
+                       "join left processes in the control group of the service; they were killed");
         return status;
 }
 
@@ -162,7 +195,9 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
                       bool *is_stopped, struct nb_failure *f) {
         _cleanup_(nb_closep) int ours = -1;
         int pair[2], status;
+        struct nb_sweeper sweeper;
         pid_t pid;
+        int r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return fail_run(errno, "socketpair", f);
@@ -179,17 +214,24 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
         (void)close(child->sources_fd);
         if (pid < 0)
                 return fail_run(errno, "fork", f);
-        if (nb_confine(f) < 0) {
+        r = nb_sweeper_start(child->state, pid, child->is_service, &sweeper);
+        if (r < 0) {
+                r = fail_run(r, "fork", f);
+        } else {
+                r = nb_confine(f);
+                if (r < 0)
+                        (void)nb_sweeper_run(&sweeper);
+        }
+        if (r < 0) {
                 nb_closep(&ours);
                 ours = -1;
                 (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
-                return -EPERM;
+                return r;
         }
-        if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
-                return fail_run(errno, "send", f);
-        status = watch_child(pid, ours, signal_fd, is_stopped);
+        (void)send(ours, "", 1, MSG_NOSIGNAL);
+        status = await_child(child, pid, ours, signal_fd, &sweeper, is_stopped, f);
         if (status < 0)
-                return fail_run(status, "wait", f);
+                return status;
         if (WIFSIGNALED(status) && !*is_stopped)
                 end_like(WTERMSIG(status));
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

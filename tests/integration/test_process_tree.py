@@ -122,6 +122,24 @@ def test_child_that_fails_in_spite_of_a_stop(machine, folder):
     assert run.wait().exit == 69
 
 
+@pytest.mark.parametrize("how", ["kill -STOP $$", "trap '' TERM INT; while :; do sleep 0.05; done"], ids=["stopped", "busy"])
+def test_child_that_ignores_its_deadline(machine, folder, how):
+    machine.configure(endpoints=["192.0.2.1:6443"], timeout="1s", pins=["sha256:" + "0" * 64])
+    run = start(machine, program(folder, f"echo $$ >{folder}/pid; {how}\n"))
+    run.wait().failed("join-overdue", 69)
+    assert run.seconds > 11, "join's own message comes first"
+    left = pathlib.Path("/proc", (folder / "pid").read_text().strip())
+    assert not left.exists() or status(left.name)["State"].startswith("Z")
+
+
+def test_fallback_after_the_deadline(world, folder):
+    """Joining another cluster has failed: kubelet starts with the existing certificate."""
+    world.machine.unit().joined()
+    world.configure(pins=["sha256:" + "0" * 64], timeout="1s")
+    run = start(world.machine, program(folder, "kill -STOP $$\n")).wait().joined()
+    assert "joining again failed; keeping the existing certificate" in run.stderr and "join-overdue" in run.codes
+
+
 @pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["default", "ignored"])
 def test_stop_before_the_child_blocks_signals(machine, folder, inherited):
     before = signal.signal(signal.SIGINT, inherited)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Kills every process of the service except install, once its child has ended or has to end. A
+ * process that is left could change files between check and use, and would keep running in an
+ * active service.
+ *
+ * This is a process of its own, because install has no CAP_KILL. It is forked before install
+ * confines itself, and has no capability either, but its effective user is that of the service. Its
+ * real and its saved user remain root's, so that no process of the service can signal it.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "install/state_directory.h"
+
+struct nb_sweeper {
+        pid_t pid;
+        int fd; /* it begins when this is closed */
+};
+
+/* `child` must not be reaped before nb_sweeper_run() returns. Without `is_service`, only `child` is
+ * killed. 0, -errno. */
+int nb_sweeper_start(const struct nb_state *state, pid_t child, bool is_service,
+                     struct nb_sweeper *ret_sweeper);
+
+/* Returns after at most NB_SWEEPER_MAX_S: 1 if processes besides `child` were found; 0; -ETIME if
+ * the work is unfinished. */
+#define NB_SWEEPER_MAX_S 5
+int nb_sweeper_run(struct nb_sweeper *sweeper);
