@@ -173,6 +173,10 @@ static int await_child(const struct nb_child *child, pid_t pid, int channel, int
                 *is_stopped |= number == SIGINT;
         if (waitpid(pid, &status, 0) < 0)
                 return fail_run(errno, "wait", f);
+        if (left == -ETIME)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "removing what join has left took more than %d s; the next start continues",
+                       NB_SWEEPER_MAX_S);
         /* If a signal has killed the child, its workers may not have noticed yet. */
         if (left > 0 && WIFEXITED(status))
                 nb_log(LOG_WARNING, NB_NOT_ALONE,

@@ -10,7 +10,7 @@
  * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
  * passes it to systemd: at most four a second, and the last one always.
  *
- * When the child has ended, nb_sweeper_run() kills the processes that it has left.
+ * When the child has ended, nb_sweeper_run() removes the processes and files that it has left.
  */
 
 #include <stdbool.h>

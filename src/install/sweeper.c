@@ -22,16 +22,21 @@ static int become_user(const struct nb_state *state) {
 
 static _Noreturn void sweep(const struct nb_state *state, pid_t child, bool is_service, int fd) {
         bool is_left = false;
+        sigset_t none;
         char byte;
 
         if (become_user(state) < 0)
                 _exit(0);
         (void)TEMP_FAILURE_RETRY(read(fd, &byte, 1));
-        /* Ends this process: nothing that is left may hold up install. */
+        /* Ends this process, however many files and processes join has left. */
         (void)alarm(NB_SWEEPER_MAX_S);
         (void)kill(child, SIGKILL);
         if (is_service)
                 is_left = nb_alone_kill(getppid(), child);
+        /* systemctl stop ends this process, too. */
+        sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        nb_state_empty(state);
         _exit(is_left);
 }
 
@@ -62,5 +67,7 @@ int nb_sweeper_run(struct nb_sweeper *sweeper) {
         nb_closep(&sweeper->fd);
         if (TEMP_FAILURE_RETRY(waitpid(sweeper->pid, &status, 0)) < 0)
                 return -errno;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -ETIME;
+        if (WIFEXITED(status))
+                return WEXITSTATUS(status);
+        return WTERMSIG(status) == SIGALRM ? -ETIME : -EINTR;
 }
