@@ -43,11 +43,15 @@ def status(pid):
     return dict(re.findall(r"^(\w+):\t(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M))
 
 
+def children_of(run):
+    return pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+
+
 def child_of(run):
     """Once it has executed its program."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        children = children_of(run)
         if children and status(children[0])["Name"] == "program":
             return int(children[0])
         time.sleep(0.01)
@@ -67,6 +71,9 @@ def test_user_and_rights(machine, folder):
     assert int(parent["CapEff"], 16) == int(parent["CapPrm"], 16) == CAP_DAC_OVERRIDE
     assert (parent["NoNewPrivs"], parent["Seccomp"]) == ("1", "2")
     assert not [fd for fd in pathlib.Path(f"/proc/{run.pid}/fd").iterdir() if "memfd:" in os.readlink(fd)], "secrets stay with the parent"
+    [sweeper] = [status(pid) for pid in children_of(run) if int(pid) != child]
+    assert sweeper["Uid"].split() == ["0", str(NOBODY), "0", str(NOBODY)], "a process of NOBODY cannot signal it"
+    assert (sweeper["CapEff"], sweeper["CapPrm"], sweeper["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
     os.kill(child, signal.SIGKILL)
     assert run.wait().exit == -signal.SIGKILL
 
