@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "install/alone.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
+#define PROCESSES_MAX 128 /* at a time: each has a descriptor */
 
 static bool is_plain_path(const char *path) {
         /* A path outside our cgroup namespace cannot be opened. With Delegate=, systemd runs the
@@ -129,21 +131,49 @@ static int read_processes(struct nb_buffer *text) {
         return read_text(group_fd, "cgroup.procs", text);
 }
 
+static bool is_listed(const char *text, pid_t pid) {
+        char *next;
+        pid_t other;
+
+        while ((other = (pid_t)strtol(text, &next, 10)) > 0 && other != pid)
+                text = next;
+        return other == pid;
+}
+
+/* Kills what `text` lists. The caller may signal each process of root, and a number in the list may
+ * belong to one by now. A descriptor keeps one process, and a second list shows that this one is in
+ * the control group. Returns how many were killed. */
+static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, bool *is_any) {
+        pid_t pids[PROCESSES_MAX];
+        int fds[PROCESSES_MAX], r;
+        unsigned n = 0, n_killed = 0;
+        char *next = text->data;
+
+        while (n < PROCESSES_MAX && (pids[n] = (pid_t)strtol(next, &next, 10)) > 0) {
+                if (pids[n] == getpid() || pids[n] == parent)
+                        continue;
+                fds[n] = (int)syscall(SYS_pidfd_open, pids[n], 0);
+                n += fds[n] >= 0;
+        }
+        r = read_processes(text);
+        for (unsigned i = 0; i < n; i++) {
+                if (r >= 0 && is_listed(text->data, pids[i]) &&
+                    syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0) {
+                        *is_any |= pids[i] != child;
+                        n_killed++;
+                }
+                (void)close(fds[i]);
+        }
+        return n_killed;
+}
+
 bool nb_alone_kill(pid_t parent, pid_t child) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         const struct timespec pause = { .tv_nsec = 1000000 };
         bool is_any = false;
 
-        for (unsigned n = 1; n > 0 && read_processes(&text) >= 0; (void)nanosleep(&pause, NULL)) {
-                char *next = text.data;
-
-                n = 0;
-                for (pid_t pid; (pid = (pid_t)strtol(next, &next, 10)) > 0;)
-                        if (pid != getpid() && pid != parent && kill(pid, SIGKILL) == 0) {
-                                is_any |= pid != child;
-                                n++;
-                        }
-        }
+        while (read_processes(&text) >= 0 && kill_listed(&text, parent, child, &is_any) > 0)
+                (void)nanosleep(&pause, NULL);
         return is_any;
 }
 

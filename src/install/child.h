@@ -10,7 +10,9 @@
  * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
  * passes it to systemd: at most four a second, and the last one always.
  *
- * When the child has ended, nb_sweeper_run() removes the processes and files that it has left.
+ * When the child has ended, or has to end, a third process kills it and every other process of the
+ * service except this one, and then empties the state directory (nb_state_empty()). A process that
+ * is left could change files between check and use, and would keep running in an active service.
  */
 
 #include <stdbool.h>
@@ -36,5 +38,6 @@ struct nb_child {
  * it; the child is then killed.
  */
 #define NB_CHILD_GRACE_S 10
+#define NB_SWEEPER_MAX_S 30
 int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
                  struct nb_failure *f);
