@@ -93,17 +93,16 @@ static int make_error(int *ret_fd) {
 /* 1: more may follow; 0: end of the output; -E2BIG; -errno. */
 static int read_output(int fd, struct nb_secret *output) {
         /* When `output` is full, one more read shows whether the program wrote more. */
-        bool has_room = output && output->len < output->size;
-        char spare[512];
+        bool has_room = output->len < output->size;
+        char spare;
         ssize_t n = has_room ? read(fd, output->data + output->len, output->size - output->len)
-                             : read(fd, spare, sizeof(spare));
+                             : read(fd, &spare, 1);
 
         if (n < 0)
                 return errno == EINTR ? 1 : -errno;
-        if (n > 0 && output && !has_room)
+        if (n > 0 && !has_room)
                 return -E2BIG;
-        if (has_room)
-                output->len += (size_t)n;
+        output->len += (size_t)n;
         return n > 0;
 }
 
@@ -216,14 +215,18 @@ static int run_program(const struct nb_process *process, int signal_fd,
                 r = make_error(&error);
                 streams[2] = error;
         }
-        if (r >= 0 && (process->output || !process->is_interactive)) {
+        if (r < 0)
+                return r;
+        if (process->output) {
                 if (pipe2(pair, O_CLOEXEC) < 0)
                         return -errno;
                 reader = pair[0];
                 writer = streams[1] = pair[1];
+        } else if (!process->is_interactive) {
+                writer = streams[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
+                if (writer < 0)
+                        return -errno;
         }
-        if (r < 0)
-                return r;
         pid = spawn_program(process, streams);
         nb_closep(&writer);
         writer = -1;
@@ -244,6 +247,8 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
         sigset_t stop, before;
         int r;
 
+        /* If SIGCHLD is ignored, the exit status is lost. */
+        (void)signal(SIGCHLD, SIG_DFL);
         sigemptyset(&stop);
         sigaddset(&stop, SIGTERM);
         sigaddset(&stop, SIGINT);

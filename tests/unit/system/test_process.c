@@ -164,6 +164,14 @@ static void does_not_wait_for_a_grandchild(void **state) {
         nb_secret_done(&output);
 }
 
+static void knows_the_exit_status_even_if_sigchld_is_ignored(void **state) {
+        struct nb_process_result result;
+
+        (void)signal(SIGCHLD, SIG_IGN);
+        assert_int_equal(run("exit 3", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 3);
+}
+
 static void stop_ends_both(void **state) {
         char ready[2];
         int pair[2], status;
@@ -209,6 +217,7 @@ int main(void) {
                 cmocka_unit_test(gives_it_no_signal_mask_and_no_environment),
                 cmocka_unit_test(ends_what_takes_too_long),
                 cmocka_unit_test(does_not_wait_for_a_grandchild),
+                cmocka_unit_test(knows_the_exit_status_even_if_sigchld_is_ignored),
                 cmocka_unit_test(stop_ends_both),
         };
 
