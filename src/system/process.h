@@ -3,8 +3,9 @@
 
 /*
  * Runs another program and waits for it, up to a time limit. If SIGTERM or SIGINT arrives
- * meanwhile, it is ended with its process group; the signal stays pending, so that it then ends this
- * process as well, or stops its next wait (system/stop.h). Processes that outlive it are not awaited.
+ * meanwhile, it is ended with its process group; the signal stays pending, so that it then ends
+ * this process as well, or stops its next wait (system/stop.h). Processes that outlive it are not
+ * awaited.
  */
 
 #include <stdbool.h>
