@@ -106,10 +106,10 @@ def group():
         below.rmdir()
 
 
-def run_in(machine, group, *words, program=""):
+def run_in(machine, group, *words, program="", tracer=()):
     """On the machine itself, as in the service: its folders are hidden from the tests."""
-    run = machine.new_run(["/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
-                          machine.environment)
+    run = machine.new_run([*tracer, "/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
+                          {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     return run.wait()
 
@@ -173,10 +173,14 @@ def test_process_that_join_leaves(machine, group, program, how):
     assert (group / "cgroup.procs").read_text() == ""
 
 
-def test_processes_at_the_deadline(machine, group, program):
-    machine.configure(endpoints=["192.0.2.10:6443"], pins=["sha256:" + "0" * 64], timeout="1s")
-    run = run_in(machine, group, program=program("setsid -f sleep infinity\nkill -STOP $$\n")).failed("join-overdue", 69)
-    assert 11 <= run.seconds and (group / "cgroup.procs").read_text() == ""
+def test_no_process_is_killed_by_its_number(machine, group, program, strace):
+    """A process of root may get the number of one that has ended: what is killed was in the group after it had a descriptor."""
+    trace = machine.path / "trace"
+    run_in(machine, group, program=program("sleep infinity &\n"), tracer=[strace, "-f", "-y", "-o", str(trace), "-e", "trace=kill,pidfd_open,openat,pidfd_send_signal"])
+    calls = re.findall(r" (?:(kill)\(\d+|(pidfd_open)\(|openat\(.*(cgroup.procs)|(pidfd_send_signal)\(.*, (SIGKILL)).* = \d", trace.read_text())
+    calls = ["".join(call) for call in calls]
+    assert calls.count("kill") == 1, "the child, which has not been reaped"
+    assert "pidfd_open cgroup.procs pidfd_send_signalSIGKILL cgroup.procs" in " ".join(calls)
 
 
 def test_group_below(machine, group):
