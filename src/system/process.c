@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,32 +105,47 @@ static int read_output(int fd, struct nb_secret *output) {
         return n > 0;
 }
 
+/* Not by a pidfd, which valgrind does not know. */
+static bool has_ended(int child_fd, pid_t pid) {
+        struct signalfd_siginfo signal;
+        siginfo_t info = { 0 };
+
+        (void)!read(child_fd, &signal, sizeof(signal));
+        return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid != 0;
+}
+
 /* Waits until the program has ended. Its children may still have its output open. 0; -ETIMEDOUT;
  * -ECANCELED; -E2BIG; -errno. */
-static int await_end(const struct nb_process *process, int signal_fd, int pid_fd, int reader) {
+static int await_end(const struct nb_process *process, pid_t pid, const int signal_fds[static 2],
+                     int reader) {
         uint64_t end = process->timeout_ms > 0 ? nb_now_ms() + process->timeout_ms
                                                : NB_TIME_INFINITE;
-        /* The output is polled after the end of the program, and so is complete then. */
-        struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
-                                  { .fd = pid_fd, .events = POLLIN },
+        struct pollfd polls[] = { { .fd = signal_fds[0], .events = POLLIN },
+                                  { .fd = signal_fds[1], .events = POLLIN },
                                   { .fd = reader, .events = POLLIN } };
+        bool is_ended = false;
 
         for (;;) {
-                uint64_t now = nb_now_ms();
+                uint64_t now = nb_now_ms(), left = end - now;
                 int r = 1;
 
                 if (now >= end)
                         return -ETIMEDOUT;
-                if (poll(polls, N_ELEMENTS(polls), end - now > INT_MAX ? -1 : (int)(end - now)) <
-                    0) {
+                if (poll(polls, N_ELEMENTS(polls),
+                         is_ended         ? 0
+                         : left > INT_MAX ? -1
+                                          : (int)left) < 0) {
                         if (errno == EINTR)
                                 continue;
                         return -errno;
                 }
                 if (polls[0].revents)
                         return -ECANCELED;
-                if (polls[1].revents && !polls[2].revents)
+                /* The output was polled after the end of the program, and so is complete. */
+                if (is_ended && !polls[2].revents)
                         return 0;
+                if (polls[1].revents && has_ended(signal_fds[1], pid))
+                        is_ended = true;
                 if (polls[2].revents)
                         r = read_output(reader, process->output);
                 if (r < 0)
@@ -142,8 +156,8 @@ static int await_end(const struct nb_process *process, int signal_fd, int pid_fd
 }
 
 /* SIGTERM first, so that the program can restore the terminal. */
-static void end_program(const struct nb_process *process, pid_t pid, int pid_fd) {
-        struct pollfd ended = { .fd = pid_fd, .events = POLLIN };
+static void end_program(const struct nb_process *process, pid_t pid, int child_fd) {
+        struct pollfd ended = { .fd = child_fd, .events = POLLIN };
         pid_t target = process->is_interactive ? pid : -pid;
 
         (void)kill(target, SIGTERM);
@@ -178,13 +192,13 @@ static void read_last_line(int fd, char ret[static NB_PROCESS_ERROR_SIZE]) {
         nb_text_copy_line(newline ? newline + 1 : text, len, ret, NB_PROCESS_ERROR_SIZE);
 }
 
-static int wait_for_program(const struct nb_process *process, pid_t pid, int signal_fd, int reader,
+static int wait_for_program(const struct nb_process *process, pid_t pid,
+                            const int signal_fds[static 2], int reader,
                             struct nb_process_result *ret_result) {
-        _cleanup_(nb_closep) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        int r = pid_fd < 0 ? -errno : await_end(process, signal_fd, pid_fd, reader), status;
+        int r = await_end(process, pid, signal_fds, reader), status;
 
         if (r < 0)
-                end_program(process, pid, pid_fd);
+                end_program(process, pid, signal_fds[1]);
         status = reap_child(pid);
         if (r == -ETIMEDOUT) {
                 ret_result->status = NB_PROCESS_LATE;
@@ -200,7 +214,7 @@ static int wait_for_program(const struct nb_process *process, pid_t pid, int sig
         return status == 127 ? -ENOENT : 0;
 }
 
-static int run_program(const struct nb_process *process, int signal_fd,
+static int run_program(const struct nb_process *process, const int signal_fds[static 2],
                        struct nb_process_result *ret_result) {
         _cleanup_(nb_closep) int in = -1, error = -1, reader = -1, writer = -1;
         int streams[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO }, pair[2], r = 0;
@@ -232,7 +246,7 @@ static int run_program(const struct nb_process *process, int signal_fd,
         writer = -1;
         if (pid < 0)
                 return pid;
-        r = wait_for_program(process, pid, signal_fd, reader, ret_result);
+        r = wait_for_program(process, pid, signal_fds, reader, ret_result);
         if (r < 0)
                 return r;
         if (process->output)
@@ -243,8 +257,8 @@ static int run_program(const struct nb_process *process, int signal_fd,
 }
 
 int nb_process_run(const struct nb_process *process, struct nb_process_result *ret_result) {
-        _cleanup_(nb_closep) int signal_fd = -1;
-        sigset_t stop, before;
+        _cleanup_(nb_closep) int stop_fd = -1, child_fd = -1;
+        sigset_t stop, child, before;
         int r;
 
         /* If SIGCHLD is ignored, the exit status is lost. */
@@ -252,10 +266,15 @@ int nb_process_run(const struct nb_process *process, struct nb_process_result *r
         sigemptyset(&stop);
         sigaddset(&stop, SIGTERM);
         sigaddset(&stop, SIGINT);
-        if (sigprocmask(SIG_BLOCK, &stop, &before) < 0)
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &stop, &before) < 0 || sigprocmask(SIG_BLOCK, &child, NULL) < 0)
                 return -errno;
-        signal_fd = signalfd(-1, &stop, SFD_CLOEXEC);
-        r = signal_fd < 0 ? -errno : run_program(process, signal_fd, ret_result);
+        stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
+        child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+        r = stop_fd < 0 || child_fd < 0
+                    ? -errno
+                    : run_program(process, (const int[]){ stop_fd, child_fd }, ret_result);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         return r;
 }
