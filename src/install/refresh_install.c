@@ -149,9 +149,7 @@ static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
         if (r < 0)
                 return r;
         r = nb_state_parse(&state, NB_REFRESH_FILE, &nb_refresh_file, ret_handoff, f);
-        cleared = nb_file_clear(state.fd, NB_REFRESH_FILE);
-        if (cleared >= 0)
-                cleared = nb_file_clear(state.fd, "." NB_REFRESH_FILE ".tmp");
+        cleared = nb_state_clear(&state);
         if (cleared < 0)
                 nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s",
                        strerror(-cleared));

@@ -16,10 +16,6 @@
 #include "system/stop.h"
 #include "system/terminal.h"
 
-/* kubelet waits for the join, and its certificate is still valid: a new cluster that does not
- * answer must not keep kubelet down. */
-#define FALLBACK_TIMEOUT_MS 60000
-
 #define ATTESTATION_KEY_MAX ((size_t)16 * 1024)
 
 /* The inputs of `join`. */
@@ -71,8 +67,8 @@ static int leave_metadata(const struct given *given, struct nb_failure *f) {
 static uint64_t limit_time(struct given *given) {
         uint64_t *timeout_ms = &given->load.settings.timeout_ms;
 
-        if (given->has_fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
-                *timeout_ms = FALLBACK_TIMEOUT_MS;
+        if (given->has_fallback && *timeout_ms > NB_FALLBACK_TIMEOUT_MS)
+                *timeout_ms = NB_FALLBACK_TIMEOUT_MS;
         return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
 }
 
