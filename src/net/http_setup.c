@@ -20,6 +20,10 @@
 #define KEEPALIVE_INTERVAL_SEC 10L
 #define HTTPS_PROXY_PORT 443L /* libcurl's default; that of other proxies is 1080 */
 
+/* Longer than connecting may take. libcurl 8.14 forgets a name at once if it is to keep it for ever
+ * (-1). */
+#define DNS_CACHE_SEC 3600L
+
 /* TEST-NET-1 (RFC 5737): nobody has it. */
 #define NO_ADDRESS "192.0.2.1"
 
@@ -392,7 +396,7 @@ static int set_connection(struct nb_http_exchange *exchange, bool is_connecting)
         SET(CURLOPT_NOSIGNAL, 1L);
         /* On exit, do not wait for a resolver thread whose name servers do not answer. */
         SET(CURLOPT_QUICK_EXIT, 1L);
-        SET(CURLOPT_DNS_CACHE_TIMEOUT, -1L);
+        SET(CURLOPT_DNS_CACHE_TIMEOUT, DNS_CACHE_SEC);
         SET(CURLOPT_ERRORBUFFER, exchange->error);
         SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
         SET(CURLOPT_OPENSOCKETDATA, exchange);
