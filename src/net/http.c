@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -48,22 +49,29 @@ static int make_file(const char *name, const char *data, size_t len, const struc
                        : 0;
 }
 
+static int fail_file(int r, struct nb_failure *f) {
+        return nb_failure_set(f, NB_WORKER_UNSTARTABLE, r,
+                              "cannot create a memory file for CA certificates or a client "
+                              "certificate: %m");
+}
+
 /* A worker cannot open the file with the CAs of the system. */
-static int make_system_ca_file(struct nb_http *http, struct nb_failure *f) {
+static int make_system_ca_file(int *ret_fd, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
         int r = nb_path_read(-1, NB_SYSTEM_CA_FILE, NB_HTTP_CA_MAX, &ca);
 
         if (r < 0)
-                return nb_failure_set(f, NB_TLS_UNTRUSTED, r,
+                return nb_failure_set(f, r == -ENOENT ? NB_TLS_UNTRUSTED : NB_WORKER_UNSTARTABLE, r,
                                       "cannot read the CAs of the system, '" NB_SYSTEM_CA_FILE
                                       "': %m");
-        return make_file("ca", ca.data, ca.len, NULL, &http->ca_fd);
+        r = make_file("ca", ca.data, ca.len, NULL, ret_fd);
+        return r < 0 ? fail_file(r, f) : 0;
 }
 
 static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                      struct nb_failure *f) {
         struct nb_http_config *config = &http->config;
-        int r;
+        int r = 0;
 
         assert(http && trust->is_server && (!trust->ca || trust->ca_len > 0));
         config->is_verified = true;
@@ -72,19 +80,16 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
         snprintf(config->tls_server_name, sizeof(config->tls_server_name), "%s",
                  trust->tls_server_name);
         snprintf(config->proxy_url, sizeof(config->proxy_url), "%s", trust->proxy_url);
-        r = trust->ca ? make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd)
-                      : make_system_ca_file(http, f);
-        if (r >= 0 && trust->client_certificate) {
-                config->has_certificate = true;
+        config->has_certificate = trust->client_certificate;
+        if (trust->ca)
+                r = make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd);
+        if (r >= 0 && config->has_certificate)
                 r = make_file("certificate", trust->client_certificate,
                               trust->client_certificate_len, trust->client_key,
                               &http->certificate_fd);
-        }
-        if (r < 0 && f->code == NB_NONE)
-                return nb_failure_set(f, NB_WORKER_UNSTARTABLE, r,
-                                      "cannot create a memory file for CA certificates or a client "
-                                      "certificate: %m");
-        return r;
+        if (r < 0)
+                return fail_file(r, f);
+        return trust->ca ? 0 : make_system_ca_file(&http->ca_fd, f);
 }
 
 static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, struct nb_failure *f) {
@@ -92,7 +97,7 @@ static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, stru
 
         if (!http)
                 return nb_failure_set_memory(f);
-        http->ca_fd = http->certificate_fd = -1;
+        http->ca_fd = http->certificate_fd = http->proxy_ca_fd = -1;
         http->config.connect_timeout_ms = connect_timeout_ms;
         *ret_http = http;
         return 0;
@@ -106,6 +111,11 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         r = http_new(NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
         if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
+        if (r >= 0 &&
+            !strncasecmp(nb_http_find_proxy(&http->config), "https://", strlen("https://"))) {
+                http->config.has_proxy_ca = true;
+                r = make_system_ca_file(&http->proxy_ca_fd, f);
+        }
         if (r < 0)
                 return r;
         *ret_http = TAKE(http);
@@ -301,7 +311,9 @@ static void move_to_new_worker(struct nb_http_transfer *transfer) {
         transfer->is_moved = true;
         r = was_moved ? -ECONNRESET : assign_worker(transfer, true);
         if (r < 0) {
-                (void)nb_failure_set(&transfer->failure, NB_ENDPOINT_RESET, r, "%m");
+                (void)nb_failure_set(&transfer->failure,
+                                     was_moved ? NB_ENDPOINT_RESET : NB_WORKER_UNSTARTABLE, r,
+                                     "%m");
                 end_transfer(transfer);
         }
 }
@@ -386,6 +398,7 @@ void nb_http_free(struct nb_http *http) {
                 (void)end_worker(http, http->workers);
         nb_closep(&http->ca_fd);
         nb_closep(&http->certificate_fd);
+        nb_closep(&http->proxy_ca_fd);
         free(http);
 }
 

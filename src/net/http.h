@@ -121,7 +121,8 @@ void nb_unverified_done(struct nb_unverified *unverified);
  * Starts the launcher, which forks a process for each connection. Must be called before this
  * process reads a secret, since those processes begin with a copy of its memory. Does nothing if
  * the launcher runs. NB_SANDBOX_REFUSED: the kernel has Landlock, but a system call filter refuses
- * it, and it is not optional. NB_INTERNAL.
+ * it, and it is not optional. NB_WORKER_UNSTARTABLE; NB_INTERNAL;
+ * -ECANCELED without a failure if a stop was requested.
  */
 int nb_http_begin(bool is_landlock_optional, struct nb_failure *f);
 

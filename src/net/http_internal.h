@@ -57,6 +57,7 @@ struct nb_http_config {
         bool is_verified;     /* the server is verified; the CAs are in NB_HTTP_CA_FD */
         bool is_metadata;     /* a cloud's metadata service: plain HTTP, no proxy */
         bool has_certificate; /* there is a client certificate, in NB_HTTP_CERTIFICATE_FD */
+        bool has_proxy_ca;    /* the CAs that verify the proxy are in NB_HTTP_PROXY_CA_FD */
         bool has_landlock;
         uint32_t connect_timeout_ms;
         char tls_server_name[256];
@@ -71,17 +72,21 @@ struct nb_http {
         struct nb_http_connection connection; /* for nb_http_take_connection() */
         int ca_fd;          /* sealed memory file with the CAs; -1 if the server is not verified */
         int certificate_fd; /* the same for a client certificate with its key; -1 for none */
+        int proxy_ca_fd;    /* the same for the CAs of an https proxy; -1 for none */
         struct nb_http_worker *workers;
         struct nb_http_transfer *first;
 };
 
-/* The descriptors of a worker, in this order and without gaps. libcurl gets paths, since with
- * GnuTLS in Debian 12 it lacks CURLOPT_CAINFO_BLOB and ignores the blob of a certificate. */
+/* The descriptors of a worker; for a file that it does not have, its socket once more. libcurl gets
+ * paths, since with GnuTLS in Debian 12 it lacks CURLOPT_CAINFO_BLOB and ignores the blob of a
+ * certificate. */
 #define NB_HTTP_CALLS_FD 3
 #define NB_HTTP_CA_FD 4
 #define NB_HTTP_CERTIFICATE_FD 5
+#define NB_HTTP_PROXY_CA_FD 6
 #define NB_HTTP_CA_PATH "/proc/self/fd/4"
 #define NB_HTTP_CERTIFICATE_PATH "/proc/self/fd/5"
+#define NB_HTTP_PROXY_CA_PATH "/proc/self/fd/6"
 
 /* A request as sent to a worker, without its secrets. `body_len` bytes follow. */
 struct nb_http_call {
@@ -178,7 +183,8 @@ struct nb_http_exchange {
         int sandbox_r;            /* of nb_http_sandbox_begin() */
         int socket_fd;            /* the connection; -1 until there is one */
         bool is_socket_used;      /* libcurl has it */
-        bool is_direct;           /* NO_PROXY lists the TLS server name */
+        bool is_marked;           /* the TLS server name has NO_ADDRESS, to see whether ... */
+        bool is_direct;           /* ... NO_PROXY lists the TLS server name */
         bool has_connected;       /* and, if required, has verified the server */
         bool is_confined;         /* the second step of the sandbox is entered */
         curl_off_t resolve_us;

@@ -20,25 +20,37 @@
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/privilege.h"
+#include "system/stop.h"
 
-/* A fork takes less than a millisecond. */
+/* A fork takes less than a millisecond, but some modules for name resolution ask a server when they
+ * are loaded. */
 #define ANSWER_MAX_MS 10000
 
-#define FDS_MAX 3 /* the socket, the CAs, the client certificate */
+/* How often the launcher is started, a second apart, if the system refuses another process. */
+#define ATTEMPTS 60
+
+#define N_FDS (NB_HTTP_PROXY_CA_FD - NB_HTTP_CALLS_FD + 1)
 
 struct order {
+        unsigned number;
         pid_t parent;
         struct nb_http_config config;
+};
+
+struct answer {
+        unsigned number; /* of the order; 0 after the start */
+        int r;           /* 0, or the process ID of a worker; -errno */
 };
 
 /* Room for the descriptors, aligned for the kernel. */
 union descriptors {
         struct cmsghdr header;
-        char space[CMSG_SPACE(FDS_MAX * sizeof(int))];
+        char space[CMSG_SPACE(N_FDS * sizeof(int))];
 };
 
 static int launcher_fd = -1;
 static pid_t launcher_pid;
+static unsigned n_orders;
 static int landlock_version;
 
 /* --- The launcher --- */
@@ -57,8 +69,30 @@ static void load_resolvers(void) {
                 freeaddrinfo(found);
 }
 
-/* The parent handles the signals that stop the service, and ends this process. */
+/* What libcurl and the resolver use. Anything else may be a secret of another program. */
+static void forget_environment(void) {
+        static const char *const kept[] = { "https_proxy=", "HTTPS_PROXY=", "all_proxy=",
+                                            "ALL_PROXY=",   "no_proxy=",    "NO_PROXY=",
+                                            "LOCALDOMAIN=", "RES_OPTIONS=" };
+        char **to = environ;
+
+        for (char **from = environ; *from; from++) {
+                bool is_kept = false;
+
+                for (size_t i = 0; i < N_ELEMENTS(kept) && !is_kept; i++)
+                        is_kept = strncmp(*from, kept[i], strlen(kept[i])) == 0;
+                if (is_kept)
+                        *to++ = *from;
+                else
+                        explicit_bzero(*from, strlen(*from));
+        }
+        *to = NULL;
+}
+
+/* The parent handles the signals that stop a service or that a terminal sends, and ends this
+ * process. */
 static int begin_process(pid_t parent) {
+        static const int theirs[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
         sigset_t blocked;
 
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
@@ -67,18 +101,18 @@ static int begin_process(pid_t parent) {
         for (int i = 1; i < NSIG; i++)
                 (void)signal(i, i == SIGPIPE ? SIG_IGN : SIG_DFL);
         sigemptyset(&blocked);
-        sigaddset(&blocked, SIGTERM);
-        sigaddset(&blocked, SIGINT);
+        for (size_t i = 0; i < N_ELEMENTS(theirs); i++)
+                sigaddset(&blocked, theirs[i]);
         return sigprocmask(SIG_SETMASK, &blocked, NULL) < 0 ? -errno : 0;
 }
 
-/* Moves `n` descriptors, in ascending order, to those from 3 on, and closes all others. */
-static int keep_descriptors(const int *fds, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                if (fds[i] != STDERR_FILENO + 1 + (int)i &&
-                    dup2(fds[i], STDERR_FILENO + 1 + (int)i) < 0)
+/* Moves `n` descriptors, in ascending order, to those from NB_HTTP_CALLS_FD on, and closes all
+ * others. */
+static int keep_descriptors(const int *fds, int n) {
+        for (int i = 0; i < n; i++)
+                if (fds[i] != NB_HTTP_CALLS_FD + i && dup2(fds[i], NB_HTTP_CALLS_FD + i) < 0)
                         return -errno;
-        return close_range(STDERR_FILENO + 1 + (unsigned)n, UINT_MAX, 0) < 0 ? -errno : 0;
+        return close_range((unsigned)(NB_HTTP_CALLS_FD + n), UINT_MAX, 0) < 0 ? -errno : 0;
 }
 
 static int begin_launcher(int channel, pid_t parent) {
@@ -101,13 +135,12 @@ static int begin_launcher(int channel, pid_t parent) {
                 r = nb_http_sandbox_prepare();
         if (r >= 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 r = -EIO;
-        if (r >= 0)
-                load_resolvers();
+        forget_environment();
         return r;
 }
 
-/* Returns the number of descriptors, 0 at the end, or -errno. */
-static int receive_order(struct order *order, int ret_fds[static FDS_MAX]) {
+/* 1; 0 at the end; -EMFILE if there was no room for the descriptors. */
+static int receive_order(struct order *order, int ret_fds[static N_FDS]) {
         union descriptors control;
         struct iovec part = { order, sizeof(*order) };
         struct msghdr message = { .msg_iov = &part,
@@ -115,99 +148,135 @@ static int receive_order(struct order *order, int ret_fds[static FDS_MAX]) {
                                   .msg_control = &control,
                                   .msg_controllen = sizeof(control) };
         const struct cmsghdr *header;
-        size_t len;
-        ssize_t n;
+        size_t n = 0;
+        ssize_t len;
 
         do
-                n = recvmsg(NB_HTTP_CALLS_FD, &message, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
+                len = recvmsg(NB_HTTP_CALLS_FD, &message, MSG_CMSG_CLOEXEC);
+        while (len < 0 && errno == EINTR);
+        if (len < (ssize_t)sizeof(*order))
+                return 0;
         header = CMSG_FIRSTHDR(&message);
-        if (n < (ssize_t)sizeof(*order) || !header)
-                return n < 0 ? -errno : 0;
-        len = header->cmsg_len - CMSG_LEN(0);
-        memcpy(ret_fds, CMSG_DATA(header), len);
-        return (int)(len / sizeof(int));
+        if (header)
+                n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        if (n == N_FDS) {
+                memcpy(ret_fds, CMSG_DATA(header), N_FDS * sizeof(int));
+                return 1;
+        }
+        (void)close_range(NB_HTTP_CALLS_FD + 1, UINT_MAX, 0);
+        return -EMFILE;
 }
 
 /* Forks a child of this process' parent, which can then wait for it. fork(2) has no flag for that,
  * and clone3(2) is refused by RestrictNamespaces=. */
 static pid_t fork_sibling(void) {
-        const unsigned long flags = CLONE_PARENT | SIGCHLD;
-
-#ifdef __s390x__
-        return (pid_t)syscall(SYS_clone, NULL, flags, NULL, NULL, NULL);
-#else
-        return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
-#endif
+        return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-static void run_worker(const struct order *order, const int *fds, int n) {
-        if (begin_process(order->parent) >= 0 && keep_descriptors(fds, (size_t)n) >= 0)
+static void run_worker(const struct order *order, const int *fds) {
+        if (begin_process(order->parent) >= 0 && keep_descriptors(fds, N_FDS) >= 0)
                 nb_http_worker_run(&order->config);
 }
 
-static void run_launcher(int channel, pid_t parent) {
-        int fds[FDS_MAX], n, r = begin_launcher(channel, parent);
+static int send_answer(unsigned number, int r) {
+        const struct answer answer = { number, r };
 
-        /* The first answer says whether this process has begun. */
-        if (send(NB_HTTP_CALLS_FD, &r, sizeof(r), MSG_NOSIGNAL) < 0 || r < 0)
+        return send(NB_HTTP_CALLS_FD, &answer, sizeof(answer), MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static void run_launcher(int channel, pid_t parent) {
+        int r = begin_launcher(channel, parent);
+
+        if (send_answer(0, r) < 0 || r < 0)
                 return;
+        load_resolvers();
         for (;;) {
                 struct order order;
-                pid_t pid;
+                int fds[N_FDS];
 
-                n = receive_order(&order, fds);
-                if (n <= 0)
+                r = receive_order(&order, fds);
+                if (r == 0)
                         return;
-                pid = fork_sibling();
-                if (pid == 0) {
-                        run_worker(&order, fds, n);
-                        _exit(EXIT_SUCCESS);
+                if (r > 0) {
+                        r = fork_sibling();
+                        if (r == 0) {
+                                run_worker(&order, fds);
+                                _exit(EXIT_SUCCESS);
+                        }
+                        r = r < 0 ? -errno : r;
+                        for (int i = 0; i < N_FDS; i++)
+                                (void)close(fds[i]);
                 }
-                r = pid < 0 ? -errno : pid;
-                for (int i = 0; i < n; i++)
-                        (void)close(fds[i]);
-                if (send(NB_HTTP_CALLS_FD, &r, sizeof(r), MSG_NOSIGNAL) < 0)
+                if (send_answer(order.number, r) < 0)
                         return;
         }
 }
 
 /* --- This process --- */
 
-/* An answer of the launcher: 0 or a process ID; -errno. */
-static int receive_answer(void) {
-        struct pollfd polls[] = { { .fd = launcher_fd, .events = POLLIN } };
-        uint64_t until_ms = nb_now_ms() + ANSWER_MAX_MS, now;
-        int answer, n;
-
-        do {
-                now = nb_now_ms();
-                n = poll(polls, 1, now < until_ms ? (int)(until_ms - now) : 0);
-        } while (n < 0 && errno == EINTR);
-        if (n <= 0)
-                return n < 0 ? -errno : -ETIMEDOUT;
-        if (recv(launcher_fd, &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
-                return -EPIPE;
-        return answer == -ENOMEM ? -EAGAIN : answer;
+static void reap(pid_t pid) {
+        (void)kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
 }
 
-static int send_order(const struct nb_http *http, int socket_fd) {
-        struct order order = { .parent = getpid(), .config = http->config };
-        const int fds[FDS_MAX] = { socket_fd, http->ca_fd, http->certificate_fd };
-        size_t n = http->config.has_certificate ? 3 : http->config.is_verified ? 2 : 1;
+/*
+ * The answer to an order. An answer to an earlier one came too late: nobody knows its worker.
+ * -EPIPE: the launcher is gone; -ETIMEDOUT.
+ */
+static int receive_answer(unsigned number) {
+        struct pollfd polls[2] = { [1] = { .fd = launcher_fd, .events = POLLIN } };
+        uint64_t until_ms = nb_now_ms() + ANSWER_MAX_MS;
+
+        for (;;) {
+                uint64_t now = nb_now_ms();
+                struct answer answer;
+                int r = nb_stop_poll(polls, N_ELEMENTS(polls), now < until_ms ? until_ms - now : 0);
+
+                if (polls[1].revents) {
+                        if (recv(launcher_fd, &answer, sizeof(answer), MSG_DONTWAIT) !=
+                            sizeof(answer))
+                                return -EPIPE;
+                        if (answer.number == number)
+                                return answer.r == -ENOMEM ? -EAGAIN : answer.r;
+                        if (answer.r > 0)
+                                reap(answer.r);
+                        continue;
+                }
+                if (r < 0)
+                        return r == -ECANCELED ? -EINTR : r;
+                if (now >= until_ms)
+                        return -ETIMEDOUT;
+        }
+}
+
+static int send_order(const struct nb_http *http, unsigned number, int socket_fd) {
+        struct order order = { .number = number, .parent = getpid(), .config = http->config };
+        int fds[N_FDS] = { socket_fd, http->ca_fd, http->certificate_fd, http->proxy_ca_fd };
         union descriptors control = { 0 };
         struct iovec part = { &order, sizeof(order) };
         struct msghdr message = { .msg_iov = &part,
                                   .msg_iovlen = 1,
                                   .msg_control = &control,
-                                  .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+                                  .msg_controllen = CMSG_SPACE(sizeof(fds)) };
 
         order.config.has_landlock = landlock_version > 0;
+        for (size_t i = 0; i < N_FDS; i++)
+                if (fds[i] < 0)
+                        fds[i] = socket_fd;
         control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
                                            .cmsg_type = SCM_RIGHTS,
-                                           .cmsg_len = CMSG_LEN(n * sizeof(int)) };
-        memcpy(CMSG_DATA(&control.header), fds, n * sizeof(int));
+                                           .cmsg_len = CMSG_LEN(sizeof(fds)) };
+        memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
         return sendmsg(launcher_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* Another launcher would have a copy of this process' secrets, so only a new process helps: the
+ * signal lets Restart=on-abnormal start one. */
+static void end_without_launcher(void) {
+        nb_log(LOG_ERR, NB_INTERNAL,
+               "something has ended the process that makes connections; ending as well");
+        abort();
 }
 
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd) {
@@ -218,9 +287,11 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
                 return errno == ENOMEM ? -EAGAIN : -errno;
         ours = pair[0];
         theirs = pair[1];
-        r = send_order(http, theirs);
+        r = send_order(http, ++n_orders, theirs);
         if (r >= 0)
-                r = receive_answer();
+                r = receive_answer(n_orders);
+        if (r == -EPIPE || r == -ECONNRESET)
+                end_without_launcher();
         if (r < 0)
                 return r;
         *ret_pid = r;
@@ -228,12 +299,12 @@ int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd
         return 0;
 }
 
-static int start_launcher(struct nb_failure *f) {
+static int start_launcher(void) {
         pid_t self = getpid();
         int pair[2], r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return nb_failure_set(f, NB_INTERNAL, errno, "cannot create a socket: %m");
+                return -errno;
         launcher_fd = pair[0];
         launcher_pid = fork();
         if (launcher_pid == 0) {
@@ -243,16 +314,19 @@ static int start_launcher(struct nb_failure *f) {
         r = launcher_pid < 0 ? -errno : 0;
         (void)close(pair[1]);
         if (r >= 0)
-                r = receive_answer();
-        if (r >= 0)
-                return 0;
-        nb_http_end();
-        return nb_failure_set(f, NB_INTERNAL, r,
-                              "cannot start the process that makes connections: "
-                              "%m");
+                r = receive_answer(0);
+        if (r < 0)
+                nb_http_end();
+        return r;
+}
+
+static bool is_passing(int r) {
+        return r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -ETIMEDOUT;
 }
 
 int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
+        int r = -EAGAIN;
+
         if (launcher_fd >= 0)
                 return 0;
         landlock_version = nb_http_landlock_version();
@@ -260,7 +334,17 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
                 return nb_failure_set(f, NB_SANDBOX_REFUSED, landlock_version,
                                       "Landlock is refused to this process: "
                                       "landlock_create_ruleset: %m");
-        return start_launcher(f);
+        /* Otherwise waitpid(2) could not tell how a worker has ended. */
+        (void)signal(SIGCHLD, SIG_DFL);
+        for (int i = 0; i < ATTEMPTS && is_passing(r); i++) {
+                if (i > 0 && nb_stop_wait(1000) == -ECANCELED)
+                        return -ECANCELED;
+                r = start_launcher();
+        }
+        if (r >= 0)
+                return 0;
+        return nb_failure_set(f, is_passing(r) ? NB_WORKER_UNSTARTABLE : NB_INTERNAL, r,
+                              "cannot start the process that makes connections: %m");
 }
 
 bool nb_http_has_landlock(void) {
@@ -280,9 +364,6 @@ void nb_http_end(void) {
                 return;
         (void)close(launcher_fd);
         launcher_fd = -1;
-        if (launcher_pid <= 0)
-                return;
-        (void)kill(launcher_pid, SIGKILL);
-        while (waitpid(launcher_pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        if (launcher_pid > 0)
+                reap(launcher_pid);
 }

@@ -32,6 +32,9 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
         if (size < sizeof(*reply) || reply->len != size - sizeof(*reply) ||
             reply->len > NB_HTTP_PIECE_MAX || reply->kind >= _NB_HTTP_REPLY_N)
                 return -EBADMSG;
+        /* An empty piece would not count towards any limit. */
+        if (reply->kind == NB_HTTP_BODY && reply->len == 0)
+                return -EBADMSG;
         if (!memchr(reply->location, '\0', sizeof(reply->location)) ||
             !memchr(f->detail, '\0', sizeof(f->detail)))
                 return -EBADMSG;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -18,9 +20,14 @@
 #include "net/http_internal.h"
 #include "system/filter.h"
 
-/* Address space of a worker in addition to the libraries: libcurl's buffers, the parsed CAs of the
- * system (11 MiB), the stacks and heaps of a few threads that resolve names. */
+/* Address space of a worker: the libraries, libcurl's buffers, the parsed CAs of the system (11
+ * MiB), the stacks and heaps of a few threads that resolve names. */
 #define MEMORY_MAX ((rlim_t)256 * 1024 * 1024)
+
+/* The kernel refuses to pass descriptors while more than the sender's limit are in flight from all
+ * processes of the user. A lower limit than that of this process keeps a worker from using it up.
+ */
+#define DESCRIPTORS_MAX 64
 
 /* --- Landlock --- */
 
@@ -96,14 +103,11 @@ static int restrict_files(int abi) {
 #define IS_NULL(argument) \
         { argument, UINT64_MAX, 0 }
 
-/* The order of clone's arguments depends on the processor. */
-#ifdef __s390x__
-#define CLONE_FLAGS 1
-#else
-#define CLONE_FLAGS 0
-#endif
-
 #define NOT_READING (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_PATH)
+#define INTERNET_SOCKET(domain, protocol) \
+        { \
+                .calls = "socket", .tests = { IS(0, domain), IS(2, protocol) } \
+        }
 #define SOCKET_OPTION(level, option) \
         { \
                 .calls = "setsockopt", .tests = { IS(1, level), IS(2, option) } \
@@ -128,7 +132,6 @@ static const struct nb_filter_rule common_rules[] = {
         { .calls = "fcntl fcntl64", .tests = { IS(1, F_GETFD) } },
         { .calls = "fcntl fcntl64", .tests = { IS(1, F_SETFD) } },
         { .calls = "fcntl fcntl64", .tests = { IS(1, F_SETFL), HAS_NOT(2, O_ASYNC) } },
-        { .calls = "sendmsg", .tests = { HAS_NOT(2, MSG_FASTOPEN) } },
         { .calls = "send", .tests = { HAS_NOT(3, MSG_FASTOPEN) } },
 };
 
@@ -147,19 +150,26 @@ static const struct nb_filter_rule exchange_rules[] = {
 
 /* For name resolution and for connecting: sockets, and threads but no processes. */
 static const struct nb_filter_rule connect_rules[] = {
-        { .calls = "connect bind shutdown setsockopt socketpair pipe2 eventfd2 sendmmsg recvmmsg "
+        { .calls = "connect shutdown setsockopt pipe2 eventfd2 sendmsg sendmmsg recvmmsg "
                    "recvmmsg_time64 access faccessat faccessat2 readlink readlinkat uname sysinfo "
-                   "sched_getaffinity set_robust_list rseq seccomp" },
+                   "sched_getaffinity set_robust_list rseq" },
+        { .calls = "seccomp", .tests = { IS(0, SECCOMP_SET_MODE_FILTER) } },
         { .calls = "sendto" },
-        { .calls = "socket", .tests = { IS(0, AF_UNIX) } },
-        { .calls = "socket", .tests = { IS(0, AF_INET) } },
-        { .calls = "socket", .tests = { IS(0, AF_INET6) } },
-        { .calls = "socket", .tests = { IS(0, AF_NETLINK) } },
+        { .calls = "socket socketpair", .tests = { IS(0, AF_UNIX) } },
+        INTERNET_SOCKET(AF_INET, 0),
+        INTERNET_SOCKET(AF_INET, IPPROTO_TCP),
+        INTERNET_SOCKET(AF_INET, IPPROTO_UDP),
+        INTERNET_SOCKET(AF_INET6, 0),
+        INTERNET_SOCKET(AF_INET6, IPPROTO_TCP),
+        INTERNET_SOCKET(AF_INET6, IPPROTO_UDP),
+        /* The index of an interface, for the scope of an IPv6 address. */
+        { .calls = "ioctl", .tests = { IS(1, SIOCGIFINDEX) } },
         { .calls = "ioctl", .tests = { IS(1, FIONREAD) } },
         { .calls = "fcntl fcntl64", .tests = { IS(1, F_DUPFD_CLOEXEC) } },
         { .calls = "prctl", .tests = { IS(0, PR_SET_NAME) } },
-        { .calls = "prlimit64", .tests = { IS(0, 0) } },
-        { .calls = "clone", .tests = { { CLONE_FLAGS, CLONE_THREAD, CLONE_THREAD } } },
+        { .calls = "prlimit64", .tests = { IS(0, 0), IS_NULL(2) } },
+        { .calls = "prlimit64", .tests = { IS(0, 0), IS(1, RLIMIT_NPROC) } },
+        { .calls = "clone", .tests = { { 0, CLONE_THREAD, CLONE_THREAD } } },
         /* Its flags are in memory, where a filter cannot see them; the C library uses clone then.
          */
         { .calls = "clone3", .error = ENOSYS },
@@ -179,18 +189,30 @@ int nb_http_sandbox_prepare(void) {
 
 /* --- The two steps --- */
 
-static int limit_memory(void) {
-#if !defined(__SANITIZE_ADDRESS__)
-        const struct rlimit limit = { MEMORY_MAX, MEMORY_MAX };
+/* Not above what somebody else has set. */
+static int lower_limit(__rlimit_resource_t resource, rlim_t max) {
+        struct rlimit limit;
 
-        return setrlimit(RLIMIT_AS, &limit) < 0 ? -errno : 0;
-#else
-        return 0;
+        if (getrlimit(resource, &limit) < 0)
+                return -errno;
+        if (limit.rlim_max < max)
+                max = limit.rlim_max;
+        limit = (struct rlimit){ max, max };
+        return setrlimit(resource, &limit) < 0 ? -errno : 0;
+}
+
+static int limit_resources(void) {
+        int r = lower_limit(RLIMIT_NOFILE, DESCRIPTORS_MAX);
+
+#if !defined(__SANITIZE_ADDRESS__)
+        if (r >= 0)
+                r = lower_limit(RLIMIT_AS, MEMORY_MAX);
 #endif
+        return r;
 }
 
 int nb_http_sandbox_begin(bool has_landlock) {
-        int abi, r = limit_memory();
+        int abi, r = limit_resources();
 
         if (r >= 0 && has_landlock) {
                 abi = nb_http_landlock_version();
@@ -200,8 +222,8 @@ int nb_http_sandbox_begin(bool has_landlock) {
 }
 
 int nb_http_sandbox_finish(void) {
-        static const struct rlimit none = { 0, 0 };
+        /* setrlimit(3) is prlimit64 for this process. */
+        int r = lower_limit(RLIMIT_NPROC, 0);
 
-        /* glibc's setrlimit(3) is prlimit64, which is permitted for this process. */
-        return setrlimit(RLIMIT_NPROC, &none) < 0 ? -errno : nb_filter_load(&exchange_filter);
+        return r < 0 ? r : nb_filter_load(&exchange_filter);
 }

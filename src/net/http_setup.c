@@ -134,7 +134,8 @@ static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
                 exchange->is_too_large = true;
                 return 0;
         }
-        nb_http_reply_send(exchange, NB_HTTP_BODY, data, len);
+        if (len > 0)
+                nb_http_reply_send(exchange, NB_HTTP_BODY, data, len);
         return len;
 }
 
@@ -244,8 +245,9 @@ static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
         struct nb_http_exchange *exchange = userdata;
 
         exchange->is_socket_wanted = true;
-        exchange->is_direct |= is_no_address(&address->addr);
-        if (!exchange->is_confined && !is_no_address(&address->addr))
+        if (exchange->is_marked && is_no_address(&address->addr))
+                exchange->is_direct = true;
+        else if (!exchange->is_confined)
                 return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
         if (!exchange->is_confined)
                 return CURL_SOCKET_BAD;
@@ -280,6 +282,7 @@ static int set_server(struct nb_http_exchange *exchange, const char *name, const
         const char *port = memrchr(host, ':', len);
         bool is_for_proxy = is_connecting && has_proxy(exchange);
 
+        exchange->is_marked = is_for_proxy;
         assert(port);
         if (is_for_proxy)
                 snprintf(text, sizeof(text), "%s%.*s:" NO_ADDRESS, name,
@@ -320,9 +323,9 @@ static int set_url(struct nb_http_exchange *exchange, bool is_connecting) {
  * cannot any more.
  */
 static const char *const proxy_schemes[][2] = {
-        { "https://", "https://" },     { "socks4://", "socks4a://" },
-        { "socks4a://", "socks4a://" }, { "socks5://", "socks5h://" },
-        { "socks5h://", "socks5h://" },
+        { "https://", "https://" },    { "socks://", "socks4a://" },
+        { "socks4://", "socks4a://" }, { "socks4a://", "socks4a://" },
+        { "socks5://", "socks5h://" }, { "socks5h://", "socks5h://" },
 };
 
 static int set_proxy(struct nb_http_exchange *exchange, bool is_connecting) {
@@ -362,6 +365,8 @@ static int set_tls(struct nb_http_exchange *exchange) {
         SET(CURLOPT_SSL_VERIFYHOST, config->is_verified ? 2L : 0L);
         SET(CURLOPT_CAINFO, config->is_verified ? NB_HTTP_CA_PATH : NULL);
         SET(CURLOPT_CAPATH, NULL);
+        SET(CURLOPT_PROXY_CAINFO, config->has_proxy_ca ? NB_HTTP_PROXY_CA_PATH : NULL);
+        SET(CURLOPT_PROXY_CAPATH, NULL);
         if (config->has_certificate) {
                 SET(CURLOPT_SSLCERT, NB_HTTP_CERTIFICATE_PATH);
                 SET(CURLOPT_SSLKEY, NB_HTTP_CERTIFICATE_PATH);
@@ -412,6 +417,13 @@ int nb_http_exchange_connect(struct nb_http_exchange *exchange) {
 
         do {
                 was_direct = exchange->is_direct;
+                /* A new handle for the second attempt: this one keeps NO_ADDRESS for the name. */
+                if (was_direct) {
+                        curl_easy_cleanup(exchange->easy);
+                        exchange->easy = curl_easy_init();
+                        if (!exchange->easy)
+                                return -EIO;
+                }
                 curl_easy_reset(exchange->easy);
                 if (set_connection(exchange, true) < 0)
                         return -EIO;

@@ -24,7 +24,7 @@
 #define USERS_IN_USE "/run/systemd/dynamic-uid/%u"
 
 #define PROCESSES_MAX 64
-#define DESCRIPTORS_MAX 256
+#define DESCRIPTORS_MAX 1024 /* as LimitNOFILE= of the units */
 
 static int fail_drop(int error, const char *what, struct nb_failure *f) {
         return nb_failure_set(f, NB_INTERNAL, error, "cannot drop root's privileges: %s: %m", what);

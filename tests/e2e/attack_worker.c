@@ -6,11 +6,14 @@
  * version.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,12 +39,24 @@
 #define CREDENTIALS "/run/credentials/node-bootstrap.service/"
 
 static int server = -1;
+static char attack_name[64];
+static const char *attack_server, *landlock_abi;
 static pid_t join_pid;
+
+/* The program forgets its environment before it connects. */
+__attribute__((constructor)) static void read_environment(void) {
+        const char *name = getenv("ATTACK_NAME"), *address = getenv("ATTACK_SERVER"),
+                   *abi = getenv("ATTACK_LANDLOCK_ABI");
+
+        (void)snprintf(attack_name, sizeof(attack_name), "%s", name ? name : "");
+        attack_server = address ? strdup(address) : "";
+        landlock_abi = abi ? strdup(abi) : NULL;
+}
 
 /* The program asks for Landlock's version with syscall(2). */
 long syscall(long number, ...) {
         static long (*next)(long, ...);
-        const char *abi = getenv("ATTACK_LANDLOCK_ABI");
+        const char *abi = landlock_abi;
         long a[6], r;
         va_list list;
 
@@ -116,7 +131,7 @@ static long clone_with(unsigned long flags) {
         return pid;
 }
 
-static void try_processes(void) {
+static void try_processes(int with_thread) {
         static char *const words[] = { "/bin/true", NULL };
         struct {
                 uint64_t values[11];
@@ -129,8 +144,10 @@ static void try_processes(void) {
         TRY("unshare", unshare(CLONE_NEWUSER));
         TRY("clone3", syscall(SYS_clone3, &arguments, sizeof(arguments)));
         TRY("vfork", syscall(SYS_vfork));
-        errno = pthread_create(&id, NULL, thread, NULL);
-        report("a thread", errno ? -1 : 0);
+        if (with_thread) {
+                errno = pthread_create(&id, NULL, thread, NULL);
+                report("a thread", errno ? -1 : 0);
+        }
         TRY("execve", execve(words[0], words, words + 1));
         TRY("execveat", syscall(SYS_execveat, AT_FDCWD, words[0], words, words + 1, 0));
         TRY("executable memory", mmap(NULL, 4096, PROT_READ | PROT_EXEC,
@@ -242,6 +259,29 @@ static void try_limits(void) {
         TRY("another filter", syscall(SYS_seccomp, 0, 0, NULL));
 }
 
+/* Descriptors in flight count against a limit that all processes of the user share. */
+static void fill_flight(void) {
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(253 * sizeof(int))];
+        } control;
+        struct iovec part = { "x", 1 };
+        struct msghdr message = { .msg_iov = &part,
+                                  .msg_iovlen = 1,
+                                  .msg_control = &control,
+                                  .msg_controllen = sizeof(control) };
+        int pair[2], n = 0;
+
+        memset(&control, 0, sizeof(control));
+        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                           .cmsg_type = SCM_RIGHTS,
+                                           .cmsg_len = CMSG_LEN(253 * sizeof(int)) };
+        while (n < 64 && socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0)
+                for (; n < 64 && sendmsg(pair[0], &message, MSG_DONTWAIT) > 0;)
+                        n++;
+        report("more than one full message of descriptors in flight", n > 1 ? 0 : -1);
+}
+
 static int find_server(void) {
         struct sockaddr_storage peer;
 
@@ -255,10 +295,47 @@ static int find_server(void) {
         return -1;
 }
 
+/* Connecting is permitted in this step. */
+static void connect_server(void) {
+        struct sockaddr_in address = { .sin_family = AF_INET };
+        char host[64] = "";
+        int port = 0;
+
+        (void)sscanf(attack_server, "%63[^:]:%d", host, &port);
+        (void)inet_pton(AF_INET, host, &address.sin_addr);
+        address.sin_port = htons((uint16_t)port);
+        server = socket(AF_INET, SOCK_STREAM, 0);
+        if (server < 0 || connect(server, (struct sockaddr *)&address, sizeof(address)) < 0)
+                _exit(4);
+}
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret) {
+        __typeof__(&getaddrinfo) next = (__typeof__(&getaddrinfo))dlsym(RTLD_NEXT, "getaddrinfo");
+
+        if (!attack_name[0] || !name || strcmp(name, attack_name) != 0)
+                return next(name, service, hints, ret);
+        join_pid = getppid();
+        connect_server();
+        try_files();
+        try_join();
+        try_limits();
+        try_processes(0);
+        fill_flight();
+        (void)send(server, "end\n", 4, MSG_NOSIGNAL);
+        for (;;)
+                (void)poll(NULL, 0, -1);
+}
+
 int gnutls_handshake(void *session) {
         char byte;
 
         (void)session;
+        if (attack_name[0]) {
+                int (*next)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "gnutls_handshake");
+
+                return next(session);
+        }
         server = find_server();
         join_pid = getppid();
         for (int fd = 0; fd < 256; fd++) {
@@ -278,7 +355,7 @@ int gnutls_handshake(void *session) {
         try_sockets();
         try_join();
         try_limits();
-        try_processes();
+        try_processes(1);
         try_memory();
         (void)send(server, "end\n", 4, MSG_NOSIGNAL);
         /* Until the server closes the connection. */

@@ -32,13 +32,22 @@ def hostile(cluster):
     made.close()
 
 
+def preload(node, library, **environment):
+    shutil.copy(library, node.path(LIBRARY))
+    words = [f"LD_PRELOAD={LIBRARY}", *(f"{name}={value}" for name, value in environment.items() if value)]
+    node.drop_in(UNIT, f"[Service]\nEnvironment={' '.join(words)}\n")
+
+
 def attack(node, hostile, library, abi=None):
     """{name of the attack: error number}; the descriptors that the process has; the MiB that it could fill."""
-    shutil.copy(library, node.path(LIBRARY))
-    node.drop_in(UNIT, f"[Service]\nEnvironment=LD_PRELOAD={LIBRARY} {f'ATTACK_LANDLOCK_ABI={abi}' if abi else ''}\n")
+    preload(node, library, ATTACK_LANDLOCK_ABI=abi)
     host, port = hostile.getsockname()[:2]
     node.prepare(endpoints=[f"{host}:{port}"], timeout="5m").enable(UNIT).boot("--unit=basic.target")
     node.begin()
+    return read_results(hostile)
+
+
+def read_results(hostile):
     connection, _ = hostile.accept()
     connection.settimeout(60)
     text = ""
@@ -48,7 +57,7 @@ def attack(node, hostile, library, abi=None):
         text += piece
     results = dict(line.rsplit(": ", 1) for line in text.splitlines() if ": " in line and not line.startswith("descriptor"))
     descriptors = {int(a): int(b) for a, b in re.findall(r"descriptor: (\d+) (-?\d+)", text)}
-    memory = int(results.pop("MiB of memory"))
+    memory = int(results.pop("MiB of memory", 0))
     return connection, {name: int(number) for name, number in results.items()}, descriptors, memory
 
 
@@ -83,6 +92,27 @@ def test_every_attack_fails(node, hostile, attacker, abi):
         main = node.show(UNIT, "MainPID")
     node.await_status("answer-malformed|endpoint-reset")
     assert node.show(UNIT, "MainPID") == main and node.show(UNIT, "NRestarts") == "0"
+
+
+@pytest.mark.each_release
+@pytest.mark.parametrize("abi", [None, 2], ids=["all that the kernel has", "Landlock of Linux 6.1"])
+def test_a_name_server_can_only_connect(node, cluster, hostile, attacker, abi):
+    """It takes over the process while a name is resolved. The join goes on with the other endpoint."""
+    host, port = hostile.getsockname()[:2]
+    preload(node, attacker, ATTACK_LANDLOCK_ABI=abi, ATTACK_NAME="hostile.example", ATTACK_SERVER=f"{host}:{port}")
+    node.prepare(endpoints=["hostile.example:6443", cluster.front.endpoint], timeout="5m").enable(UNIT).boot("--unit=basic.target")
+    cluster.front.refuse()
+    try:
+        node.begin()
+        connection, results, _, _ = read_results(hostile)
+        node.await_status("endpoint-refused|endpoint-unreachable|Discovering|connect")
+    finally:
+        cluster.front.listen()
+    with connection:
+        possible = {name for name, number in results.items() if number == 0}
+        assert not possible, f"possible: {sorted(possible)}"
+        assert len(results) > 60
+    assert node.await_end() == ("active", 0)
 
 
 @pytest.mark.each_release

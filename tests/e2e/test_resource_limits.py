@@ -6,8 +6,8 @@ from harness.node import UNIT
 from harness.wait import until
 
 REFRESH, PLATFORM = "node-bootstrap-refresh.service", "node-bootstrap-platform.service"
-RLIMITS = {"Max file size": 8 << 20, "Max open files": 256, "Max core file size": 0}
-GROUPS = {UNIT: (128, 512 << 20), REFRESH: (128, 512 << 20), PLATFORM: (16, 256 << 20)}
+RLIMITS = {"Max file size": 8 << 20, "Max core file size": 0}
+GROUPS = {UNIT: (128, 512 << 20, 1024), REFRESH: (128, 512 << 20, 1024), PLATFORM: (16, 256 << 20, 256)}
 # Something else in the place of all that the unit runs, with nothing that keeps it from being run.
 PROBE = """[Unit]
 ConditionPathExists=
@@ -21,8 +21,8 @@ ExecStart=/bin/sh -c 'cat /proc/self/limits; ls -A /dev/shm; touch /dev/shm/writ
 """
 
 
-def assert_rlimits(text):
-    for name, limit in RLIMITS.items():
+def assert_rlimits(text, n_files):
+    for name, limit in {**RLIMITS, "Max open files": n_files}.items():
         [line] = [line for line in text.splitlines() if name in line]
         assert line.split(name)[1].split()[:2] == [str(limit)] * 2, line
 
@@ -55,13 +55,13 @@ def group_file(node, unit, controller, name):
 
 @pytest.mark.parametrize("unit", GROUPS)
 def test_limits(node, unit):
-    tasks, memory = GROUPS[unit]
+    tasks, memory, n_files = GROUPS[unit]
     node.drop_in(unit, PROBE)
     node.boot("--unit=basic.target")
     node.run("touch", "/dev/shm/of-others")
     node.run("systemctl", "start", unit)
     said = until(lambda: "done" in (text := node.journal_text("-u", unit, "--output=cat")) and text, "the probe has ended")
-    assert_rlimits(said)
+    assert_rlimits(said, n_files)
     assert "of-others" not in said and node.run("ls", "/dev/shm").stdout.split() == ["of-others"]
     assert node.show(unit, "TasksMax", "MemoryMax", "MemorySwapMax") == (str(tasks), str(memory), "0")
 
@@ -74,7 +74,7 @@ def test_limits_of_a_join_that_waits(node, cluster):
     main = node.show(UNIT, "MainPID")
     pid = node.run("cat", f"/proc/{main}/task/{main}/children").stdout.split()[0]
     assert_rights(node, main, pid)
-    assert_rlimits(node.run("cat", f"/proc/{pid}/limits").stdout)
+    assert_rlimits(node.run("cat", f"/proc/{pid}/limits").stdout, GROUPS[UNIT][2])
     # Even root with all capabilities cannot write there.
     assert node.run("nsenter", f"--target={pid}", "--mount", "--", "touch", "/dev/shm/written", check=False).returncode != 0
     assert node.run("ls", "/dev/shm").stdout == ""

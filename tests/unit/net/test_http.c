@@ -91,6 +91,10 @@ static void replies(void **state) {
                     .failure = { .code = NB_TLS_UNTRUSTED, .errnum = EKEYREJECTED } },
                   sizeof(good),
                   0 },
+                { "an empty piece",
+                  { .kind = NB_HTTP_BODY, .status = 200 },
+                  sizeof(good),
+                  -EBADMSG },
                 { "cut off", good, sizeof(good) - 1, -EBADMSG },
                 { "empty", good, 0, -EBADMSG },
                 { "more than it says", good, sizeof(good) + 1, -EBADMSG },
@@ -331,7 +335,11 @@ static void parent_ends_what_is_late(void **state) {
 
 /* Nor does a worker get more time by sending on and on. */
 static void parent_ends_a_flood(void **state) {
-        static const struct nb_http_reply nothing = { .kind = NB_HTTP_BODY, .status = 200 };
+        static const struct {
+                struct nb_http_reply head;
+                char data;
+        } piece = { .head = { .kind = NB_HTTP_BODY, .status = 200, .len = 1 } };
+        const size_t size = sizeof(piece.head) + 1;
         struct nb_unverified unverified;
         struct nb_http_transfer *done;
         struct nb_http_reply unread;
@@ -343,7 +351,7 @@ static void parent_ends_a_flood(void **state) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
         for (unsigned i = 0; i < 3; i++)
-                assert_int_equal(send(pair[1], &nothing, sizeof(nothing), 0), sizeof(nothing));
+                assert_int_equal(send(pair[1], &piece, size, 0), size);
         fixture.transfer->limit_ms = nb_now_ms();
         assert_int_equal(nb_http_wait(&fixture.http, 1, NB_TIME_INFINITE, &done, &f), 1);
         assert_int_equal(nb_http_finish_unverified(done, &unverified, &f), -ETIMEDOUT);
