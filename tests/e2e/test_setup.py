@@ -91,7 +91,7 @@ def test_token_is_nowhere(fresh, cluster):
     fresh.pids = lambda: [*inside(), *descendants(watching.pid)]
     sampler = Sampler(fresh)
     try:
-        fresh.await_status("certificate approve")
+        fresh.await_status("waiting for approval")
         fresh.path("/root/join").unlink()
         sampler.start()
         until(lambda: b"node-bootstrap" in sampler.programs, "setup is seen")
@@ -216,7 +216,7 @@ def test_service_that_is_masked_or_stopped(fresh, cluster):
     assert "masked" in failed(set_up(fresh, words, check=False), "setup-command-failed")
     fresh.run("systemctl", "unmask", UNIT)
     watching = fresh.start("node-bootstrap", "setup", *words.split())
-    fresh.await_status("certificate approve")
+    fresh.await_status("waiting for approval")
     fresh.run("systemctl", "stop", UNIT)
     said, _ = watching.communicate(timeout=PATIENCE)
     code = "setup-unfinished"
@@ -240,7 +240,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     fresh.write("/root/token", str(token), 0o600)
     watching = fresh.start("node-bootstrap", "setup", cluster.front.endpoint, "--token-file=/root/token", f"--ca-cert-hash={cluster.ca.pin}")
     shown = ""
-    while "certificate approve" not in shown:
+    while "is waiting for approval" not in shown:
         line = watching.stdout.readline()
         assert line, shown
         shown += line
@@ -252,7 +252,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token()
     shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
-    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC for approval: kubectl ", shown):
+    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC: the CSR 'node-csr-", shown):
         line = watching.stdout.readline()
         assert line, shown
         shown += line
