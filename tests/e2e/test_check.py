@@ -92,7 +92,7 @@ def test_each_step_of_a_join(node, cluster):
     why = steps["request"]["failure"]
     assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == read_failures()["csr-pending-unbound"]["message-id"]
     assert why["remedy"].count(f"`kubectl certificate approve {csr}`") == 1 and why["detail"].startswith(f"the CSR '{csr}' is waiting for approval: ")
-    assert MANUAL_GROUP in why["detail"] and "kubeadm:node-autoapprove-bootstrap" in why["remedy"]
+    assert MANUAL_GROUP in why["detail"] and "cluster-info publish --auto-approve" in why["remedy"]
     cluster.kubectl("certificate", "approve", csr)
     assert node.await_end() == ("active", 0)
 

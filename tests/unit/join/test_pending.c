@@ -105,7 +105,7 @@ struct look_case {
 static struct look_case looks[] = {
         { "it waits", NB_CSR_STATE_PENDING, "", "", NB_CSR_PENDING_UNAPPROVED,
           "the CSR '" NAME "' is waiting for approval: 'system:bootstrap:abcdef' is allowed "
-                           "automatic approval, but no approver has "
+          "automatic approval, but no approver has "
           "approved it" },
         { "it is not issued", NB_CSR_STATE_APPROVED, "AutoApproved", "", NB_CSR_NOT_ISSUED,
           "the CSR '" NAME "' is approved, but no certificate was issued yet" },
