@@ -24,9 +24,6 @@
 #define NB_TOKEN_SECRET_TYPE "bootstrap.kubernetes.io/token"
 #define NB_TOKEN_NODE_ANNOTATION "node-bootstrap/node"
 #define NB_TOKEN_GROUP_DEFAULT "system:bootstrappers:kubeadm:default-node-token"
-/* Bound to system:node-bootstrapper only: kube-controller-manager approves any request of kubeadm's
- * default group, whatever node it names. */
-#define NB_TOKEN_GROUP_NODE "system:bootstrappers:node-bootstrap"
 #define NB_TOKEN_TTL_DEFAULT_SEC (24 * 60 * 60)
 #define NB_TOKEN_TTL_NODE_SEC (60 * 60)
 #define NB_TOKEN_GROUPS_MAX 1024

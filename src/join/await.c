@@ -32,9 +32,12 @@ struct await {
         uint64_t report_ms; /* when to report the next reason to wait */
 };
 
+static int describe_csr_at(const struct nb_join *join, uint64_t waited_ms, struct nb_failure *f) {
+        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason, waited_ms, f);
+}
+
 static int describe_csr(const struct nb_join *join, struct nb_failure *f) {
-        return nb_pending_describe(&join->csr, join->node_name, join->pending.reason,
-                                   nb_now_ms() - join->pending.since_ms, f);
+        return describe_csr_at(join, nb_now_ms() - join->pending.since_ms, f);
 }
 
 /* A new state or a new object starts a new wait; a retry of the stage continues the previous
@@ -51,21 +54,28 @@ static void begin_wait(struct await *a) {
                 .state = join->csr.state,
                 .since_ms = now,
                 .remind_ms = now + nb_pending_next_ms(0),
-                .ask_ms = join->csr.state == NB_CSR_STATE_PENDING ? now + ASK_AFTER_MS
-                                                                  : NB_TIME_INFINITE,
+                .ask_ms = NB_TIME_INFINITE,
         };
         memcpy(p->uid, join->csr.uid, sizeof(p->uid));
-        nb_log_field(NB_FIELD_REASON, NULL);
+        if (p->state == NB_CSR_STATE_PENDING) {
+                p->reason = nb_pending_reason_known(&join->csr);
+                if (p->reason == NB_PENDING_UNASKED)
+                        p->ask_ms = now + ASK_AFTER_MS;
+        }
+        nb_log_field(NB_FIELD_REASON, "%s", nb_pending_reason_name(p->reason));
 }
 
 static void report_csr(struct await *a) {
         struct nb_pending *p = &a->join->pending;
-        struct nb_failure f = { 0 };
+        struct nb_failure f = { 0 }, status = { 0 };
         uint64_t now = nb_now_ms();
         bool is_reminder = now >= p->remind_ms;
 
         (void)describe_csr(a->join, &f);
-        nb_report_approval(a->join, &f, is_reminder || f.code != a->join->reported);
+        (void)describe_csr_at(a->join, NB_PENDING_NO_TIME, &status);
+        nb_report_wait(&a->join->waiting_since, &status, false);
+        if (is_reminder || f.code != a->join->reported)
+                nb_log_failure(LOG_WARNING, &f);
         a->join->reported = f.code;
         if (is_reminder)
                 p->remind_ms = p->since_ms + nb_pending_next_ms(now - p->since_ms);
@@ -78,10 +88,9 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
         struct nb_failure why = { 0 };
         int r;
 
-        if (nb_pending_is_openshift(&join->csr)) {
-                *ret = NB_PENDING_MACHINE;
+        *ret = nb_pending_reason_known(&join->csr);
+        if (*ret != NB_PENDING_UNASKED)
                 return 0;
-        }
         r = nb_right_read(&join->api, NB_RIGHT_NODECLIENT, &why);
         if (r == -ECANCELED && why.code == NB_NONE)
                 return r;
@@ -96,7 +105,6 @@ int nb_join_ask_reason(struct nb_join *join, enum nb_pending_reason *ret) {
  * -ECANCELED. */
 static int ask_when_due(struct await *a) {
         struct nb_pending *p = &a->join->pending;
-        const char *name;
         int r;
 
         if (nb_now_ms() < p->ask_ms)
@@ -108,9 +116,7 @@ static int ask_when_due(struct await *a) {
         if (r < 0)
                 return r;
         p->ask_ms = p->reason == NB_PENDING_UNKNOWN ? p->remind_ms : NB_TIME_INFINITE;
-        name = nb_pending_reason_name(p->reason);
-        if (name)
-                nb_log_field(NB_FIELD_REASON, "%s", name);
+        nb_log_field(NB_FIELD_REASON, "%s", nb_pending_reason_name(p->reason));
         a->report_ms = nb_now_ms();
         return 0;
 }

@@ -11,6 +11,7 @@
 #define MINUTE_MS UINT64_C(60000)
 #define HOUR_MS (60 * MINUTE_MS)
 #define REMIND_LAST_MS (6 * HOUR_MS)
+#define TEXT_SIZE 288
 #define OPENSHIFT_USER "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
 
 uint64_t nb_pending_next_ms(uint64_t waited_ms) {
@@ -22,8 +23,10 @@ uint64_t nb_pending_next_ms(uint64_t waited_ms) {
         return (waited_ms / REMIND_LAST_MS + 1) * REMIND_LAST_MS;
 }
 
-bool nb_pending_is_openshift(const struct nb_csr *csr) {
-        return strcmp(csr->username, OPENSHIFT_USER) == 0;
+enum nb_pending_reason nb_pending_reason_known(const struct nb_csr *csr) {
+        if (csr->is_for_controller)
+                return NB_PENDING_CONTROLLER;
+        return strcmp(csr->username, OPENSHIFT_USER) == 0 ? NB_PENDING_MACHINE : NB_PENDING_UNASKED;
 }
 
 enum nb_pending_reason nb_pending_reason_of(int review) {
@@ -38,8 +41,10 @@ static const struct {
         enum nb_code code;
         const char *name, *before, *after;
 } reasons[] = {
-        [NB_PENDING_UNASKED] = { NB_CSR_PENDING, NULL, "", NULL },
-        [NB_PENDING_UNKNOWN] = { NB_CSR_PENDING, NULL,
+        [NB_PENDING_UNASKED] = { NB_CSR_PENDING, "", "", NULL },
+        [NB_PENDING_CONTROLLER] = { NB_CSR_PENDING_CONTROLLER, "ControllerUndecided",
+                                    "node-bootstrap's controller decides on the requests of ", "" },
+        [NB_PENDING_UNKNOWN] = { NB_CSR_PENDING, "",
                                  "the API server does not say whether the CSR will be approved "
                                  "automatically",
                                  NULL },
@@ -59,8 +64,8 @@ const char *nb_pending_reason_name(enum nb_pending_reason reason) {
         return reasons[reason].name;
 }
 
-void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
-                        enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]) {
+static void explain_reason(const struct nb_csr *csr, const char *node_name,
+                           enum nb_pending_reason reason, char ret[static TEXT_SIZE]) {
         const char *before = reasons[reason].before, *after = reasons[reason].after;
         const char *name = reason == NB_PENDING_MACHINE ? node_name
                            : csr->username[0]           ? csr->username
@@ -68,7 +73,7 @@ void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
         const char *groups = reason == NB_PENDING_UNBOUND ? csr->groups : "";
 
         if (after)
-                snprintf(ret, NB_PENDING_TEXT_SIZE, "%s'%.80s'%s%.80s%s", before, name,
+                snprintf(ret, TEXT_SIZE, "%s'%.80s'%s%.80s%s", before, name,
                          groups[0] ? " of " : "", groups, after);
         else
                 strcpy(ret, before);
@@ -88,7 +93,7 @@ static int describe_refused(const struct nb_csr *csr, struct nb_failure *f) {
 
 int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
                         enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f) {
-        char duration[NB_DURATION_SIZE] = "", why[NB_PENDING_TEXT_SIZE];
+        char duration[NB_DURATION_SIZE] = "", why[TEXT_SIZE];
         const char *since = "";
 
         if (waited_ms != NB_PENDING_NO_TIME) {
@@ -102,9 +107,8 @@ int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
                         f, NB_CSR_NOT_ISSUED, ETIMEDOUT,
                         "the CSR '%s' is approved, but no certificate was issued yet%s%s%s",
                         csr->name, since[0] ? "," : "", since, duration);
-        nb_pending_explain(csr, node_name, reason, why);
-        return nb_failure_set(
-                f, reasons[reason].code, ETIMEDOUT,
-                "the CSR is waiting for approval%s%s (`kubectl certificate approve %s`)%s%s", since,
-                duration, csr->name, why[0] ? ": " : "", why);
+        explain_reason(csr, node_name, reason, why);
+        return nb_failure_set(f, reasons[reason].code, ETIMEDOUT,
+                              "the CSR '%s' is waiting for approval%s%s%s%s", csr->name, since,
+                              duration, why[0] ? ": " : "", why);
 }

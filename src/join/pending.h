@@ -8,12 +8,12 @@
 #include "base/failure.h"
 #include "kube/csr.h"
 
-#define NB_PENDING_TEXT_SIZE 288
 #define NB_PENDING_NO_TIME UINT64_MAX /* the duration of the wait is unknown */
 
 /* Why a CSR is not approved automatically. */
 enum nb_pending_reason {
         NB_PENDING_UNASKED,
+        NB_PENDING_CONTROLLER, /* node-bootstrap's controller decides, and has not yet */
         NB_PENDING_UNKNOWN,    /* the API server did not say */
         NB_PENDING_UNBOUND,    /* the requester is not authorized for automatic approval */
         NB_PENDING_UNAPPROVED, /* the requester is, but no approver has approved the CSR */
@@ -34,24 +34,20 @@ struct nb_pending {
  * after 1 min, 5 min, 15 min, 1 h, 6 h, and then every 6 h. */
 uint64_t nb_pending_next_ms(uint64_t waited_ms);
 
-/* Whether the requester is OpenShift's machine config operator: kube-controller-manager does not
- * approve its CSRs. */
-bool nb_pending_is_openshift(const struct nb_csr *csr);
+/* The reason that the CSR itself shows: NB_PENDING_CONTROLLER, NB_PENDING_MACHINE (the requester is
+ * OpenShift's machine config operator), or NB_PENDING_UNASKED if only the API server knows. */
+enum nb_pending_reason nb_pending_reason_known(const struct nb_csr *csr);
 
 /* Returns the reason for a result of nb_right_read(): an enum nb_right_answer, or a failure. */
 enum nb_pending_reason nb_pending_reason_of(int review);
 
-/* For the journal's field: one word; NULL if unknown. */
+/* For the journal's field: one word; "" if unknown. */
 const char *nb_pending_reason_name(enum nb_pending_reason reason);
 
-/* The reason as a clause for messages; "" if the API server was not asked yet. */
-void nb_pending_explain(const struct nb_csr *csr, const char *node_name,
-                        enum nb_pending_reason reason, char ret[static NB_PENDING_TEXT_SIZE]);
-
 /*
- * Sets the failure for the object's state: NB_CSR_PENDING, NB_CSR_PENDING_UNBOUND,
- * NB_CSR_PENDING_UNAPPROVED, NB_CSR_NOT_ISSUED, NB_CSR_DENIED, NB_CSR_FAILED. `waited_ms` may be
- * NB_PENDING_NO_TIME.
+ * Sets the failure for the object's state: NB_CSR_PENDING, NB_CSR_PENDING_CONTROLLER,
+ * NB_CSR_PENDING_UNBOUND, NB_CSR_PENDING_UNAPPROVED, NB_CSR_NOT_ISSUED, NB_CSR_DENIED,
+ * NB_CSR_FAILED. `waited_ms` may be NB_PENDING_NO_TIME.
  */
 int nb_pending_describe(const struct nb_csr *csr, const char *node_name,
                         enum nb_pending_reason reason, uint64_t waited_ms, struct nb_failure *f);

@@ -27,21 +27,6 @@ void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_n
                 nb_log_failure(LOG_WARNING, f);
 }
 
-void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new) {
-        char since[SINCE_SIZE], why[NB_PENDING_TEXT_SIZE];
-
-        since_text(&join->waiting_since, since);
-        nb_pending_explain(&join->csr, join->node_name, join->pending.reason, why);
-        if (join->csr.state == NB_CSR_STATE_PENDING)
-                nb_log_status(
-                        "Waiting since %s UTC for approval: kubectl certificate approve %s%s%s%s",
-                        since, join->csr_name, why[0] ? " (" : "", why, why[0] ? ")" : "");
-        else
-                nb_log_status("Waiting since %s UTC: %s", since, f->detail);
-        if (is_new)
-                nb_log_failure(LOG_WARNING, f);
-}
-
 void nb_report_new_connection(const struct nb_api *api) {
         struct nb_http_connection connection;
 

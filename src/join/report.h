@@ -9,9 +9,6 @@
  * before the first call, which sets it. */
 void nb_report_wait(time_t *waiting_since, const struct nb_failure *f, bool is_new);
 
-/* As nb_report_wait(), for the approval of join->csr. */
-void nb_report_approval(struct nb_join *join, const struct nb_failure *f, bool is_new);
-
 /* Logs how long the newest connection since the last call took, if there is one. Call this after a
  * successful request, and for the connection whose failure ends the join. */
 void nb_report_new_connection(const struct nb_api *api);

@@ -113,7 +113,10 @@ static int run_stage(struct nb_join *join, const struct stage *stage,
 }
 
 static int removed_each_time(const struct nb_join *join, struct nb_failure *f) {
-        return nb_failure_set(f, NB_CSR_PENDING, ETIMEDOUT,
+        bool is_for_controller = join->csr.is_for_controller;
+
+        return nb_failure_set(f, is_for_controller ? NB_CSR_PENDING_CONTROLLER : NB_CSR_PENDING,
+                              ETIMEDOUT,
                               "the CSR '%s' was deleted or replaced each time before it was "
                               "issued",
                               join->csr_name);

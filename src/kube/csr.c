@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "kube/csr.h"
+#include "kube/token.h"
 
 #define CONDITIONS_MAX 64
-#define GROUPS_MAX 32
 #define PATH_SIZE 64
 
 static const char *const usages[] = { "digital signature", "key encipherment", "client auth" };
@@ -115,14 +115,15 @@ static void read_conditions(struct nb_json *json, struct nb_csr *csr) {
                 read_condition(json, i, csr);
 }
 
-/* The groups are for messages only. */
 static void read_groups(struct nb_json *json, struct nb_csr *csr) {
         char path[PATH_SIZE], group[sizeof(csr->groups)];
         ssize_t n = nb_json_array(json, "spec.groups");
 
-        for (ssize_t i = 0; i < n && i < GROUPS_MAX; i++) {
+        for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 snprintf(path, sizeof(path), "spec.groups[%zd]", i);
                 nb_json_line(json, path, group, sizeof(group));
+                csr->is_for_controller |= strncmp(group, NB_TOKEN_GROUP_NODE,
+                                                  strlen(NB_TOKEN_GROUP_NODE)) == 0;
                 if (strcmp(group, "system:authenticated") != 0)
                         nb_text_list_add(csr->groups, sizeof(csr->groups), group);
         }

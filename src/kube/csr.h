@@ -27,10 +27,12 @@ struct nb_csr {
         char uid[64];
         char resource_version[64];
         char signer_name[NB_CSR_NAME_MAX + 1];
-        char username[384];  /* the user who submitted it, according to the API server; printable,
-                                one line; "" when absent. Holds that of any ServiceAccount */
-        char groups[192];    /* the user's groups without system:authenticated: "a, b, ..." */
-        bool has_our_usages; /* those of nb_csr_format(), in its order */
+        char username[384]; /* the user who submitted it, according to the API server; printable,
+                               one line; "" when absent. Holds that of any ServiceAccount */
+        char groups[192];   /* the user's groups without system:authenticated: "a, b, ..." */
+        bool is_for_controller;     /* a group begins with NB_TOKEN_GROUP_NODE: node-bootstrap's
+                                       controller decides */
+        bool has_our_usages;        /* those of nb_csr_format(), in its order */
         int64_t expiration_seconds; /* 0 when absent */
         enum nb_csr_state state;
         char reason[128]; /* of the condition that set the state; printable, one line */

@@ -87,12 +87,12 @@ def test_each_step_of_a_join(node, cluster):
     assert found["good"] and steps["node-name"]["state"] == "doubt" and "cannot determine whether" in text(steps["node-name"])
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
-    node.await_status("certificate approve")
+    node.await_status("waiting for approval")
     found, steps = report(node)
     why = steps["request"]["failure"]
     assert found["failure"] == why["code"] == "csr-pending-unbound" and why["messageID"] == read_failures()["csr-pending-unbound"]["message-id"]
-    assert why["remedy"].startswith(f"Run `kubectl certificate approve {csr}`. ") and f"`kubectl certificate approve {csr}`" in why["detail"]
-    assert MANUAL_GROUP in why["detail"] and "kubeadm:node-autoapprove-bootstrap" in why["remedy"]
+    assert why["remedy"].count(f"`kubectl certificate approve {csr}`") == 1 and why["detail"].startswith(f"the CSR '{csr}' is waiting for approval: ")
+    assert MANUAL_GROUP in why["detail"] and "cluster-info publish --auto-approve" in why["remedy"]
     cluster.kubectl("certificate", "approve", csr)
     assert node.await_end() == ("active", 0)
 

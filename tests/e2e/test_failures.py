@@ -87,7 +87,7 @@ def words(node, code):
         "csr-forbidden": [f"system:bootstrap:{token}"],
         "token-rejected": ["401", token, "node-bootstrap.token"],
         "csr-denied": ["Gerät unbekannt", "node-csr-"],
-        "csr-pending-unbound": [f"system:bootstrap:{token}", "kubectl certificate approve node-csr-"],
+        "csr-pending-unbound": [f"system:bootstrap:{token}", "the CSR 'node-csr-"],
         "endpoint-refused": ["198.51.100.", ":6443"],
     }[code]
 

@@ -67,9 +67,9 @@ def test_killed_while_waiting(manual, cluster, what):
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     kill(manual, what)
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     cluster.kubectl("certificate", "approve", csr)
     assert_joined_once(manual, cluster)
 
@@ -103,7 +103,7 @@ def test_crash_needs_no_hand(manual, cluster):
     """systemd starts it again, and kubelet's start is queued again."""
     manual.enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     manual.run("systemctl", "kill", "--signal=KILL", UNIT)
     until(lambda: manual.show(UNIT, "NRestarts") == "1", "started again")
     cluster.kubectl("certificate", "approve", csr)
@@ -193,7 +193,7 @@ def test_status_of_a_join_that_was_killed(manual):
     manual.drop_in(UNIT, "[Service]\nRestart=no\n")
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     assert status(manual)["outcome"] == "under-way"
     manual.run("systemctl", "kill", "--signal=KILL", UNIT)
     manual.await_end()

@@ -88,7 +88,7 @@ def test_kubelet_configuration_as_the_node(manual, cluster):
     manual.path(KUBELET_CONFIG).unlink()
     manual.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     token = manual.read(TOKEN).decode().strip()
     cluster.request("DELETE", f"/api/v1/namespaces/kube-system/secrets/bootstrap-token-{token[:6]}")
     cluster.kubectl("certificate", "approve", csr)

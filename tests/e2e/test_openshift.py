@@ -115,7 +115,7 @@ def test_worker_waits_for_its_machine(node, cluster, account, approver):
     csr = cluster.await_csr(node.name)["metadata"]["name"]
     until(lambda: approver.reasons.get(csr), "the approver has looked")
     assert approver.reasons[csr] == f"machine for node {node.name} is not there"
-    node.await_status("certificate approve")
+    node.await_status("waiting for approval")
     assert not node.kubelet_pid()
     approver.machines.append(Machine(node.name.upper() + ".", now()))
     assert node.await_end() == ("active", 0)

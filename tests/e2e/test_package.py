@@ -93,7 +93,7 @@ def test_purging_removes_what_setup_wrote(new_node, cluster):
 def test_upgrading_while_it_waits(manual, cluster, world):
     manual.enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     pid = manual.show(UNIT, "MainPID")
     dpkg(manual, world, "--install", "/root/node-bootstrap.deb")
     assert manual.show(UNIT, "MainPID") == pid

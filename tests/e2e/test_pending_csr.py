@@ -9,15 +9,16 @@ from harness.wait import until
 pytestmark = pytest.mark.each_release
 
 APPROVE = "certificate approve"
+WAITS = "is waiting for approval"
 
 
 def pending(node, cluster, code):
     """Waits with its reason in the journal and in STATUS=; kubelet has not started."""
     csr = cluster.await_csr(node.name)["metadata"]["name"]
-    node.await_status(APPROVE)
+    node.await_status(WAITS)
     until(lambda: node.said(code), f"the journal says {code}")
     [entry] = node.entries(code)
-    assert entry["PRIORITY"] == "4" and entry["NODE_BOOTSTRAP_CSR"] == csr and f"kubectl {APPROVE} {csr}" in entry["MESSAGE"]
+    assert entry["PRIORITY"] == "4" and entry["NODE_BOOTSTRAP_CSR"] == csr and f"the CSR '{csr}' {WAITS}" in entry["MESSAGE"] and APPROVE not in entry["MESSAGE"]
     assert entry["NODE_BOOTSTRAP_USER"].startswith("system:bootstrap:")
     until(lambda: entry["NODE_BOOTSTRAP_USER"] in node.show(UNIT, "StatusText"), "STATUS= has the reason, too")
     assert len(node.entries("csr-pending")) == 1, "the wait is said first"
@@ -30,9 +31,11 @@ def check_says(node, cluster, entry):
     done = node.run("node-bootstrap", "check", check=False)
     # The container runtime is started with kubelet, and so after the join.
     [row] = [line for line in done.stdout.splitlines() if "✗" in line and "kubelet-unprepared" not in line]
-    assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the CSR is waiting for approval (`kubectl {APPROVE} ")
-    assert entry["MESSAGE"].split("`)", 1)[1] in row
-    remedy = read_failures()[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"].replace("@NODE_BOOTSTRAP_CSR@", entry["NODE_BOOTSTRAP_CSR"])
+    assert done.returncode == 1 and row.startswith(f"  ✗ {entry['NODE_BOOTSTRAP_ERROR']}: the CSR '{entry['NODE_BOOTSTRAP_CSR']}' {WAITS}: ")
+    assert entry["MESSAGE"].split(" s: ", 1)[1] in row
+    remedy = read_failures()[entry["NODE_BOOTSTRAP_ERROR"]]["remedy"]
+    for field in ("CSR", "NODE"):
+        remedy = remedy.replace(f"@NODE_BOOTSTRAP_{field}@", entry[f"NODE_BOOTSTRAP_{field}"])
     assert f"\n    {remedy}\n" in done.stdout
     assert [csr["metadata"]["name"] for csr in cluster.csrs(node.name)] == [entry["NODE_BOOTSTRAP_CSR"]]
 
@@ -43,7 +46,7 @@ def test_no_role_binding(manual, cluster):
     csr, entry = pending(manual, cluster, "csr-pending-unbound")
     assert entry["NODE_BOOTSTRAP_REASON"] == "NodeclientNotBound" and MANUAL_GROUP in entry["MESSAGE"]
     catalog = manual.run("journalctl", "--catalog", "--no-pager", f"--unit={UNIT}").stdout
-    assert "kubeadm:node-autoapprove-bootstrap" in catalog and f"kubectl {APPROVE} {csr}" in catalog
+    assert "cluster-info publish --auto-approve" in catalog and f"kubectl {APPROVE} {csr}" in catalog
     check_says(manual, cluster, entry)
     cluster.kubectl(*APPROVE.split(), csr)
     assert manual.await_end() == ("active", 0)

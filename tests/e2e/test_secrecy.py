@@ -23,7 +23,7 @@ def test_token_is_nowhere(new_node, cluster, source):
     try:
         node.begin()
         csr = cluster.await_csr(node.name)["metadata"]["name"]
-        node.await_status("certificate approve")
+        node.await_status("waiting for approval")
         assert not found_in(node), "while it waits"
         cluster.kubectl("certificate", "approve", csr)
         assert node.await_end() == ("active", 0)

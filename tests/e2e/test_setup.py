@@ -91,7 +91,7 @@ def test_token_is_nowhere(fresh, cluster):
     fresh.pids = lambda: [*inside(), *descendants(watching.pid)]
     sampler = Sampler(fresh)
     try:
-        fresh.await_status("certificate approve")
+        fresh.await_status("waiting for approval")
         fresh.path("/root/join").unlink()
         sampler.start()
         until(lambda: b"node-bootstrap" in sampler.programs, "setup is seen")
@@ -189,12 +189,12 @@ def test_watch_ends_and_the_service_goes_on(fresh, cluster):
     """With the reason, its remedy and its exit status: automation must not hang on a token that has expired."""
     token = cluster.fresh_token()
     said = failed(set_up(fresh, to(cluster, token) + " --timeout=15s", check=False), "token-unknown")
-    assert f"{UNIT} keeps running" in said and said.count(f"this one has the ID {token.id}.") == 2, "while it waits, and at the end"
+    assert f"{UNIT} keeps running" in said and said.count(f"the ID {token.id}, with") == 2, "while it waits, and at the end"
     assert fresh.show(UNIT, "ActiveState") == "activating"
     said = fresh.run("node-bootstrap", "status", check=False).stdout
-    assert f"this one has the ID {token.id}." in said and "under way" in said
+    assert f"the ID {token.id}, with" in said and "under way" in said
     said = failed(set_up(fresh, to(cluster, token) + " --timeout=3s", check=False), "token-unknown")
-    assert said.count(f"this one has the ID {token.id}.") >= 2, "the second one says it as well, at its beginning and at its end"
+    assert said.count(f"the ID {token.id}, with") >= 2, "the second one says it as well, at its beginning and at its end"
     cluster.token(token=token)
     assert "nothing to write" in set_up(fresh, to(cluster, token) + " --timeout=infinity").stdout
     cluster.await_node(fresh.name)
@@ -216,7 +216,7 @@ def test_service_that_is_masked_or_stopped(fresh, cluster):
     assert "masked" in failed(set_up(fresh, words, check=False), "setup-command-failed")
     fresh.run("systemctl", "unmask", UNIT)
     watching = fresh.start("node-bootstrap", "setup", *words.split())
-    fresh.await_status("certificate approve")
+    fresh.await_status("waiting for approval")
     fresh.run("systemctl", "stop", UNIT)
     said, _ = watching.communicate(timeout=PATIENCE)
     code = "setup-unfinished"
@@ -240,7 +240,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     fresh.write("/root/token", str(token), 0o600)
     watching = fresh.start("node-bootstrap", "setup", cluster.front.endpoint, "--token-file=/root/token", f"--ca-cert-hash={cluster.ca.pin}")
     shown = ""
-    while "certificate approve" not in shown:
+    while "is waiting for approval" not in shown:
         line = watching.stdout.readline()
         assert line, shown
         shown += line
@@ -252,7 +252,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert fresh.show(UNIT, "ActiveState") == "activating"
     other = cluster.token()
     shown, watching = "", fresh.start("script", "--quiet", "--return", "--command", f"TERM=linux node-bootstrap setup {to(cluster, other)} --force", "/dev/null")
-    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC for approval: kubectl ", shown):
+    while not re.search(r"\x1b\[KWaiting since [0-9-]+ [0-9:]+ UTC: the CSR 'node-csr-", shown):
         line = watching.stdout.readline()
         assert line, shown
         shown += line

@@ -81,7 +81,7 @@ def test_boot_that_does_not_wait(manual, cluster):
     """The drop-in of node-bootstrap.service(8): multi-user.target is reached while the join waits."""
     manual.drop_in(KUBELET, "[Unit]\nAfter=multi-user.target\n")
     manual.enable(UNIT).boot(wait="multi-user.target")
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
     manual.await_kubelet()
 
@@ -90,7 +90,7 @@ def test_login_does_not_wait(manual, cluster):
     """Without it multi-user.target waits, but logins work."""
     manual.write("/etc/systemd/system/login.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
     manual.enable(UNIT, "login.service").boot()
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     until(lambda: manual.is_active("login.service"), "logins work")
     assert not manual.is_active("multi-user.target")
     cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
@@ -111,7 +111,7 @@ ExecStart=/bin/true
 WantedBy=node-joined.target
 """)
     manual.enable(UNIT, "after-join.service").boot()
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     assert not manual.is_active("after-join.service")
     cluster.kubectl("certificate", "approve", cluster.csrs(manual.name)[0]["metadata"]["name"])
     until(lambda: manual.is_active("after-join.service"), "it starts")

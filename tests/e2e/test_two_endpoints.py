@@ -104,7 +104,7 @@ def test_first_endpoint_dies_while_waiting(manual, cluster):
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     first.vanish()
     first.cut()
     cluster.kubectl("certificate", "approve", csr)

@@ -24,7 +24,7 @@ def cut_off(new_shared_node, cluster):
     node.boot("--unit=basic.target")
     node.begin()
     csr = cluster.await_csr(node.name)["metadata"]["name"]
-    node.await_status("certificate approve")
+    node.await_status("waiting for approval")
     for port in cluster.front.peer_ports(node.address):
         for chain, side in (("OUTPUT", "--sport"), ("INPUT", "--dport")):
             node.run("iptables", "--insert", chain, "--protocol", "tcp", side, str(port), "--jump", "DROP")
@@ -42,10 +42,9 @@ def queued(node, unit="kubelet.service"):
 def test_approval_by_hand(manual, cluster):
     manual.enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     shown = manual.run("systemctl", "status", UNIT, check=False).stdout
-    command = re.search(rf"kubectl (certificate approve {csr})", shown)
-    assert command, shown
+    assert f"the CSR '{csr}' is waiting for approval" in shown
     assert queued(manual) == "waiting"
     assert manual.show("kubelet.service", "ActiveState", "Result") == ("inactive", "success")
     assert not manual.kubelet_was_started()
@@ -53,7 +52,7 @@ def test_approval_by_hand(manual, cluster):
     warnings = [e for e in manual.entries("csr-pending") if e["PRIORITY"] == "4"]
     assert len(warnings) == 1, "one warning for one reason"
     assert warnings[0]["NODE_BOOTSTRAP_CSR"] == csr
-    cluster.kubectl(*command[1].split())
+    cluster.kubectl("certificate", "approve", csr)
     cluster.await_node(manual.name)
     assert len(cluster.csrs(manual.name)) == 1
 
@@ -64,7 +63,7 @@ def test_stop_while_waiting(manual, cluster):
     before = manual.tree()
     manual.begin()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     manual.run("systemctl", "stop", UNIT)
     assert manual.show(UNIT, "ActiveState", "Result") == ("inactive", "success")
     assert manual.run("systemctl", "is-system-running", check=False).stdout.strip() != "degraded"
@@ -73,7 +72,7 @@ def test_stop_while_waiting(manual, cluster):
     assert without_state(manual.tree()) == without_state(before)
     assert manual.said("stopped")
     manual.begin()
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     assert [c["metadata"]["name"] for c in cluster.csrs(manual.name)] == [csr]
     cluster.kubectl("certificate", "approve", csr)
     assert manual.await_end() == ("active", 0)
@@ -119,7 +118,7 @@ def test_api_server_goes_away_while_waiting(manual, cluster):
     manual.enable(UNIT).boot("--unit=basic.target")
     manual.begin()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     try:
         cluster.front.refuse()
         until(lambda: manual.said("endpoint-refused"), "the journal says that the server is away")
@@ -161,7 +160,7 @@ def test_watch_that_a_load_balancer_drops(cut_off):
 def test_status_of_a_join_that_waits(manual):
     manual.boot()
     manual.begin()
-    manual.await_status("certificate approve")
+    manual.await_status("waiting for approval")
     until(lambda: manual.said("csr-pending"), "the journal says so, a moment after the status")
     run = manual.run("node-bootstrap", "status", "--json", check=False)
     assert run.returncode == 1

@@ -54,7 +54,7 @@ def vanish(then):
 def approved_by_hand(world):
     """By who reads what the join says."""
     def controller(cluster, name):
-        world.machine.current().wait_for_line("kubectl certificate approve")
+        world.machine.current().wait_for_line("waiting for approval")
         csrs.approve(reason="KubectlApprove")(cluster, name)
     world.cluster.controller = controller
 
@@ -67,9 +67,9 @@ def replaced_by_ours(cluster, name):
 
 
 FATES = [
-    Case("approved by hand a moment later", approved_by_hand, None, 0, "kubectl certificate approve", csrs=1),
+    Case("approved by hand a moment later", approved_by_hand, None, 0, "is waiting for approval", csrs=1),
     Case("issued before the watch begins", fate(csrs.approve(after=0, issue_after=0)), None, 0, csrs=1),
-    Case("never approved", fate(csrs.never), "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
+    Case("never approved", fate(csrs.never), "csr-pending", 75, "the CSR 'node-csr-", check=kept),
     Case("approved, never issued", fate(csrs.approved_only), "csr-not-issued", 75, check=kept),
     Case("denied", fate(csrs.deny("Policy", "not one of our machines")), "csr-denied", 77, "Policy", "not one of our machines", check=dropped),
     Case("denied, in another language", fate(csrs.deny("Policy", "Gerät unbekannt")), "csr-denied", 77, "Policy", "Gerät unbekannt", check=dropped),
@@ -100,7 +100,7 @@ def stalls_when_submitted_again(world):
 
 
 CUT_SHORT = [
-    Case("a poll", stalls_when_asked_again, "csr-pending", 75, "kubectl certificate approve node-csr-", check=kept),
+    Case("a poll", stalls_when_asked_again, "csr-pending", 75, "the CSR 'node-csr-", check=kept),
     Case("another request", stalls_when_submitted_again, "csr-pending", 75, "was deleted or replaced each time"),
 ]
 
@@ -308,9 +308,9 @@ def test_status_while_waiting(world):
     """STATUS= names what the join waits for and the command to fix it."""
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
-    run.wait_for_status("kubectl certificate approve")
+    run.wait_for_status("waiting for approval")
     name, = world.csrs()
-    assert any(f"kubectl certificate approve {name}" in status for status in run.statuses)
+    assert any(f"the CSR '{name}' is waiting for approval" in status for status in run.statuses)
     csrs.approve()(world.cluster, name)
     run.wait().joined()
     assert sum("csr-pending" in line for line in run.lines) <= 1
@@ -320,5 +320,5 @@ def test_connection_ends_at_the_deadline(world):
     """`timeout:` ends the wait on an open watch."""
     world.cluster.controller = csrs.never
     world.machine.configure(world.server, timeout="8s")
-    run = world.machine.join().failed("csr-pending", 75, "kubectl certificate approve")
+    run = world.machine.join().failed("csr-pending", 75, "is waiting for approval")
     assert run.seconds >= 1.9

@@ -237,18 +237,25 @@ def of_openshift(world):
     world.server.on("get", faults.edited(rename))
 
 
+def of_one_node(world):
+    def regroup(obj):
+        obj["spec"]["groups"] = ["system:bootstrappers", "system:bootstrappers:node-bootstrap"]
+    world.server.on("get", faults.edited(regroup))
+
+
 @pytest.mark.parametrize("prepare,code,words", [
+    (of_one_node, "csr-pending-controller", [f"node-bootstrap's controller decides on the requests of '{USER}'"]),
     (unbind, "csr-pending-unbound", [USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient"]),
     (lambda world: None, "csr-pending-unapproved", [f"'{USER}' is allowed automatic approval"]),
     (of_openshift, "csr-pending-unapproved", [f"a Machine whose InternalDNS is '{NODE}'", "oc get machines -A"]),
-], ids=["no role binding", "no approver", "no Machine"])
+], ids=["a token for one node", "no role binding", "no approver", "no Machine"])
 def test_reason_for_pending(world, prepare, code, words):
     """The same message and the same question as in the join."""
     name = leave_request(world)
     prepare(world)
-    again(world, code, name, f"the CSR is waiting for approval (`kubectl certificate approve {name}`): ", *words)
+    again(world, code, name, f"the CSR '{name}' is waiting for approval: ", *words)
     asked = [request for request in world.server.seen("review") if "subresource" in request.json()["spec"]["resourceAttributes"]]
-    assert len(asked) == (0 if prepare is of_openshift else 2), "once by each check"
+    assert len(asked) == (0 if prepare in (of_one_node, of_openshift) else 2), "once by each check"
 
 
 @pytest.mark.parametrize("answer", [faults.forbidden, faults.error(404, "NotFound", "no such thing"), faults.INTERNAL, faults.PORTAL, faults.hang_up_instead],
@@ -266,7 +273,7 @@ def test_beside_a_join_that_waits(world):
     [name] = world.cluster.csrs.wait_for(1)
     world.machine.current().wait_for_status(name)
     before = world.csrs()
-    found = again(world, "csr-pending-unapproved", name, f"`kubectl certificate approve {name}`", f"'{USER}' is allowed automatic approval")
+    found = again(world, "csr-pending-unapproved", name, f"'{USER}' is allowed automatic approval")
     assert world.csrs() == before and "kube-controller-manager" in step_of(found, "request")["failure"]["remedy"]
     assert run.is_running()
     csrs.approve()(world.cluster, name)

@@ -85,7 +85,7 @@ def test_approved_but_not_issued_is_told_while_it_waits(world):
     world.cluster.controller = csrs.never
     run = world.machine.start_join()
     name = world.cluster.csrs.wait_for()[0]
-    run.wait_for_status("kubectl certificate approve")
+    run.wait_for_status("waiting for approval")
     csrs.approved_only(world.cluster, name)
     run.wait_for_status("no certificate was issued yet")
     run.wait_for_line("csr-not-issued")

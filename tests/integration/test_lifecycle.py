@@ -190,7 +190,7 @@ def test_no_deadline(world):
     world.cluster.controller = csrs.never
     world.machine.configure(world.server, timeout=None)
     run = world.machine.start_join(faketime="+0 x40")      # with a faster one, a busy computer might not finish a handshake within 10 s
-    run.wait_for_status("kubectl certificate approve")
+    run.wait_for_status("waiting for approval")
     time.sleep(16)
     assert run.is_running()
     csrs.approve()(world.cluster, world.csrs()[0])

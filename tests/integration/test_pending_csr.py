@@ -34,11 +34,12 @@ def join(world):
 def test_nobody_is_bound(world):
     world.cluster.tokens[TOKEN_ID].may = ("create", "get", "list", "watch")
     run = join(world).failed("csr-pending-unbound", 75, USER, "system:bootstrappers:kubeadm:default-node-token", "certificatesigningrequests/nodeclient",
-                                    "kubeadm init phase bootstrap-token")
+                                    "cluster-info publish --auto-approve")
     name, = world.csrs()
     assert told(run) == ["csr-pending", "csr-pending-unbound", "csr-pending-unbound"], "at once, with its reason, and at the end"
-    assert all(f"`kubectl certificate approve {name}`" in line for line in run.lines if ": csr-pending" in line)
-    assert any(f"kubectl certificate approve {name} (it will not be approved automatically" in status for status in run.statuses)
+    assert all(f": the CSR '{name}' is waiting for approval" in line for line in run.lines if ": csr-pending" in line)
+    assert any(f"UTC: the CSR '{name}' is waiting for approval: it will not be approved automatically" in status for status in run.statuses)
+    assert "\n".join(run.lines).count(f"`kubectl certificate approve {name}`") == 3, "once for each message"
     assert len(world.server.seen("review")) == 1
 
 
@@ -67,7 +68,19 @@ def test_no_machine(world):
     world.server.on("create", faults.edited(rename))
     world.server.on("watch", faults.stall)
     run = join(world).failed("csr-pending-unapproved", 75, f"InternalDNS is '{NODE}'", "oc get machines")
-    assert told(run)[0] == "csr-pending" and not world.server.seen("review")
+    assert set(told(run)) == {"csr-pending-unapproved"} and not world.server.seen("review")
+
+
+@pytest.mark.parametrize("controller, words", [
+    (csrs.never, ["node-bootstrap's controller decides on the requests of 'system:bootstrap:"]), (csrs.delete(), ["was deleted or replaced each time"]),
+], ids=["undecided", "deleted each time"])
+def test_token_for_one_node(world, controller, words):
+    """node-bootstrap's controller decides; nobody is told to approve the request."""
+    world.cluster.controller = controller
+    world.cluster.tokens[TOKEN_ID].groups = ("system:bootstrappers", "system:bootstrappers:node-bootstrap")
+    run = join(world).failed("csr-pending-controller", 75, "node-bootstrap-admin approve", *words)
+    assert set(told(run)) == {"csr-pending-controller"} and not world.server.seen("review")
+    assert not any("certificate approve" in line for line in [*run.lines, *run.statuses])
 
 
 @pytest.mark.parametrize("answer", [

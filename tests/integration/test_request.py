@@ -315,7 +315,7 @@ def test_other_node_name_is_another_request(world):
     world.cluster.controller = csrs.never
     for node in ("node-1", "node-2"):
         world.machine.configure(world.server, node=node, timeout="8s")
-        world.machine.join().failed("csr-pending", 75, "kubectl certificate approve")
+        world.machine.join().failed("csr-pending", 75, "is waiting for approval")
     key = pending_key(world.machine).public_key()
     assert world.csrs() == [pki.csr_name(key, pki.node_user(node)) for node in ("node-1", "node-2")]
 

@@ -67,9 +67,9 @@ def test_the_remedy_has_the_values_of_its_failure(machine, journal):
     """Also of a failure that is retried; not those of an earlier failure."""
     journal.failure(1, "token-unknown", "discover", priority=4, TOKEN_ID="aaaaaa").failure(2, "token-unknown", "discover", TOKEN_ID="bbbbbb")
     text = journal.status(machine).stdout
-    assert "this one has the ID bbbbbb." in text and "aaaaaa" not in text
+    assert "the ID bbbbbb" in text and "aaaaaa" not in text
     journal.failure(3600, "token-unknown", "discover", priority=4, run="2", TOKEN_ID="cccccc")
-    assert "this one has the ID cccccc." in journal.status(machine).stdout
+    assert "the ID cccccc, with" in journal.status(machine).stdout
     journal.entry(7200, "stopped", run="3", STAGE="await")
     assert "`systemctl start node-bootstrap.service` continues the join.\n" in journal.status(machine).stdout
 

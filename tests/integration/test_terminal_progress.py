@@ -17,7 +17,7 @@ from machine import PATIENCE, find_program
 from wait import wait_until
 
 COLUMNS = 100
-WAITS = re.compile(r"Waiting since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC for approval: kubectl certificate approve ")
+WAITS = re.compile(r"Waiting since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: the CSR 'node-csr-")
 
 
 class Terminal:
@@ -134,7 +134,7 @@ def test_no_line_in_a_pipe(world):
     world.cluster.controller = csrs.never
     run = world.machine.start_join(environment={"TERM": "linux"})
     [name] = world.cluster.csrs.wait_for(1)
-    run.wait_for_status(f"kubectl certificate approve {name}")
+    run.wait_for_status(f"the CSR '{name}' is waiting for approval")
     run.wait_for_line("csr-pending: ")
     csrs.approve()(world.cluster, name)
     run.wait().joined()

@@ -386,16 +386,16 @@ controlPlaneEndpoint: {self.front.endpoint}
     def naming(self, server):
         """cluster-info names another server for a while."""
         before = self.cluster_info()["kubeconfig"]
-        self._sign_anew(before.replace(self.front.endpoint, server))
+        self.sign_again(before.replace(self.front.endpoint, server))
         try:
             yield
         finally:
-            self._sign_anew(before)
+            self.sign_again(before)
 
-    def _sign_anew(self, text):
+    def sign_again(self, text):
         signatures = {key: value for key, value in self.cluster_info().items() if key != "kubeconfig"}
         self.request("PATCH", CLUSTER_INFO, {"data": {"kubeconfig": text}})
-        until(lambda: all(self.cluster_info().get(key) != value for key, value in signatures.items()), "cluster-info is signed anew")
+        until(lambda: all(self.cluster_info().get(key) != value for key, value in signatures.items()), "cluster-info is signed again")
 
     def delete_token(self, token):
         """Returns when cluster-info is not signed with it any more."""

@@ -45,14 +45,18 @@ struct text_case {
         const char *detail, *word;
 };
 
-#define WAITS \
-        "the CSR is waiting for approval for 5 min 0 s (`kubectl certificate approve " NAME "`)"
+#define WAITS "the CSR '" NAME "' is waiting for approval for 5 min 0 s"
 
 static struct text_case texts[] = {
-        { "not asked yet", NB_CSR_STATE_PENDING, NB_PENDING_UNASKED, NB_CSR_PENDING, WAITS, NULL },
+        { "not asked yet", NB_CSR_STATE_PENDING, NB_PENDING_UNASKED, NB_CSR_PENDING, WAITS, "" },
         { "not known", NB_CSR_STATE_PENDING, NB_PENDING_UNKNOWN, NB_CSR_PENDING,
           WAITS ": the API server does not say whether the CSR will be approved automatically",
-          NULL },
+          "" },
+        { "node-bootstrap's controller", NB_CSR_STATE_PENDING, NB_PENDING_CONTROLLER,
+          NB_CSR_PENDING_CONTROLLER,
+          WAITS ": node-bootstrap's controller decides on the requests of "
+                "'system:bootstrap:abcdef'",
+          "ControllerUndecided" },
         { "no role binding", NB_CSR_STATE_PENDING, NB_PENDING_UNBOUND, NB_CSR_PENDING_UNBOUND,
           WAITS ": it will not be approved automatically: 'system:bootstrap:abcdef' of "
                 "system:bootstrappers, g may not create certificatesigningrequests/nodeclient",
@@ -66,8 +70,7 @@ static struct text_case texts[] = {
                 "that has no Node yet (`oc get machines -A`)",
           "MachineMissing" },
         { "approved meanwhile", NB_CSR_STATE_APPROVED, NB_PENDING_UNASKED, NB_CSR_NOT_ISSUED,
-          "the CSR '" NAME "' is approved, but no certificate was issued yet, for 5 min 0 s",
-          NULL },
+          "the CSR '" NAME "' is approved, but no certificate was issued yet, for 5 min 0 s", "" },
 };
 
 static struct nb_csr example(enum nb_csr_state state) {
@@ -85,10 +88,7 @@ static void describes(void **state) {
         assert_true(nb_pending_describe(&csr, "node-1", c->reason, 5 * MINUTE, &f) < 0);
         assert_int_equal(f.code, c->code);
         assert_string_equal(f.detail, c->detail);
-        if (c->word)
-                assert_string_equal(nb_pending_reason_name(c->reason), c->word);
-        else
-                assert_null(nb_pending_reason_name(c->reason));
+        assert_string_equal(nb_pending_reason_name(c->reason), c->word);
         assert_int_equal(nb_failure_info(f.code)->exit_status, 75);
         assert_int_equal(nb_failure_info(f.code)->class, NB_CLASS_WAIT);
 }
@@ -104,8 +104,8 @@ struct look_case {
 /* What `check` reports: it looks once, and does not know since when the CSR has been waiting. */
 static struct look_case looks[] = {
         { "it waits", NB_CSR_STATE_PENDING, "", "", NB_CSR_PENDING_UNAPPROVED,
-          "the CSR is waiting for approval (`kubectl certificate approve " NAME
-          "`): 'system:bootstrap:abcdef' is allowed automatic approval, but no approver has "
+          "the CSR '" NAME "' is waiting for approval: 'system:bootstrap:abcdef' is allowed "
+          "automatic approval, but no approver has "
           "approved it" },
         { "it is not issued", NB_CSR_STATE_APPROVED, "AutoApproved", "", NB_CSR_NOT_ISSUED,
           "the CSR '" NAME "' is approved, but no certificate was issued yet" },
@@ -134,8 +134,8 @@ static void reads_the_answer(_unused_ void **state) {
         assert_int_equal(nb_pending_reason_of(-EACCES), NB_PENDING_UNKNOWN);
 }
 
-/* The command is complete even if the names are long. */
-static void the_command_is_never_cut(void **state) {
+/* Of long names, that of the CSR is complete. */
+static void the_csr_is_never_cut(void **state) {
         struct nb_csr csr = example(NB_CSR_STATE_PENDING);
         struct nb_failure f = { 0 };
 
@@ -145,12 +145,14 @@ static void the_command_is_never_cut(void **state) {
         assert_memory_equal(f.detail, WAITS ": it will not", strlen(WAITS ": it will not"));
 }
 
-static void openshift_is_told_by_its_account(void **state) {
+static void knows_who_decides(void **state) {
         struct nb_csr csr = example(NB_CSR_STATE_PENDING);
 
-        assert_false(nb_pending_is_openshift(&csr));
+        assert_int_equal(nb_pending_reason_known(&csr), NB_PENDING_UNASKED);
         (void)snprintf(csr.username, sizeof(csr.username), "%s", ACCOUNT);
-        assert_true(nb_pending_is_openshift(&csr));
+        assert_int_equal(nb_pending_reason_known(&csr), NB_PENDING_MACHINE);
+        csr.is_for_controller = true;
+        assert_int_equal(nb_pending_reason_known(&csr), NB_PENDING_CONTROLLER);
 }
 
 int main(void) {
@@ -158,7 +160,7 @@ int main(void) {
         CASES(texts, describes);
         CASES(looks, describes_at_a_look);
         CASE(reads_the_answer);
-        CASE(the_command_is_never_cut);
-        CASE(openshift_is_told_by_its_account);
+        CASE(the_csr_is_never_cut);
+        CASE(knows_who_decides);
         return case_run("pending");
 }

@@ -355,6 +355,7 @@ struct requester_case {
         const char *name;
         const char *text;
         const char *username, *groups;
+        bool is_for_controller;
 };
 
 static struct requester_case requesters[] = {
@@ -367,6 +368,14 @@ static struct requester_case requesters[] = {
           SPEC_OF(",\"username\":\"u\",\"groups\":[\"system:authenticated\"]"), "u", "" },
         { "requester: a line break",
           SPEC_OF(",\"username\":\"u\\n2\",\"groups\":[\"g\\u001b[2J\"]"), "u 2", "g [2J" },
+        { "requester: a token for one node",
+          SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrap\"]"), "",
+          "system:bootstrappers:node-bootstrap", true },
+        { "requester: another group of node-bootstrap",
+          SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrap:rack-4\"]"), "",
+          "system:bootstrappers:node-bootstrap:rack-4", true },
+        { "requester: another group of bootstrappers",
+          SPEC_OF(",\"groups\":[\"system:bootstrappers:node\"]"), "", "system:bootstrappers:node" },
 };
 
 static void knows_requester(void **state) {
@@ -377,6 +386,7 @@ static void knows_requester(void **state) {
         assert_int_equal(nb_csr_parse(c->text, strlen(c->text), &csr, &f), 0);
         assert_string_equal(csr.username, c->username);
         assert_string_equal(csr.groups, c->groups);
+        assert_int_equal(csr.is_for_controller, c->is_for_controller);
 }
 
 /* The groups that fit are named, and no name is truncated. */
@@ -390,8 +400,9 @@ static void many_groups_are_left_out(void **state) {
                                        ",\"spec\":{\"signerName\":\"s\",\"groups\":[\"first\"");
         for (unsigned i = 0; i < 100; i++)
                 nb_buffer_printf(&text, ",\"system:group%02u\"", i);
-        nb_buffer_append_string(&text, "]}}");
+        nb_buffer_append_string(&text, ",\"system:bootstrappers:node-bootstrap\"]}}");
         assert_int_equal(nb_csr_parse(text.data, text.len, &csr, &f), 0);
+        assert_true(csr.is_for_controller);
         assert_memory_equal(csr.groups, "first, system:group00, ", 23);
         assert_int_equal((strlen(csr.groups) - strlen("first, ...")) % strlen(", system:group00"),
                          0);

@@ -1,0 +1,579 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For each code of failures.def whose remedy has commands that change something: how to bring it about, and the commands in their order.
+
+After them the join succeeds, or they have shown what the text says that they show.
+"""
+
+import contextlib
+import copy
+import re
+
+import yaml
+
+from . import csrs, pki
+from .controlplane import BINDINGS, CLUSTER_INFO, CLUSTER_INFO_BINDING, CSRS, MANUAL_GROUP, SECRETS, kubeconfig
+from .node import CONFIG, KUBECONFIG, PKI, TOKEN, UNIT
+from .remedies import Remedy
+from .wait import until
+from .web import Web
+
+REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
+
+
+SITUATIONS = {}
+
+
+def situation(*codes):
+    def add(function):
+        SITUATIONS.update({code: function for code in codes})
+        return function
+    return add
+
+
+# --- Approval ---
+
+def token_for(cluster, node):
+    token = cluster.token(csrs.GROUP)
+    cluster.request("PATCH", f"{SECRETS}/bootstrap-token-{token.id}", {"metadata": {"annotations": {"node-bootstrap/node": node}}})
+    return token
+
+
+@situation("csr-pending-controller")
+def token_for_another_node(r):
+    r.place.type("node-bootstrap-admin cluster-info publish")   # the permission of the group
+    r.stack.enter_context(r.admin.controller("--parts=approve-client"))
+    r.begin(token_for(r.cluster, "another"))
+    first = r.fields["NODE_BOOTSTRAP_CSR"]
+    until(lambda: "TokenForAnotherNode" in r.there("kubectl describe csr"), "the Event says why")
+    said = r.there("node-bootstrap-admin approve")
+    assert first in said and "another" in said, said
+    assert "controller" in r.there("node-bootstrap-admin cluster-info verify", check=False)
+    assert not r.cluster.request("GET", f"{CSRS}/{first}")["status"].get("conditions"), "none of this approves it"
+    line = r.there("node-bootstrap-admin token create")
+    r.node.write("/root/line", line.replace(" setup ", " setup --force "), 0o600)
+    said = r.node.run("sh", "/root/line", check=False).stdout
+    assert "has joined" in said, said
+    assert not r.cluster.request("GET", f"{CSRS}/{first}")["status"].get("conditions")
+
+
+@situation("csr-pending")
+def nobody_has_looked_yet(r):
+    r.begin(r.cluster.token(MANUAL_GROUP))
+    r.read_request()
+    r.approve()
+    r.joins()
+
+
+@situation("csr-pending-unbound")
+def group_without_approval(r):
+    r.without(f"{BINDINGS}/kubeadm:node-autoapprove-bootstrap")
+    r.begin()
+    r.read_request()
+    said = r.there("node-bootstrap-admin cluster-info publish --auto-approve", " --dry-run")
+    assert "node-autoapprove-bootstrap: will be created" in said, said
+    r.approve()
+    r.joins()
+    r.node.forget()
+    r.begin()
+    r.place.type("node-bootstrap-admin cluster-info publish --auto-approve")
+    r.joins()
+
+
+@situation("csr-pending-unapproved")
+def no_approver(r):
+    r.place.restart_controllers("*,bootstrapsigner,tokencleaner,-csrapproving")
+    r.stack.callback(r.place.restart_controllers)
+    r.begin()
+    r.there("kubectl --namespace kube-system get pods")
+    r.read_request()
+    r.approve()
+    r.joins()
+
+
+@situation("csr-not-issued")
+def no_signer(r):
+    r.place.restart_controllers("*,bootstrapsigner,tokencleaner,-csrsigning")
+    r.stack.callback(r.place.restart_controllers)
+    r.begin()
+    for start in ("kubectl --namespace kube-system get pods", "kubectl --namespace kube-system logs"):
+        r.there(start)
+    assert re.search("--cluster-signing-cert-file.*\n.*--cluster-signing-key-file", r.there("grep"))
+    r.place.restart_controllers()
+    r.joins()
+
+
+@situation("csr-forbidden")
+def group_may_not_ask(r):
+    r.without(f"{BINDINGS}/kubeadm:kubelet-bootstrap")
+    r.begin()
+    assert "default-node-token" in r.there("kubeadm token list")
+    r.publish("kubelet-bootstrap: will be created")
+    r.joins(restart=True)
+
+
+# --- cluster-info ---
+
+@situation("cluster-info-missing")
+def no_cluster_info(r):
+    token = r.cluster.token()
+    r.without(CLUSTER_INFO)
+    r.begin(token)
+    r.publish("cluster-info: will be created")
+    r.joins()
+
+
+@situation("cluster-info-refused")
+def nobody_may_read_it(r):
+    r.without(CLUSTER_INFO_BINDING)
+    r.cluster.await_anonymous(403)
+    r.begin()
+    r.publish("will be created")
+    r.joins(restart=True)
+
+
+@situation("cluster-info-unacceptable")
+def damaged_cluster_info(r):
+    token = r.cluster.token()
+    good = r.cluster.cluster_info()["kubeconfig"]
+    damaged = yaml.safe_load(good)
+    damaged["users"] = [{"name": "u", "user": {"token": "x"}}]
+    r.cluster.sign_again(yaml.safe_dump(damaged))
+    r.begin(token)
+    assert "users" in r.there("kubectl -n kube-public get configmap cluster-info")
+    r.publish()
+    assert r.cluster.cluster_info()["kubeconfig"] == good
+    until(lambda: f"jws-kubeconfig-{token.id}" in r.cluster.cluster_info(), "cluster-info is signed")
+    r.joins(restart=True)
+
+
+@situation("refresh-not-shown")
+def refresh_without_permission(r):
+    r.node.prepare().join()
+    r.without(CLUSTER_INFO_BINDING)
+    r.cluster.await_anonymous(403)
+    r.node.run("systemctl", "start", TIMER, REFRESH)
+    r.await_code(REFRESH)
+    r.publish("will be created")
+    r.cluster.await_anonymous(200)
+    r.node.run("systemctl", "start", REFRESH)
+    assert r.entries("refresh-unchanged", REFRESH)
+    r.here("systemctl disable --now")
+    assert not r.node.is_active(TIMER)
+
+
+# --- kubelet's configuration ---
+
+CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kubelet-config"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system"
+CONFIG_PATHS = (CONFIG_MAP, f"{RBAC}/roles/kubeadm:kubelet-config", f"{RBAC}/rolebindings/kubeadm:kubelet-config")
+
+
+@contextlib.contextmanager
+def without_config(r):
+    """Without ConfigMap, Role and RoleBinding under the names of any version, before and after."""
+    paths = [f"{where}{suffix}" for where in CONFIG_PATHS for suffix in ("", f"-1.{r.cluster.minor}")]
+    for path in paths:
+        if r.cluster.find(path):
+            r.without(path)
+    yield
+    for path in paths:
+        if r.cluster.find(path):
+            r.cluster.request("DELETE", path)
+
+
+def ask_for_config(r):
+    path = r.node.path("/var/lib/kubelet/config.yaml")
+    r.stack.callback(path.write_bytes, path.read_bytes())
+    path.unlink()
+    r.begin(kubelet={"configFrom": "cluster"})
+
+
+@situation("kubelet-config-refused")
+def no_role(r):
+    r.stack.enter_context(without_config(r))
+    ask_for_config(r)
+    r.there("kubectl --namespace kube-system get configmap,role,rolebinding")
+    r.place.type(Remedy("kubelet-config-missing", r.place, r.stack, None).take("kubectl --namespace kube-system create configmap"))
+    for kind in ("role ", "rolebinding"):
+        assert "created" in r.there(f"kubectl --namespace kube-system create {kind}")
+    r.joins(restart=True)
+    assert r.node.exists("/var/lib/kubelet/config.yaml")
+
+
+@situation("kubelet-config-missing")
+def no_config_map(r):
+    r.stack.enter_context(without_config(r))
+    for start in ("role ", "rolebinding"):
+        r.place.type(Remedy("kubelet-config-refused", r.place, r.stack, None).take(f"kubectl --namespace kube-system create {start}"))
+    ask_for_config(r)
+    assert "kubelet-config " not in r.there("kubectl --namespace kube-system get configmaps")
+    assert "created" in r.there("kubectl --namespace kube-system create configmap")
+    r.joins(restart=True)
+    assert r.node.exists("/var/lib/kubelet/config.yaml")
+
+
+# --- The API server's certificate ---
+
+@situation("tls-name-mismatch")
+def name_that_is_not_in_the_certificate(r):
+    front = r.cluster.new_front("198.51.100.201").listen()
+    r.stack.callback(front.close)
+    token = r.cluster.token()
+    r.cluster.sign_again(r.cluster.cluster_info()["kubeconfig"].replace(r.cluster.front.endpoint, front.endpoint))
+    r.begin(token)
+    signature = r.cluster.cluster_info()[f"jws-kubeconfig-{token.id}"]
+    r.there("kubectl -n kube-public edit configmap cluster-info", KUBE_EDITOR=f"sed -i s/{front.endpoint}/{r.cluster.front.endpoint}/")
+    until(lambda: r.cluster.cluster_info().get(f"jws-kubeconfig-{token.id}", signature) != signature, "cluster-info is signed again")
+    r.joins(restart=True)
+    r.node.forget()
+    r.begin(endpoints=[front.endpoint])
+    r.there("kubectl --namespace kube-system get configmap kubeadm-config")
+    written = r.place.home / "kubeadm.yaml"
+    document = yaml.safe_load(written.read_text())
+    # The rest is for this control plane, which is on loopback and has no default route.
+    document["apiServer"]["certSANs"] = [front.address, "127.0.0.1"]
+    own = {"apiVersion": document["apiVersion"], "kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}}
+    written.write_text(yaml.safe_dump_all([document, own]))
+    r.there("mkdir")
+    assert front.address in r.there("kubeadm init phase certs apiserver")
+    r.there("mv")
+    r.place.restart_apiserver()
+    r.joins()
+
+
+@situation("tls-expired")
+def certificate_that_has_expired(r):
+    authority = copy.copy(r.cluster.ca)
+    authority.age = 400 * pki.DAY
+    cluster, client = r.cluster, r.cluster.client
+    token = cluster.token()
+    cluster._write_client("apiserver", *authority.server("kube-apiserver", "kubernetes", cluster.front.address, "127.0.0.1"))
+    cluster.client = cluster._new_client()
+    cluster.client.check_hostname, cluster.client.verify_mode = False, 0
+    r.stack.callback(setattr, cluster, "client", client)
+    r.place.restart_apiserver()
+    r.begin(token)
+    assert "apiserver" in r.there("kubeadm certs check-expiration")
+    assert "renewed" in r.there("kubeadm certs renew apiserver")
+    r.there("mv")
+    cluster.client = client
+    r.place.restart_apiserver()
+    assert "notAfter" in r.here("openssl s_client")
+    r.place.restart_controllers()
+    r.joins()
+
+
+# --- Tokens ---
+
+def new_token(r):
+    """`kubeadm token create`, typed; returns the token when cluster-info is signed with it."""
+    token = r.there("kubeadm token create").split()[-1]
+    until(lambda: f"jws-kubeconfig-{token[:6]}" in r.cluster.cluster_info(), "cluster-info is signed")
+    return token
+
+
+@situation("token-missing")
+def no_token(r):
+    r.node.configure()
+    r.start()
+    r.here("install", stdin=new_token(r) + "\n")
+    r.here("systemctl restart")
+    r.joins()
+    assert "Joined: " in r.here("node-bootstrap status")
+
+
+@situation("token-unknown")
+def unknown_token(r):
+    token = r.cluster.fresh_token()
+    r.begin(token)
+    assert token.id not in r.there("kubeadm token list")
+    r.here("install", stdin=new_token(r) + "\n")
+    r.here("systemctl restart")
+    r.joins()
+    r.here("node-bootstrap check", check=False)
+
+
+@situation("token-malformed")
+def token_cut_in_the_middle(r):
+    r.begin("abcdef.0123456")
+    r.node.give(new_token(r))
+    r.joins(restart=True)
+
+
+@situation("token-rejected")
+def token_not_for_authentication(r):
+    token = r.cluster.token()
+    r.cluster.patch_token(token, {"usage-bootstrap-authentication": "false"})
+    r.begin(token)
+    assert re.search(rf"{token.id}\S+ +\S+ +\S+ +signing ", r.there("kubeadm token list"))
+    r.left.remove("k3s token create")   # for another kind of cluster
+    r.node.give(new_token(r))
+    r.joins(restart=True)
+
+
+@situation("token-exposed", "token-not-discarded")
+def token_that_others_know(r):
+    token = r.cluster.token()
+    if r.code == "token-exposed":
+        path = "/etc/node-bootstrap/bootstrap.conf"
+        r.node.write(path, kubeconfig(f"https://{r.cluster.front.endpoint}", r.cluster.ca.pem, token), 0o644)
+        r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
+        r.start()
+    r.there("kubeadm token delete", f" {token.id}")
+    assert r.cluster.find(f"{SECRETS}/bootstrap-token-{token.id}") is None
+
+
+@situation("token-on-command-line")
+def pasted_line(r):
+    line = r.cluster.join_command()
+    said = r.node.run("node-bootstrap", "setup", *line.split()).stdout
+    r.is_brought_about = "a token on the command line" in said
+    assert "has joined" in said, said
+    r.node.forget()
+    said = r.here("node-bootstrap setup -", stdin=line)
+    assert "a token on the command line" not in said and "has joined" in said, said
+
+
+# --- The machine ---
+
+def join(r, **configuration):
+    r.node.prepare(**configuration).join()
+    r.node.await_kubelet()
+
+
+@situation("answer-malformed")
+def another_service_answers(r):
+    web = Web("198.51.100.202", "hello")
+    r.stack.callback(web.close)
+    r.begin(endpoints=[f"{web.address}:443"])
+    assert r.here("curl") == "hello"
+    r.fields["NODE_BOOTSTRAP_ENDPOINT"] = r.cluster.front.endpoint
+    assert '"gitVersion": ' in r.here("curl")
+    r.node.configure()
+    r.joins(restart=True)
+
+
+@situation("already-joined")
+def joined_before(r):
+    join(r)
+    r.cluster.await_node(r.node.name)
+    r.start()
+    r.joins()
+    r.node.await_kubelet()
+    before = r.node.certificate().serial_number
+    r.here("node-bootstrap reset --force")
+    assert not r.node.kubelet_pid() and not r.node.exists(KUBECONFIG) and r.node.exists(TOKEN) and r.node.exists(CONFIG)
+    assert "NotReady" in r.there("kubectl get node")
+    r.here("systemctl restart")
+    r.joins()
+    assert r.node.certificate().serial_number != before
+    r.node.await_kubelet()
+
+
+@situation("installed-malformed")
+def damaged_record(r):
+    join(r)
+    r.cluster.await_node(r.node.name)
+    r.node.write(f"{PKI}/node-bootstrap.json", "{")
+    r.says("node-bootstrap", "status")
+    r.here("systemctl status")
+    r.here("systemctl stop")
+    assert "NotReady" in r.there("kubectl get node")
+    r.here("systemctl restart")
+    r.joins()
+    assert "Joined: " in r.node.run("node-bootstrap", "status").stdout
+
+
+@situation("stopped", "usage")
+def stopped_join(r):
+    r.node.prepare(r.cluster.token(MANUAL_GROUP)).begin()
+    csr = r.cluster.await_csr(r.node.name)["metadata"]["name"]
+    r.node.run("systemctl", "stop", UNIT)
+    if r.code == "stopped":
+        r.await_code()
+    r.cluster.kubectl("certificate", "approve", csr)
+    r.here("systemctl start")
+    r.joins()
+
+
+@situation("refreshed")
+def kubelet_with_the_old_ca(r):
+    join(r)
+    before = r.node.kubelet_pid()
+    r.here("systemctl restart kubelet")
+    until(lambda: r.node.kubelet_pid() not in (0, before), "kubelet is another process")
+
+
+@situation("refresh-inapplicable", "refresh-unfinished")
+def refresh_of_a_machine(r):
+    if r.code == "refresh-inapplicable":
+        r.node.run("systemctl", "start", TIMER, REFRESH)
+        r.await_code(REFRESH)
+        r.here("systemctl disable --now")
+        assert not r.node.is_active(TIMER)
+        return
+    join(r, timeout="5s")
+    r.cluster.front.refuse()
+    r.stack.callback(r.cluster.front.listen)
+    r.node.run("systemctl", "start", REFRESH, check=False)
+    r.await_code(REFRESH)
+    r.cluster.front.listen()
+    r.here("systemctl start")
+    assert r.entries("refresh-unchanged", REFRESH)
+
+
+@situation("node-name-invalid", "node-name-localhost")
+def host_name_that_is_no_node_name(r):
+    r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
+    r.node.set_host_name("a_b" if r.code == "node-name-invalid" else "localhost")
+    r.begin()
+    r.here("hostnamectl hostname", f" {r.node.name}")
+    r.joins(restart=True)
+
+
+@situation("kubelet-arguments-missing")
+def arguments_of_another_program(r):
+    path = "/var/lib/kubelet/kubeadm-flags.env"
+    r.node.write(path, 'KUBELET_KUBEADM_ARGS=""\n')
+    r.stack.callback(r.node.run, "rm", "-f", path)
+    r.begin(kubelet={"providerID": "test://1"})
+    r.joins()
+    r.node.run("systemctl", "stop", "kubelet.service")
+    r.node.path(path).unlink()
+    r.here("node-bootstrap reset")
+    r.joins(restart=True)
+    assert b"--provider-id=test://1" in r.node.read(path)
+
+
+@situation("bootstrap-kubeconfig-unacceptable")
+def kubeconfig_without_credentials(r):
+    path, token = "/etc/node-bootstrap/bootstrap.conf", r.cluster.token()
+    text = yaml.safe_load(r.cluster.cluster_info()["kubeconfig"])
+    text["clusters"][0]["name"] = "k"
+    text.update(users=[{"name": "u", "user": {}}], contexts=[{"name": "c", "context": {"cluster": "k", "user": "u"}}], **{"current-context": "c"})
+    r.node.write(path, yaml.safe_dump(text), 0o600)
+    r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
+    r.start()
+    copied = r.place.home / "bootstrap.conf"
+    copied.write_bytes(r.node.read(path))
+    r.there("kubectl config set-credentials", f" u --token={token} --kubeconfig=bootstrap.conf")
+    r.node.write(path, copied.read_bytes(), 0o600)
+    r.joins(restart=True)
+
+
+@situation("attestation-key-unusable")
+def damaged_key(r):
+    path = "/etc/credstore/node-bootstrap.attestation-key"
+    key = pki.new_key()
+    r.node.write(path, "damaged", 0o600)
+    r.begin()
+    (r.place.home / "key.pub").write_bytes(pki.public_pem(key))
+    (r.place.home / "inventory").mkdir()
+    r.there("node-bootstrap-admin enroll", f" {r.node.name} --public-key=key.pub --inventory=inventory")
+    assert (r.place.home / f"inventory/{r.node.name}.yaml").exists()
+    r.node.write(path, pki.key_pem(key), 0o600)
+    r.joins(restart=True)
+
+
+@situation("clock-wrong")
+def clock_that_nobody_waits_for(r):
+    unit = "systemd-time-wait-sync.service"
+    r.node.write(f"/etc/systemd/system/{unit}", "[Install]\nWantedBy=sysinit.target\n[Service]\nExecStart=/bin/true\n")  # of a package that this machine has not
+    r.here("systemctl enable")
+    assert r.node.run("systemctl", "is-enabled", unit).stdout.strip() == "enabled"
+    r.node.run("systemctl", "disable", unit)
+
+
+@situation("handoff-malformed")
+def damaged_handoff(r):
+    r.node.replace_join('"$0".real "$@" || exit; echo "{" >$STATE_DIRECTORY/joined.json\n')
+    try:
+        r.begin()
+    finally:
+        r.node.await_end()
+        r.node.restore_join()
+    r.here("rm -rf")
+    r.joins(restart=True)
+    r.here("systemctl start")
+    assert r.node.show(REFRESH, "Result") == "success"
+
+
+@situation("handoff-untrusted")
+def node_for_another_cluster(r):
+    join(r)
+    r.node.run("systemctl", "stop", "kubelet.service")
+    r.here("node-bootstrap reset")
+    assert not r.node.exists(KUBECONFIG)
+    r.joins(restart=True)
+
+
+@situation("not-alone")
+def attacker_on_the_network_side(r):
+    token = r.cluster.token()
+    r.node.replace_join('setsid sleep 5 & exec "$0".real "$@"\n')
+    try:
+        r.begin(token)
+    finally:
+        r.node.await_end()
+        r.node.restore_join()
+    place = csrs.Place(r.cluster, None, "victim")
+    request = place.submit(user=f"system:bootstrap:{token.id}")
+    r.here("journalctl")
+    r.stack.callback(r.node.path("/root/node-bootstrap.journal").unlink)
+    assert r.node.path("/root/node-bootstrap.journal").stat().st_size
+    r.there("kubeadm token delete", f" {token.id}")
+    assert f"system:bootstrap:{token.id}" in r.there("kubectl get csr")
+    r.there("kubectl certificate deny", f" {request}")
+    assert [kind for kind, _ in place.conditions(request)] == ["Denied"]
+    place.clear()
+
+
+@situation("lock-unavailable")
+def lock_is_missing(r):
+    """The service cannot create it, since /run is read-only for it."""
+    r.node.run("rm", "/run/node-bootstrap.lock")
+    r.begin()
+    r.here("systemd-tmpfiles --create")
+    r.joins(restart=True)
+
+
+@situation("setup-command-failed")
+def masked_unit(r):
+    r.node.run("systemctl", "disable", UNIT)
+    r.stack.callback(r.node.enable, UNIT)
+    r.node.run("systemctl", "mask", UNIT)
+    token = r.cluster.token()
+    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}"]
+    r.says(*setup)
+    r.node.run("systemctl", "unmask", UNIT)
+    r.here("systemctl status", check=False)
+    r.here("systemctl enable --now")
+    r.joins()
+
+
+@situation("kubelet-active", "setup-other-cluster")
+def joined_machine(r):
+    join(r)
+    r.cluster.await_node(r.node.name)
+    token = r.cluster.token()
+    setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}"]
+    wrong = "--ca-cert-hash=sha256:" + 64 * "0"
+    r.says(*(["node-bootstrap", "reset"] if r.code == "kubelet-active" else [*setup, wrong]))
+    assert "drained" in r.there("kubectl drain", f" {r.node.name}")
+    r.here("systemctl stop")
+    if r.code == "kubelet-active":
+        r.node.run("node-bootstrap", "reset")
+        r.joins(restart=True)
+        return
+    r.here("node-bootstrap reset")
+    assert not r.node.exists(TOKEN)
+    assert "has joined" in r.node.run(*setup, f"--ca-cert-hash={r.cluster.ca.pin}").stdout
+
+
+@situation("node-password-rejected")
+def secret_of_k3s(r):
+    r.fields = {"NODE_BOOTSTRAP_NODE": "gone"}
+    path = "/api/v1/namespaces/kube-system/secrets"
+    r.cluster.request("POST", path, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gone.node-password.k3s"}})
+    r.there("kubectl --namespace kube-system delete secret")
+    assert r.cluster.find(f"{path}/gone.node-password.k3s") is None

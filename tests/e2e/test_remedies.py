@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of failures.def, run as they stand, each in the situation that it is for (harness/situations.py).
+
+A command is taken out of the text of its code by its first words, so that a changed text fails.
+"""
+
+import contextlib
+import re
+
+import pytest
+from conftest import make_cluster
+from harness import admin
+from harness.node import UNIT
+from harness.remedies import FAILURES, READS, Place, Remedy, changes, commands, type_on
+from harness.situations import SITUATIONS
+
+# Commands that change something, and are not run.
+NOT_RUN = {
+    "mkdir --parents /etc/rancher/node": "node-bootstrap-k3s.service does it at each start",
+    "k3s token create": "there is no k3s here, whose versions are played by a scripted supervisor",
+}
+# Codes whose commands are run without the code itself.
+NOT_BROUGHT_ABOUT = {
+    "clock-wrong": "a machine's clock is the one of all machines; the unit is of a package that the machine does not have",
+    "handoff-untrusted": "in this situation, of a machine that metadata moves to another cluster, it is in the integration tests",
+    "node-password-rejected": "there is no k3s here: that it accepts another password once the Secret is gone, cannot be shown",
+    "refreshed": "it is in test_refresh.py; the command only restarts kubelet",
+    "token-not-discarded": "the file of a token that root cannot remove",
+    "usage": "its command starts the service, from any situation",
+}
+# Commands that only read, and are not run: by their first words.
+NOT_HERE = {
+    **dict.fromkeys(("crictl", "k3s", "oc", "rke2"), "of another kind of cluster"),
+    **dict.fromkeys(("fuser", "resolvectl"), "of a package that the machine does not have"),
+    "ip route get 169.254.169.254": "fails, as it should: the machine has no metadata service",
+    "node-bootstrap-admin cluster-info verify": "reports that no controller runs for the tokens of these tests",
+    "kubectl --namespace kube-system get configmap kubelet-config -o yaml": "the ConfigMap of an older cluster has another name",
+}
+
+
+@pytest.fixture(scope="module")
+def place(world, new_shared_node, admin_tree):
+    cluster = make_cluster(world, "remedies")
+    node = new_shared_node("remedied", cluster).enable(UNIT)
+    node.boot("--unit=basic.target")
+    cluster.upload_config()
+    yield Place(node, cluster, admin_tree / admin.PROGRAM)
+    cluster.stop()
+
+
+@pytest.mark.parametrize("code", SITUATIONS)
+def test_remedy(place, administer, code):
+    with contextlib.ExitStack() as stack:
+        stack.callback(place.node.forget)
+        remedy = Remedy(code, place, stack, administer(place.cluster))
+        SITUATIONS[code](remedy)
+        assert [command for command in remedy.left if command not in NOT_RUN] == [], "each command that changes something is run"
+        assert remedy.is_brought_about != (code in NOT_BROUGHT_ABOUT)
+
+
+def test_every_command_that_changes_something_is_run():
+    """By its code, or it is listed with a reason."""
+    assert [(code, command) for code in FAILURES for command in changes(code) if code not in SITUATIONS and command not in NOT_RUN] == []
+    assert [command for command in NOT_RUN if not any(command in changes(code) for code in FAILURES)] == []
+
+
+ARGUMENTS = {"ls -lL": " /etc", "curl -i": " -k https://{endpoint}/version", "getent ahosts": " localhost", "findmnt -T": " /", "df -h": " /"}
+AT_THE_CLUSTER = ("kubectl", "kubeadm", "node-bootstrap-admin", "grep")
+
+
+def test_commands_that_read(place):
+    """They exist with these options, and succeed on a node."""
+    place.node.prepare().join()
+    place.cluster.await_node(place.node.name)
+    csr = place.cluster.csrs(place.node.name)[0]["metadata"]["name"]
+    fields = {"NODE": place.node.name, "CSR": csr, "ENDPOINT": place.cluster.front.endpoint}
+    wrong = []
+    for command in sorted({command for code in FAILURES for command in commands(code) if READS.match(command)}):
+        if command.startswith(tuple(NOT_HERE)):
+            continue
+        text = re.sub("@NODE_BOOTSTRAP_([A-Z_]+)@", lambda field: fields[field[1]], command).removeprefix("sudo ")
+        text += ARGUMENTS.get(command, "").format(endpoint=place.cluster.front.endpoint)
+        is_there = command.startswith(AT_THE_CLUSTER) or "/etc/kubernetes/pki" in command
+        try:
+            said = place.type(text) if is_there else type_on(place.node, text)
+            assert said.strip() or ">" in text, f"{text}: says nothing"
+        except AssertionError as error:
+            wrong.append(str(error))
+    assert not wrong, "\n".join(wrong)
