@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proxies from the environment, their exceptions, and where libcurl and Go differ."""
 
+import contextlib
+import os
+import ssl
+import tempfile
 import threading
 
 import pytest
 
 import apiserver
 import faults
+import pki
 from join_methods import World
 from machine import TOKEN_ID, Machine
 
@@ -123,14 +128,48 @@ def test_exception_for_a_name(world, exception, is_used):
     assert proxy.asked == ([endpoint] * PINNED if is_used else [])
 
 
-@pytest.mark.parametrize("exception, is_used", [("api-int.example.org", False), ("example.com", True)])
-def test_exception_for_a_tls_server_name(world, exception, is_used):
-    """libcurl compares NO_PROXY with the name."""
+@pytest.mark.parametrize("name, exception, is_used", [
+    ("api-int.example.org", "api-int.example.org", False), ("api-int.example.org", "example.com", True), ("localhost", "localhost", False),
+])
+def test_exception_for_a_tls_server_name(world, name, exception, is_used):
+    """libcurl compares NO_PROXY with the name, which may be that of the server as well."""
     proxy = world.closing(faults.Proxy())
-    world.server.identity = world.cluster.ca.serving(["api-int.example.org"])
-    world.configure(discovery={"file": world.give("cluster.yaml", world.document(extra_cluster="    tls-server-name: api-int.example.org\n"))})
+    world.server.identity = world.cluster.ca.serving([name])
+    endpoint = f"localhost:{world.server.port}"
+    world.cluster.server = f"https://{endpoint}"
+    world.configure(discovery={"file": world.give("cluster.yaml", world.document(world.cluster.server, extra_cluster=f"    tls-server-name: {name}\n"))})
     world.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
-    assert set(proxy.asked) == ({world.server.endpoint} if is_used else set())
+    assert set(proxy.asked) == ({endpoint} if is_used else set())
+
+
+class Tls(faults.Proxy):
+    """A proxy behind TLS."""
+
+    def __init__(self, identity):
+        super().__init__()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.NamedTemporaryFile() as pem:
+            pem.write(identity.combined)
+            pem.flush()
+            self.context.load_cert_chain(pem.name)
+
+    def _serve(self, client):
+        with contextlib.suppress(OSError, ValueError):
+            super()._serve(self.context.wrap_socket(client, server_side=True))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_https(by_token, tmp_path, is_trusted):
+    """The CAs of the system verify the proxy, and come by descriptor."""
+    ca = pki.CA("proxies")
+    proxy = by_token.closing(Tls(ca.serving(["localhost"])))
+    (tmp_path / "ca.pem").write_bytes((ca if is_trusted else pki.CA("others")).pem)
+    machine = by_token.machine
+    command = f"mount --bind {tmp_path}/ca.pem /etc/ssl/certs/ca-certificates.crt && exec {machine.program('node-bootstrap')} check --config-directory={machine.etc}"
+    url = proxy.url.replace("http://127.0.0.1", "https://localhost")
+    run = machine.start("/usr/bin/unshare", "--mount", "sh", "-c", command, environment={"HTTPS_PROXY": url}).wait()
+    assert (by_token.server.endpoint in proxy.asked) == is_trusted, run.stdout
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "SOCKS5"])

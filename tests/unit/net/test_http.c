@@ -391,6 +391,38 @@ static void status_that_changes(void **state) {
         end(&fixture);
 }
 
+/* Workers are forked without the C library, so GnuTLS does not notice, and the launcher must not
+ * have drawn a random number before. */
+static void workers_draw_different_numbers(void **state) {
+        enum { HELLO_RANDOM = 11, RANDOM_SIZE = 32 };
+        uint8_t hellos[2][HELLO_RANDOM + RANDOM_SIZE];
+        struct nb_http_transfer *transfer;
+        struct nb_failure f = { 0 };
+        struct fixture fixture;
+        int fds[2];
+
+        begin(&fixture);
+        assert_int_equal(nb_http_start(fixture.http,
+                                       &(struct nb_http_request){ .what = "a test",
+                                                                  .url = fixture.url,
+                                                                  .max_body = 1024,
+                                                                  .timeout_ms = 60000 },
+                                       &transfer, &f),
+                         0);
+        (void)alarm(60);
+        for (size_t i = 0; i < 2; i++) {
+                fds[i] = accept(fixture.fd, NULL, NULL);
+                assert_true(fds[i] >= 0);
+                assert_int_equal(recv(fds[i], hellos[i], sizeof(hellos[i]), MSG_WAITALL),
+                                 sizeof(hellos[i]));
+        }
+        (void)alarm(0);
+        assert_memory_not_equal(hellos[0] + HELLO_RANDOM, hellos[1] + HELLO_RANDOM, RANDOM_SIZE);
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+        end(&fixture);
+}
+
 static void cancelled(void **state) {
         struct fixture fixture;
 
@@ -550,6 +582,7 @@ int main(void) {
                 cmocka_unit_test(parent_ends_what_is_late),
                 cmocka_unit_test(parent_ends_a_flood),
                 cmocka_unit_test(status_that_changes),
+                cmocka_unit_test(workers_draw_different_numbers),
                 cmocka_unit_test(cancelled),
                 cmocka_unit_test(worker_has_none_of_our_files),
                 cmocka_unit_test(no_credential_without_trust),
