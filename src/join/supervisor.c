@@ -30,6 +30,8 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
         struct nb_cluster supervisor = join->cluster;
         struct nb_k3s_request request = {
                 .endpoint = &supervisor.server,
+                .name = "client-kubelet",
+                .node_ips = "",
                 .node_name = join->node_name,
                 .node_password = join->bootstrap->node_password.data,
                 .csr = csr,
@@ -42,7 +44,7 @@ static int ask_as(const struct nb_join *join, const struct nb_identity *identity
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        r = nb_k3s_verify_version(&api, f);
+        r = nb_k3s_verify_signing(&api, &supervisor.server, join->node_name, f);
         if (r < 0)
                 return r;
         r = nb_k3s_sign(&api, &request, ret_pem, f);
@@ -66,21 +68,6 @@ static int ask_supervisor(struct nb_join *join, const struct nb_buffer *csr,
         return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
 }
 
-static int take_certificate(struct nb_join *join, const char *pem, size_t len,
-                            struct nb_failure *f) {
-        int r;
-
-        /* Old servers do not sign CSRs, but answer with a key that all nodes share. */
-        r = strstr(pem, "PRIVATE KEY-----")
-                    ? nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
-                                     "the supervisor sent a private key, as old versions do, which "
-                                     "cannot sign a request")
-                    : nb_join_take_issued(join, pem, len, f);
-        if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
-                nb_pending_key_drop(join);
-        return r;
-}
-
 int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX),
                                                    pem = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
@@ -97,5 +84,9 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
         r = ask_supervisor(join, &csr, &pem, f);
-        return r < 0 ? r : take_certificate(join, pem.data ? pem.data : "", pem.len, f);
+        if (r >= 0)
+                r = nb_join_take_issued(join, pem.data ? pem.data : "", pem.len, f);
+        if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
+                nb_pending_key_drop(join);
+        return r;
 }

@@ -79,4 +79,4 @@ class Rejoin:
 
     @property
     def users(self):
-        return [request.connection.user or request.user for request in self.world.server.seen("client-kubelet")]
+        return [request.connection.user or request.user for request in self.world.server.seen("client-kube-proxy")]

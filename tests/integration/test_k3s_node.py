@@ -27,19 +27,20 @@ def world(tmp_path):
 # The wire.
 
 def test_wire(world):
-    """Before verification only /cacerts is requested; then one request with everything."""
+    """Before verification only /cacerts is requested; what the supervisor stores is sent when it has shown that it signs."""
     join(world).joined()
-    first, second, version, request = world.server.requests
+    first, second, proxy, request = world.server.requests
     for ask in (first, second):
         assert ask.method == "GET" and ask.path == "/cacerts" and not [key for key in ask.headers if "node" in key or key == "cookie"]
-    assert len({ask.connection.number for ask in (first, second, request)}) == 3 and version.connection == request.connection
-    assert (version.method, version.path) == ("GET", "/version") and not [key for key in version.headers if "node" in key]
+    assert len({ask.connection.number for ask in (first, second, request)}) == 3 and proxy.connection == request.connection
+    assert (proxy.method, proxy.path) == ("POST", "/v1-k3s/client-kube-proxy.crt") and not [key for key in proxy.headers if "node" in key]
     assert (request.method, request.path, request.user) == ("POST", "/v1-k3s/client-kubelet.crt", f"system:bootstrap:{TOKEN_ID}")
     assert request.headers["k3s-node-name"] == NODE and request.headers["k3s-node-password"] == world.password
     assert "expect" not in request.headers
     csr = x509.load_der_x509_csr(request.body)
     assert csr.is_signature_valid and pki.subject(csr) == (["system:nodes"], [USER]) and len(csr.extensions) == 0
     assert pki.spki(csr.public_key()) == pki.spki(pki.load_key((world.machine.state / "pending.key").read_bytes()).public_key())
+    assert pki.spki(x509.load_der_x509_csr(proxy.body).public_key()) != pki.spki(csr.public_key()), "nobody keeps that key"
     assert world.csrs() == []
 
 
