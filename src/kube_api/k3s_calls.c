@@ -8,6 +8,8 @@
 #include "kube/node_name.h"
 #include "kube_api/k3s_calls.h"
 
+#define HEADER_SIZE 256
+
 const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
 /* kube-apiserver does not serve /cacerts, and answers 401, 403 or 404. */
@@ -86,7 +88,7 @@ int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 .invalid = NB_CSR_REJECTED,
         };
         const char *program = program_of(request);
-        char path[64], prefix[32], header[NB_NODE_NAME_MAX + 32], ips[NB_K3S_NODE_IPS_SIZE + 32];
+        char path[64], prefix[32], header[HEADER_SIZE + NB_NODE_NAME_MAX], ips[HEADER_SIZE];
         const struct nb_call call = { "requesting the certificate from the supervisor at", path,
                                       NB_K3S_CERTIFICATE_MAX, &codes };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };

@@ -14,7 +14,6 @@
 #define NB_CACERTS_MAX (256 * 1024)
 #define NB_K3S_CERTIFICATE_MAX (64 * 1024) /* leaf and client CA: some kilobytes */
 #define NB_RKE2_SUPERVISOR_PORT 9345
-#define NB_K3S_NODE_IPS_SIZE 128 /* an address of each family */
 
 /* All endpoints are asked at once. An unverified answer proves nothing until the caller has
  * compared its hash. */

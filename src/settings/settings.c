@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -198,4 +199,38 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
                                 settings->origin[NB_SETTING_PROVIDER_ID],
                                 settings->origin[NB_SETTING_EXTRA_ARGS]);
         return verify_paths(settings, f);
+}
+
+void nb_settings_client_ca(const struct nb_settings *settings,
+                           char ret[static NB_CLIENT_CA_PATH_MAX]) {
+        const char *path = settings->ca_file, *slash = strrchr(path, '/');
+
+        snprintf(ret, NB_CLIENT_CA_PATH_MAX, "%.*s/client-%s", (int)(slash - path), path,
+                 slash + 1);
+}
+
+void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]) {
+        static const char option[] = "node-ip=";
+        char address[INET6_ADDRSTRLEN];
+        struct in6_addr bytes;
+        size_t len = 0;
+
+        ret[0] = '\0';
+        for (unsigned i = 0; i < settings->n_extra_args; i++) {
+                const char *p = settings->extra_args[i];
+
+                if (strncmp(p, option, strlen(option)) != 0)
+                        continue;
+                for (p += strlen(option); *p && len < NB_NODE_IPS_SIZE; p += strspn(p, ",")) {
+                        size_t n = strcspn(p, ",");
+                        int family = memchr(p, ':', n) ? AF_INET6 : AF_INET;
+
+                        snprintf(address, sizeof(address), "%.*s", (int)n, p);
+                        p += n;
+                        if (inet_pton(family, address, &bytes) == 1 &&
+                            inet_ntop(family, &bytes, address, sizeof(address)))
+                                len += (size_t)snprintf(ret + len, NB_NODE_IPS_SIZE - len, "%s%s",
+                                                        len > 0 ? "," : "", address);
+                }
+        }
 }

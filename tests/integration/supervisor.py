@@ -12,6 +12,7 @@ CA is (dynamiclistener, cert/cert.go).
 import base64
 import datetime
 import hashlib
+import ipaddress
 import os
 import re
 import ssl
@@ -52,6 +53,7 @@ class K3s(apiserver.Cluster):
         self.signs = True                       # False: a server before v1.32.1, which answers with a key of its own
         self.others = []                        # CAs whose client certificates get through TLS, and are no good then
         self.certificate = lambda leaf: leaf + self.signer.pem      # what is made of the certificate that was issued
+        self.serving_certificate = lambda leaf: leaf + self.ca.pem
         self.life = pki.YEAR                    # seconds until a certificate expires
 
     def k10(self, credentials, root=None):
@@ -87,6 +89,11 @@ class K3s(apiserver.Cluster):
 
     def issue_proxy(self, csr):
         return self._sign_client(csr.public_key(), "system:kube-proxy") + self.signer.pem
+
+    def issue_serving(self, csr, node, ips):
+        names = [x509.DNSName(node), x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in ["127.0.0.1", *ips])]
+        leaf = self.ca.client(csr.public_key(), node, (), start=since(self.ca), end=self.life, eku=(pki.SERVER_AUTH,), sans=names)
+        return self.serving_certificate(pki.cert_pem(leaf))
 
     def _sign_client(self, key, user, *groups):
         return pki.cert_pem(self.signer.client(key, user, groups, start=since(self.signer), end=self.life))
@@ -128,7 +135,7 @@ class Supervisor(apiserver.ApiServer):
             return Reply(200, self.cluster.cacerts, {"Content-Type": "text/plain"})
         if request.path == "/ping":
             return Reply(200, b"pong", {"Content-Type": "text/plain"})
-        match = re.fullmatch(r"/v1-([a-z0-9]+)/(client-kubelet|client-kube-proxy)\.crt", request.path)
+        match = re.fullmatch(r"/v1-([a-z0-9]+)/(client-kubelet|serving-kubelet|client-kube-proxy)\.crt", request.path)
         if match:
             return self._certificate(request, *match.groups())
         if not self.is_apiserver:
@@ -161,9 +168,11 @@ class Supervisor(apiserver.ApiServer):
         except ValueError:
             cluster.violations.append(f"a request without a CSR in DER: {request.method} {request.path}")
             csr = None
-        if csr is None or not cluster.signs:        # a key that all nodes share
+        if csr is None or not cluster.signs:    # a key that all nodes share
             return Reply(200, cluster.signer.node(node).combined)
-        pem = cluster.issue_proxy(csr) if name == "client-kube-proxy" else cluster.issue(csr, node)
+        ips = request.headers.get(f"{program}-node-ip")
+        pem = {"client-kube-proxy": lambda: cluster.issue_proxy(csr), "client-kubelet": lambda: cluster.issue(csr, node),
+               "serving-kubelet": lambda: cluster.issue_serving(csr, node, ips.split(",") if ips else [])}[name]()
         return Reply(200, pem, {"Content-Type": None})
 
     def _refuse_node(self, request, program, node):

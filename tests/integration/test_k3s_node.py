@@ -29,7 +29,7 @@ def world(tmp_path):
 def test_wire(world):
     """Before verification only /cacerts is requested; what the supervisor stores is sent when it has shown that it signs."""
     join(world).joined()
-    first, second, proxy, request = world.server.requests
+    first, second, proxy, request, serving = world.server.requests
     for ask in (first, second):
         assert ask.method == "GET" and ask.path == "/cacerts" and not [key for key in ask.headers if "node" in key or key == "cookie"]
     assert len({ask.connection.number for ask in (first, second, request)}) == 3 and proxy.connection == request.connection
@@ -40,6 +40,7 @@ def test_wire(world):
     csr = x509.load_der_x509_csr(request.body)
     assert csr.is_signature_valid and pki.subject(csr) == (["system:nodes"], [USER]) and len(csr.extensions) == 0
     assert pki.spki(csr.public_key()) == pki.spki(pki.load_key((world.machine.state / "pending.key").read_bytes()).public_key())
+    assert (serving.path, serving.body, serving.connection) == ("/v1-k3s/serving-kubelet.crt", request.body, request.connection)
     assert pki.spki(x509.load_der_x509_csr(proxy.body).public_key()) != pki.spki(csr.public_key()), "nobody keeps that key"
     assert world.csrs() == []
 
@@ -198,8 +199,8 @@ def rke(tmp_path):
 def test_rke2(rke):
     """kubelet's server is not the supervisor."""
     join(rke).joined()
-    request = rke.server.requests[-1]
-    assert request.path == "/v1-rke2/client-kubelet.crt" and request.headers["rke2-node-password"] == rke.password
+    request = rke.server.requests[-2]
+    assert request.path == "/v1-rke2/client-kubelet.crt" and rke.server.requests[-1].path == "/v1-rke2/serving-kubelet.crt" and request.headers["rke2-node-password"] == rke.password
     note = rke.machine.handoff()
     assert note["server"] == f"https://{rke.server.host}:6443" and note["endpoint"] == f"{rke.server.host}:9345"
     assert rke.apiserver.connections == []
