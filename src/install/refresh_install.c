@@ -269,6 +269,12 @@ static int prepare_files(struct refresh *refresh, struct nb_failure *f) {
         nb_buffer_append_string(&files[TARGET_RESTART].text, "kubelet.service\n");
         if (format_kubeconfig(refresh) < 0 || files[TARGET_RESTART].text.error < 0)
                 return nb_failure_set_memory(f);
+        if (is_supervised(refresh) &&
+            (files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted))
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EPERM,
+                                      "'" NB_REFRESH_FILE
+                                      "' names another CA or server, but only the certificates "
+                                      "of this node are renewed");
         return files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted ||
                files[TARGET_LINK].is_wanted;
 }
@@ -384,7 +390,7 @@ int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
                 nb_swap_keep(&refresh->files[i]);
         if (refresh->files[TARGET_LINK].is_wanted)
                 report_renewed(refresh);
-        if (refresh->files[TARGET_CA].is_wanted || refresh->files[TARGET_KUBECONFIG].is_wanted)
+        else
                 report_refreshed(refresh);
         return 0;
 }

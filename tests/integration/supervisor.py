@@ -47,7 +47,7 @@ class K3s(apiserver.Cluster):
         self.signer = pki.CA(f"{program}-client-ca@1700000000")
         self.passwords = passwords or {}        # user -> password: what stands after the hash in a server's own token
         self.cacerts = self.ca.pem              # as served, byte for byte
-        self.nodes = set()                      # Node objects
+        self.members = set()                    # names of Nodes
         self.node_passwords = {}                # node -> salt and hash: the secrets NODE.node-password.k3s
         self.is_ready = True
         self.signs = True                       # False: a server before v1.32.1, which answers with a key of its own
@@ -183,7 +183,7 @@ class Supervisor(apiserver.ApiServer):
             return status(400, "BadRequest", "header node name does not match auth node name")
         if not cluster.is_ready:
             return status(503, "ServiceUnavailable", "runtime core not ready")
-        if request.connection.user is not None and node not in cluster.nodes:
+        if request.connection.user is not None and node not in cluster.members:
             return status(401, "Unauthorized", f'unable to verify node identity: nodes "{node}" not found')
         if not cluster.check_node_password(node, password):
             return status(403, "Forbidden", f"unable to verify hash for node '{node}': hash does not match")

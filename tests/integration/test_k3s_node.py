@@ -103,7 +103,7 @@ def test_password_is_made_once(world):
     assert path.stat().st_mode & 0o777 == 0o600 and re.fullmatch(r"[0-9a-f]{32}\n", path.read_text())
     assert list(world.cluster.node_passwords) == [NODE] and world.cluster.check_node_password(NODE, world.password)
     before = path.read_text()
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     world.machine.target(Machine.KUBECONFIG).unlink()
     world.machine.unit().joined()
     assert path.read_text() == before and len(world.server.seen("client-kubelet")) == 2
@@ -224,7 +224,7 @@ def test_rke2_asked_at_the_wrong_port(rke):
 def test_certificate_goes_first(world):
     """The token may have been removed by then."""
     rejoin = Rejoin(world)
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     world.cluster.tokens[TOKEN_ID].valid = False
     rejoin.join().joined()
     assert rejoin.users == [USER]
@@ -258,7 +258,7 @@ def test_neither_counts(world):
 def test_certificate_with_an_old_kind_of_key(world):
     """RSA, as kubelet once made them."""
     rejoin = Rejoin(world, key="rsa")
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     rejoin.join().joined()
     assert rejoin.users == [USER]
 

@@ -38,7 +38,7 @@ def world(tmp_path):
 def join(world, **settings):
     world.configure(**settings)
     world.machine.unit().joined()
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     world.server.requests.clear()
     return world.machine
 
@@ -208,7 +208,7 @@ def test_status(world):
 # One that fails.
 
 def deleted(world):
-    world.cluster.nodes.clear()
+    world.cluster.members.clear()
 
 
 def other_password(world):
@@ -316,6 +316,8 @@ HOSTILE = {
     "serving certificate without a name": (served(sans=[]), "certificate-unusable"),
     "serving certificate for clients": (served(eku=(pki.CLIENT_AUTH,)), "certificate-unusable"),
     "serving certificate that has expired": (served(start=-pki.YEAR, end=-pki.DAY), "certificate-unusable"),
+    "another CA beside that of the cluster": (lambda world: leave(world, ca=(world.cluster.ca.pem + pki.CA("new").pem).decode()), "handoff-untrusted"),
+    "another server": (lambda world: leave(world, server="https://192.0.2.66:6443"), "handoff-untrusted"),
     "a command beside it": (lambda world: leave(world, exec="sh"), "handoff-malformed"),
 }
 

@@ -101,7 +101,7 @@ def test_client_certificate(server, cluster, tmp_path):
     def ask(cert, **changes):
         return call(server, "POST", PATH, der_request(pki.new_key()), cert=cert, **changes)
     assert ask(own)[0] == 401 and b"unable to verify node identity" in ask(own)[1]
-    cluster.nodes.add(NODE)
+    cluster.members.add(NODE)
     assert ask(own)[0] == 200 and ask(other)[0] == 401 and ask(own, node="node-2")[0] == 400
     assert ask(cluster.signer.node(NODE, start=-2 * pki.DAY, end=-pki.DAY).write(tmp_path / "expired"))[0] == 401
 
