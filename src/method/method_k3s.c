@@ -11,6 +11,7 @@
 #include "method/cluster_identity.h"
 #include "method/inputs.h"
 #include "method/method.h"
+#include "system/log.h"
 
 #define BUNDLE_MAX (512 * 1024)
 #define CERTIFICATE_FILE_MAX (256 * 1024)
@@ -66,6 +67,7 @@ static int load_k3s(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
 
         if (!inputs->has_k3s_token && type != NB_CLUSTER_TYPE_K3S)
                 return 0;
+        nb_log_field(NB_FIELD_CLUSTER, "k3s");
         bootstrap->has_hash = inputs->k3s.has_hash;
         memcpy(bootstrap->hash, inputs->k3s.hash, sizeof(bootstrap->hash));
         memcpy(bootstrap->discovery_source, inputs->token_source, sizeof(inputs->token_source));

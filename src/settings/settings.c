@@ -209,11 +209,22 @@ void nb_settings_client_ca(const struct nb_settings *settings,
                  slash + 1);
 }
 
+/* Appends an address, unless it is none, only selects a family, or there is no room. */
+static void add_address(const char *text, size_t len, char ret[static NB_NODE_IPS_SIZE]) {
+        int family = memchr(text, ':', len) ? AF_INET6 : AF_INET;
+        char address[INET6_ADDRSTRLEN];
+        size_t used = strlen(ret);
+        struct in6_addr bytes;
+
+        snprintf(address, sizeof(address), "%.*s", (int)len, text);
+        if (inet_pton(family, address, &bytes) == 1 &&
+            inet_ntop(family, &bytes, address, sizeof(address)) && strcmp(address, "::") != 0 &&
+            strcmp(address, "0.0.0.0") != 0 && used + 1 + strlen(address) < NB_NODE_IPS_SIZE)
+                snprintf(ret + used, NB_NODE_IPS_SIZE - used, "%s%s", used > 0 ? "," : "", address);
+}
+
 void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]) {
         static const char option[] = "node-ip=";
-        char address[INET6_ADDRSTRLEN];
-        struct in6_addr bytes;
-        size_t len = 0;
 
         ret[0] = '\0';
         for (unsigned i = 0; i < settings->n_extra_args; i++) {
@@ -221,16 +232,9 @@ void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB
 
                 if (strncmp(p, option, strlen(option)) != 0)
                         continue;
-                for (p += strlen(option); *p && len < NB_NODE_IPS_SIZE; p += strspn(p, ",")) {
-                        size_t n = strcspn(p, ",");
-                        int family = memchr(p, ':', n) ? AF_INET6 : AF_INET;
-
-                        snprintf(address, sizeof(address), "%.*s", (int)n, p);
-                        p += n;
-                        if (inet_pton(family, address, &bytes) == 1 &&
-                            inet_ntop(family, &bytes, address, sizeof(address)))
-                                len += (size_t)snprintf(ret + len, NB_NODE_IPS_SIZE - len, "%s%s",
-                                                        len > 0 ? "," : "", address);
+                for (p += strlen(option); *p; p += strspn(p, ",")) {
+                        add_address(p, strcspn(p, ","), ret);
+                        p += strcspn(p, ",");
                 }
         }
 }

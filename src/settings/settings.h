@@ -142,8 +142,8 @@ void nb_settings_client_ca(const struct nb_settings *settings,
 
 #define NB_NODE_IPS_SIZE 96 /* an address of each family */
 
-/* The addresses in `node-ip` of kubelet.extraArgs, "10.0.0.5,fd00::5", as inet_ntop() writes them;
- * "" for none. */
+/* The addresses in `node-ip` of kubelet.extraArgs, "10.0.0.5,fd00::5", as inet_ntop() writes them.
+ * "" for none: 0.0.0.0 and :: only select a family. */
 void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]);
 
 /* "discovery.endpoints": the key in a document. */

@@ -2,6 +2,7 @@
 """k3s: /cacerts verified with the hash in the token, and the answers of the supervisor."""
 
 import pytest
+from cryptography import x509
 
 import apiserver
 import csrs
@@ -93,8 +94,8 @@ def other_cluster_before(world):
 
 
 GOOD = [
-    K3sCase("bootstrap token", keep, None, 0, requests=["cacerts", "cacerts", "client-kube-proxy", "client-kubelet"]),
-    K3sCase("agent token of the server", lambda world: world.give(f"node:{SERVER_SECRET}"), None, 0, requests=["cacerts", "cacerts", "client-kube-proxy", "client-kubelet"]),
+    K3sCase("bootstrap token", keep, None, 0, requests=["cacerts", "cacerts", "client-kube-proxy", "client-kubelet", "serving-kubelet"]),
+    K3sCase("agent token of the server", lambda world: world.give(f"node:{SERVER_SECRET}"), None, 0, requests=["cacerts", "cacerts", "client-kube-proxy", "client-kubelet", "serving-kubelet"]),
     K3sCase("token of the server, which an agent shows as its own", lambda world: world.give(f"server:{SERVER_SECRET}"), None, 0),
     K3sCase("comment before the certificate", served(lambda cluster: b"# k3s\n" + cluster.ca.pem), None, 0, check=kept_whole),
     K3sCase("no newline at the end", served(lambda cluster: cluster.ca.pem.rstrip()), None, 0, check=kept_whole),
@@ -282,6 +283,27 @@ def not_requested(world, run):
     assert world.server.seen("client-kubelet") == [] and world.cluster.node_passwords == {}
 
 
+def serving(edit):
+    """edit(cluster, leaf, key) -> PEM"""
+    def prepare(world):
+        issue = world.cluster.issue_serving
+        world.cluster.issue_serving = lambda csr, node, ips: edit(world.cluster, issue(csr, node, ips), csr.public_key())
+    return prepare
+
+
+def server_leaf(cluster, key, *names, **changes):
+    return pki.cert_pem(cluster.ca.client(key, NODE, (), eku=(pki.SERVER_AUTH,), sans=[x509.DNSName(name) for name in names], **changes))
+
+
+SERVING = [
+    ("nothing", lambda cluster, pem, key: b""),
+    ("of another CA", lambda cluster, pem, key: pki.cert_pem(pki.CA().client(key, NODE, (), eku=(pki.SERVER_AUTH,))), "not issued by a CA of the cluster"),
+    ("for another key", lambda cluster, pem, key: server_leaf(cluster, pki.new_key().public_key(), NODE, "localhost"), "another key"),
+    ("for another machine, too", lambda cluster, pem, key: server_leaf(cluster, key, NODE, "localhost", "node-2"), "node-2"),
+    ("without localhost", lambda cluster, pem, key: server_leaf(cluster, key, NODE), "expected 'node-1', localhost"),
+    ("for clients", lambda cluster, pem, key: pki.cert_pem(cluster.signer.client(key, USER)), "not for server authentication"),
+    ("expired", lambda cluster, pem, key: server_leaf(cluster, key, NODE, "localhost", start=-pki.YEAR, end=-pki.DAY), "expired"),
+]
 CERTIFICATES = [
     K3sCase("for another key", issued(lambda cluster, *_: pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), USER))), *UNUSABLE, "another key", check=dropped),
     K3sCase("for another node", leaf(cn=pki.node_user("node-2")), *UNUSABLE, "node-2", check=dropped),
@@ -298,6 +320,7 @@ CERTIFICATES = [
     K3sCase("old server and an agent's password", old_agent, "supervisor-too-old", 69, "stored nothing", check=not_requested),
     K3sCase("old server beside a new one", old_behind, "supervisor-too-old", 69, f"secret kube-system/{NODE}.node-password.k3s", check=dropped),
     K3sCase("no kube-proxy", proxy(faults.error(404, "NotFound", "404 page not found")), *MALFORMED, "404", check=not_requested),
+    *(K3sCase(f"serving certificate: {name}", serving(edit), *UNUSABLE, *words, check=dropped) for name, edit, *words in SERVING),
     K3sCase("nothing", sign(faults.answer("")), *UNUSABLE, check=dropped),
     K3sCase("web page", sign(faults.PORTAL), *UNUSABLE, check=dropped),
     K3sCase("flood", sign(faults.flood), *MALFORMED, check=kept),

@@ -228,7 +228,7 @@ static void print_timeline(const struct report *report) {
         if (strcmp(report->last_failure.error, timeline->code) == 0)
                 nb_unit_entry_adopt_fields(&report->last_failure);
         printf("  ");
-        nb_log_print_text(stdout, nb_failure_info(code)->remedy);
+        nb_log_print_remedy(stdout, code);
         printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
 }
 
