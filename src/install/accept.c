@@ -186,8 +186,10 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
                                       "existing one");
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
         accepted->client_ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        for (size_t i = 1; i < nb_certificates_count(chain); i++)
-                nb_certificate_export(chain, i, &accepted->client_ca);
+        /* Only the key that has signed this certificate: `join` could add a CA of its own that
+         * issues another certificate of that key. */
+        if (nb_certificates_count(chain) > 1)
+                nb_certificate_export(chain, 1, &accepted->client_ca);
         r = accepted->client_ca.error;
         return r < 0 ? r : make_pem(chain, key, &accepted->pem);
 }

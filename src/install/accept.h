@@ -29,8 +29,8 @@ struct nb_accepted {
         struct nb_buffer ca;       /* the trusted CAs as PEM; empty: the system's CAs */
         struct nb_buffer kubelet_config; /* kubelet's configuration from the cluster; or empty */
         /* From a supervisor of k3s, otherwise empty: */
-        struct nb_buffer client_ca; /* the CAs of the certificate, which are those of the API
-                                     * server's client certificate; as PEM */
+        struct nb_buffer client_ca; /* the CA that issued the certificate, and the API server's
+                                     * client certificate; as PEM */
         struct nb_secret serving;   /* kubelet's serving certificate, with its CAs and key */
         struct nb_ca_selection selection;
         char not_after[32]; /* of the leaf, RFC 3339 */

@@ -174,13 +174,14 @@ static int ignore_document(_unused_ void *userdata,
 }
 
 int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, struct nb_failure *f) {
+        static const char password[] = NB_NODE_PASSWORD_FILE;
         const struct nb_settings *settings = &context->settings;
         struct giving giving = { context->root_fd, context->sources };
         char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1],
                 record[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
         const char *const paths[] = { settings->kubeconfig, settings->ca_file,
                                       /* only to renew */
-                                      record, certificate, NB_NODE_PASSWORD_FILE };
+                                      record, certificate, password };
         int r;
 
         nb_sources_done(context->sources);

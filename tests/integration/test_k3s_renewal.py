@@ -296,6 +296,15 @@ def served(ca=None, **changes):
     return make
 
 
+def of_the_old_key(world):
+    """The network side has the existing key; it is no CA's."""
+    certificates, text = world.machine.installed_identity()
+    signer = pki.CA.__new__(pki.CA)
+    signer.cert, signer.key, signer.parent = certificates[0], pki.load_key(text.encode()), None
+    key = pki.new_key()
+    leave(world, key=key, certificate=pki.cert_pem(signer.client(key.public_key(), USER)))
+
+
 def no_key(world):
     leave(world)
     (world.machine.state / "pending.key").unlink()
@@ -303,6 +312,7 @@ def no_key(world):
 
 HOSTILE = {
     "certificate of another CA": (client(pki.CA("k3s-client-ca@1600000000")), "handoff-untrusted"),
+    "certificate that the old one has signed": (of_the_old_key, "handoff-untrusted"),
     "certificate for another node": (client(cn="system:node:node-2"), "certificate-unusable"),
     "certificate for another key": (client(public_key=pki.new_key().public_key()), "certificate-unusable"),
     "certificate that has expired": (client(start=-pki.YEAR, end=-pki.DAY), "certificate-unusable"),
@@ -339,6 +349,26 @@ def test_note_that_is_accepted(world):
     leave(world)
     machine.install("--refresh").joined()
     assert record(machine)["refreshedAt"]
+
+
+def cross_signed(cluster, leaf):
+    """A chain that ends in a CA of an attacker, who has issued another certificate of the CA's key."""
+    signer, evil = cluster.signer, pki.CA("evil")
+    return leaf + evil._sign(signer.key.public_key(), signer.cert.subject, evil.cert.subject, -pki.DAY, pki.YEAR, ca=True).public_bytes(
+        pki.serialization.Encoding.PEM) + evil.pem
+
+
+@pytest.mark.parametrize("when", ["join", "renewal"])
+def test_clients_of_another_ca_are_not_trusted(world, when):
+    machine = joined_long_ago(world) if when == "renewal" else world.machine
+    world.cluster.certificate = lambda leaf: cross_signed(world.cluster, leaf)
+    if when == "renewal":
+        leave(world)
+        machine.install("--refresh").joined()
+    else:
+        join(world)
+    [ca] = pki.load_certs(machine.target(CLIENT_CA).read_bytes())
+    assert key_of(ca) == key_of(world.cluster.signer.cert)
 
 
 def test_address_that_the_settings_name_is_missing(world):
