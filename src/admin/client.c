@@ -4,6 +4,7 @@
 
 #include "admin/client.h"
 #include "base/macro.h"
+#include "net/http.h"
 #include "system/clock.h"
 
 static int read_place(const struct nb_admin_place *place, struct nb_admin_access *ret_access,
@@ -28,7 +29,9 @@ int nb_admin_connect(const struct nb_admin_place *place, struct nb_admin *ret_ad
         int r;
 
         *ret_admin = (struct nb_admin){ .identity = NB_IDENTITY_INIT, .place = *place };
-        r = read_place(place, &access, f);
+        r = nb_http_begin(true, f);
+        if (r >= 0)
+                r = read_place(place, &access, f);
         if (r < 0)
                 return r;
         ret_admin->cluster = access.cluster;

@@ -498,6 +498,7 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         r = nb_admin_connect(&place, &controller.admin, f);
         if (r < 0)
                 return r;
+        nb_http_report_landlock();
         controller.admin.on_page = keep_alive;
         controller.admin.on_page_userdata = &controller;
         nb_controller_add_watches(&controller);

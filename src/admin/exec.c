@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "admin/bootstrap_token.h"
@@ -17,7 +13,7 @@
 #include "base/text.h"
 #include "codec/json.h"
 #include "system/clock.h"
-#include "system/stop.h"
+#include "system/process.h"
 
 #define INFO_MAX (NB_KUBECONFIG_MAX * 2)
 #define INFO_NAME "KUBERNETES_EXEC_INFO"
@@ -215,90 +211,6 @@ static int make_environment(const struct nb_exec_plugin *plugin, const char *inf
         return 0;
 }
 
-/* --- The process --- */
-
-/* A plugin that is not interactive gets a process group of its own, so that it can be killed with
- * its children. One that is stays in that of the terminal, or it could not read from it. */
-static pid_t spawn_plugin(char **words, char **environment, bool is_interactive, int output) {
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none, all;
-        pid_t pid = -1;
-        int r;
-
-        sigemptyset(&none);
-        (void)sigfillset(&all);
-        (void)posix_spawnattr_init(&attributes);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes,
-                                       (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                               (is_interactive ? 0 : POSIX_SPAWN_SETPGROUP)));
-        (void)posix_spawn_file_actions_init(&actions);
-        r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-        if (r == 0 && !is_interactive)
-                r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY,
-                                                     0);
-        if (r == 0)
-                r = posix_spawnp(&pid, words[0], &actions, &attributes, words, environment);
-        (void)posix_spawn_file_actions_destroy(&actions);
-        (void)posix_spawnattr_destroy(&attributes);
-        return r != 0 ? -r : pid;
-}
-
-/* 0; -ETIMEDOUT; -EFBIG; -ECANCELED if a stop was requested; -errno. */
-static int read_output(int fd, uint64_t until_ms, struct nb_secret *output) {
-        for (;;) {
-                struct pollfd polls[2] = { [1] = { .fd = fd, .events = POLLIN } };
-                uint64_t now = nb_now_ms();
-                ssize_t n;
-                int r;
-
-                if (now >= until_ms)
-                        return -ETIMEDOUT;
-                r = nb_stop_poll(polls, 2, until_ms - now);
-                if (r < 0)
-                        return r;
-                if (!polls[1].revents)
-                        continue;
-                if (output->len == output->size)
-                        return -EFBIG;
-                n = read(fd, output->data + output->len, output->size - output->len);
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n == 0)
-                        return 0;
-                output->len += n > 0 ? (size_t)n : 0;
-        }
-}
-
-/* Returns the exit status, or 128 + signal; -errno. */
-static int run_process(char **words, char **environment, bool is_interactive,
-                       struct nb_secret *output) {
-        _cleanup_(nb_closep) int reader = -1;
-        int pair[2], r, status;
-        pid_t pid;
-
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return -errno;
-        reader = pair[0];
-        pid = spawn_plugin(words, environment, is_interactive, pair[1]);
-        (void)close(pair[1]);
-        if (pid < 0)
-                return pid;
-        r = read_output(reader,
-                        is_interactive ? NB_TIME_INFINITE : nb_now_ms() + NB_EXEC_TIMEOUT_MS,
-                        output);
-        if (r < 0)
-                (void)kill(is_interactive ? pid : -pid, SIGKILL);
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        return -errno;
-        if (r < 0)
-                return r;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* --- What it wrote --- */
 
 static int take_credential(struct nb_json *json, struct nb_identity *ret) {
@@ -381,27 +293,26 @@ static int read_mode(const struct nb_exec_plugin *plugin, const char *version,
 }
 
 static int fail(const struct nb_exec_plugin *plugin, const char *command, int r,
-                struct nb_failure *f) {
+                const struct nb_process_result *result, struct nb_failure *f) {
         const char *hint = find_text(plugin->exec, "installHint");
         char line[192];
 
         if (r == -ECANCELED)
                 return r;
-        if (r == -ETIMEDOUT)
-                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r,
-                                     "%s: '%.200s' did not finish within %d s", plugin->what,
-                                     command, NB_EXEC_TIMEOUT_MS / 1000);
-        else if (r == -EFBIG)
+        if (r == -E2BIG)
                 (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r,
                                      "%s: '%.200s' wrote more than %d bytes", plugin->what, command,
                                      NB_EXEC_OUTPUT_MAX);
         else if (r < 0)
                 (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, r, "%s: cannot run '%.200s': %m",
                                      plugin->what, command);
+        else if (result->error[0])
+                (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, 0, "%s: '%.200s' %s", plugin->what,
+                                     command, result->error);
         else
                 (void)nb_failure_set(f, NB_ADMIN_EXEC_FAILED, 0,
                                      "%s: '%.200s' failed with exit status %d", plugin->what,
-                                     command, r);
+                                     command, result->status);
         if (hint) {
                 NB_TEXT_COPY_LINE(line, hint);
                 nb_failure_add(f, "; %s", line);
@@ -415,6 +326,7 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
         _cleanup_(nb_buffer_done) struct nb_buffer info = NB_BUFFER_INIT(INFO_MAX);
         _cleanup_(nb_secret_done) struct nb_secret output = NB_SECRET_INIT;
         const char *version = find_text(plugin->exec, "apiVersion");
+        struct nb_process_result result;
         bool is_interactive = false;
         int r;
 
@@ -436,12 +348,20 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
         r = make_environment(plugin, info.data, &environment, f);
         if (r < 0)
                 return r;
-        /* One byte more than allowed, so that read_output() detects what is longer. */
-        if (nb_secret_init(&output, NB_EXEC_OUTPUT_MAX + 1) < 0)
+        if (nb_secret_init(&output, NB_EXEC_OUTPUT_MAX) < 0)
                 return nb_failure_set_memory(f);
-        r = run_process(words, environment, is_interactive, &output);
-        if (r != 0)
-                return fail(plugin, words[0], r, f);
+        r = nb_process_run(
+                &(struct nb_process){
+                        .argv = (const char *const *)words,
+                        .environment = (const char *const *)environment,
+                        .output = &output,
+                        .timeout_ms = is_interactive ? 0 : NB_PROCESS_TIMEOUT_MS,
+                        .is_error_passed = true,
+                        .is_interactive = is_interactive,
+                },
+                &result);
+        if (r < 0 || result.status != 0)
+                return fail(plugin, words[0], r, &result, f);
         return nb_exec_credential_parse(output.data, output.len, plugin->what, version,
                                         ret_identity, ret_expires, f);
 }

@@ -19,7 +19,6 @@
 #include "kube/kubeconfig.h"
 
 #define NB_EXEC_OUTPUT_MAX (256 * 1024)
-#define NB_EXEC_TIMEOUT_MS 60000 /* unless a user may have to type something */
 
 struct nb_exec_plugin {
         const char *what;   /* for messages: "FILE: exec of the user 'NAME'" */

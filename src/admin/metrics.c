@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "net/http.h"
 #include "system/log.h"
 
 #define PREFIX "node_bootstrap_controller_"
@@ -63,6 +64,8 @@ static void format_metrics(const struct nb_controller *controller, struct nb_buf
         put_gauge(text, "tokens", "Bootstrap tokens in the cluster.", controller->tokens.n);
         put_gauge(text, "unsigned_tokens", "Tokens for which cluster-info has no room.",
                   controller->n_unsigned);
+        put_gauge(text, "landlock", "Whether Landlock restricts the processes of connections.",
+                  nb_http_has_landlock());
         put_gauge(text, "report_timestamp_seconds", "When this file was written.",
                   (uint64_t)time(NULL));
 }

@@ -23,8 +23,6 @@
 #define READ_SIZE 4096
 #define TRIES_MAX 100
 #define FOLDER_SIZE 1024
-#define TREE_DEPTH_MAX 16
-#define TREE_ENTRIES_MAX 10000
 
 int nb_folder_open(const char *path, int *ret_fd) {
         return nb_folder_open_below(NULL, path, ret_fd);
@@ -106,18 +104,13 @@ int nb_folder_make(const char *root, const char *path, mode_t mode, int *ret_fd)
         return make_folder(root_fd, path, mode, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, ret_fd);
 }
 
-static DIR *list_folder(int folder_fd, const char *name) {
-        _cleanup_(nb_closep) int fd = openat(folder_fd, name,
-                                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+DIR *nb_folder_list(int folder_fd) {
+        _cleanup_(nb_closep) int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
         if (folder)
                 (void)TAKE_FD(fd);
         return folder;
-}
-
-DIR *nb_folder_list(int folder_fd) {
-        return list_folder(folder_fd, ".");
 }
 
 void nb_folder_closep(DIR **folder) {
@@ -307,35 +300,6 @@ int nb_file_remove(int folder_fd, const char *name) {
         return fsync(folder_fd) < 0 ? -errno : 0;
 }
 
-static int remove_tree(int folder_fd, const char *name, unsigned depth, unsigned *entries_left) {
-        _cleanup_(nb_folder_closep) DIR *folder = NULL;
-        struct dirent *entry;
-        int r;
-
-        if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
-                return 0;
-        if (errno != EISDIR)
-                return -errno;
-        if (depth == 0)
-                return -ELOOP;
-        folder = list_folder(folder_fd, name);
-        if (!folder)
-                return -errno;
-        while ((errno = 0, entry = readdir(folder))) {
-                if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-                        continue;
-                if (*entries_left == 0)
-                        return -E2BIG;
-                (*entries_left)--;
-                r = remove_tree(dirfd(folder), entry->d_name, depth - 1, entries_left);
-                if (r < 0)
-                        return r;
-        }
-        if (errno != 0 || unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
-                return -errno;
-        return 0;
-}
-
 /* The new name is random, so that no other party can create a file with this name first. */
 static int move_away(int folder_fd, const char *name) {
         char away[NAME_MAX + 1];
@@ -349,15 +313,13 @@ static int move_away(int folder_fd, const char *name) {
 }
 
 int nb_file_clear(int folder_fd, const char *name) {
-        unsigned entries_left = TREE_ENTRIES_MAX;
-        struct stat st;
-        int r;
+        int r = 0;
 
-        if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : -errno;
-        r = remove_tree(folder_fd, name, TREE_DEPTH_MAX, &entries_left);
-        if (r < 0)
+        if (unlinkat(folder_fd, name, 0) < 0) {
+                if (errno == ENOENT)
+                        return 0;
                 r = move_away(folder_fd, name);
+        }
         if (r < 0)
                 return r;
         return fsync(folder_fd) < 0 ? -errno : 0;

@@ -84,10 +84,8 @@ int nb_file_stage(int folder_fd, const char *name, mode_t mode, const void *data
  * directory. */
 int nb_file_remove(int folder_fd, const char *name);
 
-/* Removes a file of any type, or a directory with its contents, and syncs the parent directory.
- * Other parties may write to the parent directory: symbolic links are not followed. A directory
- * that is nested too deeply or has too many entries is renamed instead, so that the name is always
- * free afterwards. */
+/* Removes a file of any type, and syncs the parent directory, to which other parties may write. A
+ * directory is renamed instead, so that the name is always free afterwards. */
 int nb_file_clear(int folder_fd, const char *name);
 
 /* Renames a file, unless the new name exists (-EEXIST). On file systems without RENAME_NOREPLACE,

@@ -68,10 +68,12 @@ bool nb_certificate_is_issued_by(const struct nb_certificates *certificates, siz
  * section 4.2.1.12). */
 bool nb_certificate_may_serve(const struct nb_certificates *certificates, size_t i);
 
-/* Whether the chain that begins with the first certificate ends in one of the CAs (NULL: those of
- * the system). Ignores validity periods. */
+/* Whether the chain that begins with the first certificate ends in one of the CAs. Ignores validity
+ * periods. A bundle (PEM) has any number of CAs. */
 bool nb_certificate_is_trusted(const struct nb_certificates *chain,
                                const struct nb_certificates *ca);
+bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
+                                         size_t len);
 
 /* Whether the first certificate is for this name or address. */
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host);

@@ -21,31 +21,45 @@
 /* A common name whose node name fits. */
 #define ATTRIBUTE_SIZE (sizeof(NB_NODE_COMMON_NAME_PREFIX) - 1 + NB_CERTIFICATE_NODE_SIZE)
 
-static void trust_list_deinitp(gnutls_x509_trust_list_t *list) {
-        if (*list)
-                gnutls_x509_trust_list_deinit(*list, 0);
+static bool is_verified_by(gnutls_x509_trust_list_t list, const struct nb_certificates *chain) {
+        gnutls_x509_crt_t certificates[NB_CERTIFICATES_MAX];
+        unsigned status = 0;
+
+        for (size_t i = 0; i < chain->n; i++)
+                certificates[i] = chain->entries[i].crt;
+        return gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n,
+                                                 NB_VERIFY_IGNORING_TIME, &status, NULL) >= 0 &&
+               status == 0;
 }
 
 bool nb_certificate_is_trusted(const struct nb_certificates *chain,
                                const struct nb_certificates *ca) {
-        _cleanup_(trust_list_deinitp) gnutls_x509_trust_list_t list = NULL;
-        gnutls_x509_crt_t certificates[NB_CERTIFICATES_MAX];
-        unsigned status = 0;
+        gnutls_x509_trust_list_t list;
+        bool is_trusted;
         int r = 0;
 
         if (gnutls_x509_trust_list_init(&list, 0) < 0)
                 return false;
-        if (!ca)
-                r = gnutls_x509_trust_list_add_system_trust(list, 0, 0);
-        for (size_t i = 0; ca && i < ca->n; i++)
+        for (size_t i = 0; i < ca->n && r >= 0; i++)
                 r = gnutls_x509_trust_list_add_cas(list, &ca->entries[i].crt, 1, 0);
-        if (r < 0)
+        is_trusted = r >= 0 && is_verified_by(list, chain);
+        gnutls_x509_trust_list_deinit(list, 0);
+        return is_trusted;
+}
+
+bool nb_certificate_is_trusted_by_bundle(const struct nb_certificates *chain, const char *pem,
+                                         size_t len) {
+        const gnutls_datum_t bundle = { (unsigned char *)(uintptr_t)pem, (unsigned)len };
+        gnutls_x509_trust_list_t list;
+        bool is_trusted;
+
+        if (gnutls_x509_trust_list_init(&list, 0) < 0)
                 return false;
-        for (size_t i = 0; i < chain->n; i++)
-                certificates[i] = chain->entries[i].crt;
-        r = gnutls_x509_trust_list_verify_crt(list, certificates, (unsigned)chain->n,
-                                              NB_VERIFY_IGNORING_TIME, &status, NULL);
-        return r >= 0 && status == 0;
+        is_trusted = gnutls_x509_trust_list_add_trust_mem(list, &bundle, NULL, GNUTLS_X509_FMT_PEM,
+                                                          0, 0) > 0 &&
+                     is_verified_by(list, chain);
+        gnutls_x509_trust_list_deinit(list, 1);
+        return is_trusted;
 }
 
 bool nb_certificate_is_for(const struct nb_certificates *chain, const char *host) {

@@ -47,10 +47,15 @@ const char *nb_node_state_name(enum nb_node_state state);
 /* 0, -EINVAL. */
 int nb_node_state_parse(const char *name, enum nb_node_state *ret_state);
 
+/* kubelet waits for the join, and its certificate is still valid: a new cluster that does not
+ * answer must not keep kubelet down. */
+#define NB_FALLBACK_TIMEOUT_MS 60000
+
 struct nb_inspection {
         enum nb_node_state state;
         char node[NB_NODE_NAME_MAX + 1];
-        char not_after[32]; /* RFC 3339; "" if unknown */
-        bool fallback;      /* the certificate is still usable if joining again fails */
+        char not_after[32];  /* RFC 3339; "" if unknown */
+        bool fallback;       /* the certificate is still usable if joining again fails */
+        uint64_t timeout_ms; /* of the join that follows; NB_TIME_INFINITE: none */
         char detail[NB_FAILURE_DETAIL_MAX];
 };

@@ -3,11 +3,14 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -16,6 +19,7 @@
 #include "install/alone.h"
 
 #define CGROUP_TEXT_MAX (64 * 1024)
+#define PROCESSES_MAX 128 /* at a time: each has a descriptor */
 
 static bool is_plain_path(const char *path) {
         /* A path outside our cgroup namespace cannot be opened. With Delegate=, systemd runs the
@@ -111,13 +115,12 @@ static int find_group(struct nb_buffer *text, int *ret_fd) {
         return nb_folder_open(folder, ret_fd);
 }
 
-static int find_others(pid_t *ret_other) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
+static int read_processes(struct nb_buffer *text) {
         _cleanup_(nb_closep) int group_fd = -1;
         struct stat st;
         int r;
 
-        r = find_group(&text, &group_fd);
+        r = find_group(text, &group_fd);
         if (r < 0)
                 return r;
         /* cgroup.procs omits the processes of child groups; the link count reveals such groups. */
@@ -125,16 +128,62 @@ static int find_others(pid_t *ret_other) {
                 return -errno;
         if (st.st_nlink != 2)
                 return -ENOTEMPTY;
-        r = read_text(group_fd, "cgroup.procs", &text);
-        if (r < 0)
-                return r;
-        return nb_cgroup_procs_verify(text.data, getpid(), ret_other);
+        return read_text(group_fd, "cgroup.procs", text);
+}
+
+static bool is_listed(const char *text, pid_t pid) {
+        char *next;
+        pid_t other;
+
+        while ((other = (pid_t)strtol(text, &next, 10)) > 0 && other != pid)
+                text = next;
+        return other == pid;
+}
+
+/* Kills what `text` lists. The caller may signal each process of root, and a number in the list may
+ * belong to one by now. A descriptor keeps one process, and a second list shows that this one is in
+ * the control group. Returns how many were killed. */
+static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, bool *is_any) {
+        pid_t pids[PROCESSES_MAX];
+        int fds[PROCESSES_MAX], r;
+        unsigned n = 0, n_killed = 0;
+        char *next = text->data;
+
+        while (n < PROCESSES_MAX && (pids[n] = (pid_t)strtol(next, &next, 10)) > 0) {
+                if (pids[n] == getpid() || pids[n] == parent)
+                        continue;
+                fds[n] = (int)syscall(SYS_pidfd_open, pids[n], 0);
+                n += fds[n] >= 0;
+        }
+        r = read_processes(text);
+        for (unsigned i = 0; i < n; i++) {
+                if (r >= 0 && is_listed(text->data, pids[i]) &&
+                    syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0) == 0) {
+                        *is_any |= pids[i] != child;
+                        n_killed++;
+                }
+                (void)close(fds[i]);
+        }
+        return n_killed;
+}
+
+bool nb_alone_kill(pid_t parent, pid_t child) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
+        const struct timespec pause = { .tv_nsec = 1000000 };
+        bool is_any = false;
+
+        while (read_processes(&text) >= 0 && kill_listed(&text, parent, child, &is_any) > 0)
+                (void)nanosleep(&pause, NULL);
+        return is_any;
 }
 
 int nb_alone_verify(struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(CGROUP_TEXT_MAX);
         pid_t other = 0;
-        int r = find_others(&other);
+        int r = read_processes(&text);
 
+        if (r >= 0)
+                r = nb_cgroup_procs_verify(text.data, getpid(), &other);
         if (r == -EEXIST)
                 return nb_failure_set(f, NB_NOT_ALONE, r,
                                       "process %d is still in the control group of the service",

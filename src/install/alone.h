@@ -16,6 +16,10 @@
 /* NB_NOT_ALONE */
 int nb_alone_verify(struct nb_failure *f);
 
+/* Kills the other processes of the control group until none is left. This process, `parent` and
+ * `child`, a zombie, are not counted. Returns whether there was any. */
+bool nb_alone_kill(pid_t parent, pid_t child);
+
 /*
  * The path of systemd's own hierarchy in /proc/self/cgroup: the unified one ("0::"), or the one
  * named "systemd" with control groups version 1, even if a unified one exists too. 0, -EINVAL,

@@ -15,6 +15,7 @@
 
 #include "base/macro.h"
 #include "base/text.h"
+#include "install/alone.h"
 #include "install/child.h"
 #include "install/confine.h"
 #include "system/clock.h"
@@ -34,17 +35,18 @@ static int fail_run(int r, const char *what, struct nb_failure *f) {
 
 /* systemd has already set the supplementary groups of the service; the unit forbids setgroups(2).
  */
-static int change_user(const struct nb_child *child) {
+static int change_user(const struct nb_state *state, uid_t real) {
         int r;
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-            setresgid(child->group, child->group, child->group) < 0 ||
-            setresuid(child->user, child->user, child->user) < 0)
+            setresgid(state->group, state->group, state->group) < 0 ||
+            setresuid(real, state->owner, real) < 0)
                 return -errno;
         r = nb_privilege_keep(0);
         if (r < 0)
                 return r;
-        return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+        /* The change of user has reset both. */
+        return prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
 #define FIRST_FREE_FD 5
@@ -71,7 +73,7 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
         /* If the parent could not confine itself, it closes the channel without sending. */
         if (recv(channel, &go, 1, 0) != 1)
                 return fail_run(ECANCELED, "the parent has ended", f);
-        r = change_user(child);
+        r = change_user(child->state, child->state->owner);
         if (r < 0)
                 return fail_run(r, "change of user", f);
         r = pass_descriptors(channel, child->sources_fd);
@@ -82,6 +84,70 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
         memcpy(&words, &child->argv, sizeof(words));
         (void)execv(words[0], words);
         return fail_run(errno, words[0], f);
+}
+
+/* --- The sweeper --- */
+
+/*
+ * install has neither CAP_KILL nor CAP_FOWNER, so this process is forked before install confines
+ * itself. It has no capability either, but its effective user is that of the service. Its real and
+ * saved user remain root, so that no process of the service can signal it.
+ */
+struct sweeper {
+        pid_t pid;
+        int fd; /* it begins when this is closed */
+};
+
+/* If this process fails, or is killed, nb_alone_verify() finds what is left. */
+static _Noreturn void sweep(const struct nb_child *child, pid_t pid, const sigset_t *signals,
+                            int fd) {
+        bool is_left = false;
+        char byte;
+
+        if (change_user(child->state, getuid()) < 0)
+                _exit(0);
+        (void)TEMP_FAILURE_RETRY(read(fd, &byte, 1));
+        /* Ends this process, however many files and processes the child has left. */
+        (void)alarm(NB_SWEEPER_MAX_S);
+        (void)kill(pid, SIGKILL);
+        if (child->is_service)
+                is_left = nb_alone_kill(getppid(), pid);
+        /* systemctl stop ends this process, too. */
+        (void)sigprocmask(SIG_SETMASK, signals, NULL);
+        nb_state_empty(child->state);
+        _exit(is_left);
+}
+
+static int start_sweeper(const struct nb_child *child, pid_t pid, const sigset_t *signals,
+                         struct sweeper *ret_sweeper) {
+        int pair[2];
+        pid_t sweeper;
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+        sweeper = fork();
+        if (sweeper == 0) {
+                (void)close(pair[1]);
+                sweep(child, pid, signals, pair[0]);
+        }
+        (void)close(pair[0]);
+        if (sweeper < 0)
+                return -errno;
+        *ret_sweeper = (struct sweeper){ .pid = sweeper, .fd = pair[1] };
+        return 0;
+}
+
+/* `child` must not be reaped before. Returns after at most NB_SWEEPER_MAX_S: 1 if processes besides
+ * it were found; 0; -ETIME if the work is unfinished; another -errno. */
+static int run_sweeper(struct sweeper *sweeper) {
+        int status;
+
+        nb_closep(&sweeper->fd);
+        if (TEMP_FAILURE_RETRY(waitpid(sweeper->pid, &status, 0)) < 0)
+                return -errno;
+        if (WIFEXITED(status))
+                return WEXITSTATUS(status);
+        return WTERMSIG(status) == SIGALRM ? -ETIME : -EINTR;
 }
 
 /* --- The parent --- */
@@ -108,20 +174,36 @@ static int read_signal(int signal_fd) {
         return read(signal_fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
-/* Statuses are read only when one may be passed on: a flood of them would stall systemd. */
-static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) {
+/* Statuses are read only when one may be passed on: a flood of them would stall systemd. Returns 1
+ * after the child has ended, which is not reaped; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
+static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_ms,
+                       bool *is_stopped) {
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
                                   { .events = POLLIN | POLLRDHUP } };
-        uint64_t status_due_ms = 0, now;
-        bool is_open = true;
-        int status, number;
-        pid_t ended;
+        uint64_t status_due_ms = 0, now, until;
+        siginfo_t info = { 0 };
+        bool is_open = true, is_late = false;
+        int number;
 
-        while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+        for (;;) {
+                if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+                        return -errno;
+                if (info.si_pid != 0)
+                        return 1;
                 now = nb_now_ms();
+                if (now >= deadline_ms) {
+                        if (is_late)
+                                return 0;
+                        /* After a suspend, the child has not noticed its deadline, either. */
+                        is_late = true;
+                        deadline_ms = now + NB_CHILD_GRACE_S * 1000;
+                }
                 polls[1].fd = is_open && now >= status_due_ms ? channel : -1;
+                until = deadline_ms;
+                if (now < status_due_ms && status_due_ms < until)
+                        until = status_due_ms;
                 if (poll(polls, N_ELEMENTS(polls),
-                         now < status_due_ms ? (int)(status_due_ms - now) : -1) < 0) {
+                         until - now > INT_MAX ? INT_MAX : (int)(until - now)) < 0) {
                         if (errno != EINTR)
                                 return -errno;
                         continue;
@@ -138,12 +220,37 @@ static int watch_child(pid_t pid, int channel, int signal_fd, bool *is_stopped) 
                         status_due_ms = nb_now_ms() + STATUS_PAUSE_MS;
                 }
         }
-        if (ended < 0)
-                return -errno;
+}
+
+/* Returns the status of waitpid(2). */
+static int await_child(const struct nb_child *child, pid_t pid, int channel, int signal_fd,
+                       struct sweeper *sweeper, bool *is_stopped, struct nb_failure *f) {
+        uint64_t deadline_ms = child->timeout_ms == NB_TIME_INFINITE
+                                       ? NB_TIME_INFINITE
+                                       : nb_now_ms() + child->timeout_ms;
+        int r = watch_child(pid, channel, signal_fd, deadline_ms, is_stopped);
+        int left = run_sweeper(sweeper), status, number;
+
+        pass_last_status(channel);
+        if (r < 0)
+                return fail_run(r, "wait", f);
+        if (r == 0)
+                return nb_failure_set(f, NB_JOIN_OVERDUE, ETIMEDOUT,
+                                      "join had not ended %d s after the deadline, and was killed",
+                                      NB_CHILD_GRACE_S);
         /* The child may have ended by the same signal before this process has read it. */
         while ((number = read_signal(signal_fd)) != 0)
                 *is_stopped |= number == SIGINT;
-        pass_last_status(channel);
+        if (TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)) < 0)
+                return fail_run(errno, "wait", f);
+        if (left == -ETIME)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "removing what join has left took more than %d s; the next join continues",
+                       NB_SWEEPER_MAX_S);
+        /* If a signal has killed the child, its workers may not have noticed yet. */
+        if (left > 0 && WIFEXITED(status))
+                nb_log(LOG_WARNING, NB_NOT_ALONE,
+                       "join left processes in the control group of the service; they were killed");
         return status;
 }
 
@@ -162,7 +269,9 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
                       bool *is_stopped, struct nb_failure *f) {
         _cleanup_(nb_closep) int ours = -1;
         int pair[2], status;
+        struct sweeper sweeper;
         pid_t pid;
+        int r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return fail_run(errno, "socketpair", f);
@@ -179,17 +288,24 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
         (void)close(child->sources_fd);
         if (pid < 0)
                 return fail_run(errno, "fork", f);
-        if (nb_confine(f) < 0) {
+        r = start_sweeper(child, pid, signals, &sweeper);
+        if (r < 0) {
+                r = fail_run(r, "fork", f);
+        } else {
+                r = nb_confine(f);
+                if (r < 0)
+                        (void)run_sweeper(&sweeper);
+        }
+        if (r < 0) {
                 nb_closep(&ours);
                 ours = -1;
                 (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
-                return -EPERM;
+                return r;
         }
-        if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
-                return fail_run(errno, "send", f);
-        status = watch_child(pid, ours, signal_fd, is_stopped);
+        (void)send(ours, "", 1, MSG_NOSIGNAL);
+        status = await_child(child, pid, ours, signal_fd, &sweeper, is_stopped, f);
         if (status < 0)
-                return fail_run(status, "wait", f);
+                return status;
         if (WIFSIGNALED(status) && !*is_stopped)
                 end_like(WTERMSIG(status));
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

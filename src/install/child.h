@@ -9,25 +9,35 @@
  * The child cannot use systemd's notification socket (NotifyAccess=main). Each datagram that it
  * sends on descriptor NB_STATUS_FD is one status text; this process reduces it to one line and
  * passes it to systemd: at most four a second, and the last one always.
+ *
+ * When the child has ended, or has to end, a third process kills it and every other process of the
+ * service except this one, and then empties the state directory (nb_state_empty()). A process that
+ * is left could change files between check and use, and would keep running in an active service.
  */
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include <stdint.h>
 
 #include "base/failure.h"
+#include "install/state_directory.h"
 
 struct nb_child {
-        const char *const *argv; /* argv[0] is the path of the program */
-        uid_t user;
-        gid_t group;
-        int sources_fd; /* of nb_sources_pass(); closed once the child has it */
+        const char *const *argv;      /* argv[0] is the path of the program */
+        const struct nb_state *state; /* its owner is the user of the child */
+        bool is_service;              /* the control group of this process is that of the service */
+        uint64_t timeout_ms;          /* NB_TIME_INFINITE: none */
+        int sources_fd;               /* of nb_sources_pass(); closed once the child has it */
 };
 
 /*
  * Returns 0 with the exit status of the child in *ret_status. *ret_is_stopped is true if SIGINT has
  * asked this process to stop, as `systemctl stop` does (KillSignal= in the unit). SIGINT and
  * SIGTERM are passed on to the child if it runs as the same user; otherwise systemd sends them to
- * both. If a signal kills the child, this process ends by the same signal. NB_INTERNAL.
+ * both. If a signal kills the child, this process ends by the same signal. NB_INTERNAL;
+ * NB_JOIN_OVERDUE if the child, which knows its own deadline, has not ended NB_CHILD_GRACE_S after
+ * it; the child is then killed.
  */
+#define NB_CHILD_GRACE_S 10
+#define NB_SWEEPER_MAX_S 30
 int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
                  struct nb_failure *f);

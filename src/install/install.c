@@ -239,6 +239,9 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 report_joined(inspection);
                 return keep_join(context, &state, inspection);
         }
+        inspection->timeout_ms = context->settings.timeout_ms;
+        if (inspection->fallback && inspection->timeout_ms > NB_FALLBACK_TIMEOUT_MS)
+                inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
         r = is_child_run ? nb_give(context, is_client_needed(context, inspection), f) : 0;
         return r < 0 ? r : 1;
 }

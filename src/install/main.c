@@ -25,6 +25,7 @@
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
+#include "system/clock.h"
 #include "system/lock.h"
 #include "system/log.h"
 #include "system/options.h"
@@ -84,8 +85,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         return nb_install_end(&context, inspection, f);
 }
 
-/* A process that `join` left behind would keep running in an active service. If the service fails,
- * systemd kills it. The failure may have another cause, such as the lock. */
+/* A process that could not be killed would keep running in an active service. The failure may have
+ * another cause, such as the lock. */
 static bool is_process_left(const struct arguments *arguments, enum step step) {
         struct nb_failure f = { 0 };
 
@@ -142,7 +143,10 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         char directory[PATH_MAX + 32], until[64], previous[64];
         const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
-        struct nb_child child = { .argv = arguments->is_refresh ? refresh : join };
+        struct nb_child child = { .argv = arguments->is_refresh ? refresh : join,
+                                  .state = &state,
+                                  .is_service = !arguments->root,
+                                  .timeout_ms = inspection->timeout_ms };
         int r;
 
         r = nb_state_open(&state, f);
@@ -164,8 +168,6 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                                       "cannot pass settings to the network side: %m");
         /* The child may run for days, so the second step reads the sources again. */
         nb_sources_done(arguments->sources);
-        child.user = state.owner;
-        child.group = state.group;
         snprintf(directory, sizeof(directory), "--config-directory=%s",
                  arguments->sources->config_directory);
         snprintf(previous, sizeof(previous), "--previous=%s",
@@ -176,7 +178,7 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
 
 /* Without a failure, *ret_status is the exit status of the service. */
 static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
-        struct nb_inspection inspection = { 0 };
+        struct nb_inspection inspection = { .timeout_ms = NB_TIME_INFINITE };
         bool is_stopped = false;
         int r, status = 0;
 

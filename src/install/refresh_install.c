@@ -179,16 +179,10 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
 
 /* Also removes what is unusable: the next refresh asks again. */
 static void clear_state(const struct nb_state *state) {
-        static const char *const names[] = { NB_REFRESH_FILE, "." NB_REFRESH_FILE ".tmp",
-                                             NB_PENDING_KEY_FILE, "." NB_PENDING_KEY_FILE ".tmp" };
+        int r = nb_state_clear(state);
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                int r = nb_file_clear(state->fd, names[i]);
-
-                if (r < 0)
-                        nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s",
-                               strerror(-r));
-        }
+        if (r < 0)
+                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s", strerror(-r));
 }
 
 /* Only for a node that a supervisor has joined. Its CAs must be those of the existing certificate,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +11,10 @@
 #include "files/handoff.h"
 #include "install/state_directory.h"
 #include "kube/kubelet_config.h"
+#include "system/clock.h"
 #include "system/sources.h"
+
+#define DEPTH_MAX 32 /* two descriptors each, of the 256 that the unit permits */
 
 int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
@@ -72,6 +77,7 @@ static const char *const names[] = {
         NB_PENDING_KEY_FILE,    "." NB_PENDING_KEY_FILE ".tmp",
         NB_KUBELET_CONFIG_FILE, "." NB_KUBELET_CONFIG_FILE ".tmp",
         NB_METADATA_FILE,       "." NB_METADATA_FILE ".tmp",
+        NB_REFRESH_FILE,        "." NB_REFRESH_FILE ".tmp",
 };
 
 int nb_state_clear(const struct nb_state *state) {
@@ -93,6 +99,58 @@ void nb_state_sweep(const struct nb_state *state) {
                 if (fstatat(state->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                     (!S_ISREG(st.st_mode) || st.st_nlink != 1))
                         (void)nb_file_clear(state->fd, names[i]);
+}
+
+static bool is_known_file(const struct nb_state *state, const char *name) {
+        struct stat st;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                if (!strcmp(name, names[i]))
+                        return fstatat(state->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                               !S_ISDIR(st.st_mode);
+        return false;
+}
+
+static bool empty_folder(const struct nb_state *state, int folder_fd, unsigned depth);
+
+static bool remove_entry(const struct nb_state *state, int folder_fd, const char *name,
+                         unsigned depth) {
+        _cleanup_(nb_closep) int fd = -1;
+        char moved[2 * 8 + 1];
+        bool is_any;
+
+        if (!strcmp(name, ".") || !strcmp(name, "..") ||
+            (folder_fd == state->fd && is_known_file(state, name)))
+                return false;
+        if (unlinkat(folder_fd, name, 0) == 0)
+                return true;
+        if (errno != EISDIR || fchmodat(folder_fd, name, 0700, 0) < 0)
+                return false;
+        if (depth == 0) {
+                snprintf(moved, sizeof(moved), "%08x%08x", nb_random(), nb_random());
+                return renameat(folder_fd, name, state->fd, moved) == 0;
+        }
+        fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        is_any = fd >= 0 && empty_folder(state, fd, depth - 1);
+        return unlinkat(folder_fd, name, AT_REMOVEDIR) == 0 || is_any;
+}
+
+/* Moves a directory that is nested too deeply to the top. Returns whether anything was removed or
+ * moved. */
+static bool empty_folder(const struct nb_state *state, int folder_fd, unsigned depth) {
+        _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
+        struct dirent *entry;
+        bool is_any = false;
+
+        while (folder && (entry = readdir(folder)))
+                is_any |= remove_entry(state, folder_fd, entry->d_name, depth);
+        return is_any;
+}
+
+void nb_state_empty(const struct nb_state *state) {
+        (void)fchmod(state->fd, 0700);
+        while (empty_folder(state, state->fd, DEPTH_MAX))
+                ;
 }
 
 void nb_state_done(struct nb_state *state) {

@@ -9,15 +9,12 @@
 #include "join/main.h"
 #include "join/retry.h"
 #include "join/stages.h"
+#include "net/http.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"
 #include "system/stop.h"
 #include "system/terminal.h"
-
-/* kubelet waits for the join, and its certificate is still valid: a new cluster that does not
- * answer must not keep kubelet down. */
-#define FALLBACK_TIMEOUT_MS 60000
 
 #define ATTESTATION_KEY_MAX ((size_t)16 * 1024)
 
@@ -70,8 +67,8 @@ static int leave_metadata(const struct given *given, struct nb_failure *f) {
 static uint64_t limit_time(struct given *given) {
         uint64_t *timeout_ms = &given->load.settings.timeout_ms;
 
-        if (given->has_fallback && *timeout_ms > FALLBACK_TIMEOUT_MS)
-                *timeout_ms = FALLBACK_TIMEOUT_MS;
+        if (given->has_fallback && *timeout_ms > NB_FALLBACK_TIMEOUT_MS)
+                *timeout_ms = NB_FALLBACK_TIMEOUT_MS;
         return *timeout_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE : given->started_ms + *timeout_ms;
 }
 
@@ -183,7 +180,8 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                 { "valid-until", "TIME", .ret_value = &given.valid_until },
                 { NULL },
         };
-        int r;
+        struct nb_failure ignored = { 0 };
+        int r, started;
 
         r = nb_options_read(options, rows, f);
         if (r < 0)
@@ -195,9 +193,15 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         (void)nb_terminal_line_begin(STDERR_FILENO);
-        r = load_settings(options->config_directory, &given, f);
-        if (r >= 0)
+        started = nb_http_begin(false, f);
+        r = load_settings(options->config_directory, &given, started < 0 ? &ignored : f);
+        if (started < 0)
+                r = started;
+        if (r >= 0) {
+                nb_http_report_landlock();
                 r = join_given(&given, f);
+        }
+        nb_http_end();
         nb_terminal_line_end();
         if (r >= 0)
                 return 0;

@@ -25,6 +25,7 @@
 #include "kube/kubeconfig_format.h"
 #include "kube_api/cluster_calls.h"
 #include "method/settings_documents.h"
+#include "net/http.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"
@@ -328,7 +329,10 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         nb_sources_init(&sources, options->config_directory);
         nb_log_field(NB_FIELD_STAGE, "refresh");
-        r = run_refresh(&sources, f);
+        r = nb_http_begin(false, f);
+        if (r >= 0)
+                r = run_refresh(&sources, f);
+        nb_http_end();
         if (r >= 0)
                 return 0;
         if (r == -ECANCELED && f->code == NB_NONE) {

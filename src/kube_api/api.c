@@ -60,20 +60,20 @@ static enum nb_code explain_certificate(const char *pem, size_t len, const char 
         int r;
 
         r = nb_certificates_parse(pem, len, false, &chain);
-        if (r >= 0 && ca_pem)
-                r = nb_certificates_parse(ca_pem, ca_len, false, &ca);
         if (r < 0) {
                 snprintf(ret_reason, size, "the server's certificate chain has %s",
                          nb_certificates_reason(r));
                 return NB_TLS_UNTRUSTED;
         }
-        if (!nb_certificate_is_trusted(chain, ca)) {
+        if (!nb_certificate_is_trusted_by_bundle(chain, ca_pem, ca_len)) {
                 nb_certificate_issuer(chain, 0, issuer);
                 snprintf(ret_reason, size,
                          "the server's certificate was issued by '%.120s', not by the cluster's CA",
                          issuer);
                 return NB_TLS_UNTRUSTED;
         }
+        /* The bundle of the system has too many CAs. */
+        (void)nb_certificates_parse(ca_pem, ca_len, false, &ca);
         if (!is_valid_now(chain, 0, "the server's certificate", ret_reason, size) ||
             (ca && !is_issuer_valid_now(chain, ca, ret_reason, size)))
                 return NB_TLS_EXPIRED;

@@ -32,7 +32,7 @@ void nb_unverified_done(struct nb_unverified *unverified) {
 /* The file is sealed, so that CAs and the client certificate cannot change between two connections.
  * `more` is appended; NULL for none. */
 static int make_file(const char *name, const char *data, size_t len, const struct nb_secret *more,
-                     int *ret_fd, char ret_path[static 32]) {
+                     int *ret_fd) {
         int fd = nb_memory_file_open(name), r;
 
         if (fd < 0)
@@ -43,48 +43,57 @@ static int make_file(const char *name, const char *data, size_t len, const struc
                 r = nb_fd_write(fd, more->data, more->len);
         if (r < 0)
                 return r;
-        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-                return -errno;
-        snprintf(ret_path, 32, "/proc/self/fd/%d", fd);
-        return 0;
+        return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0
+                       ? -errno
+                       : 0;
+}
+
+/* A worker cannot open the file with the CAs of the system. */
+static int make_system_ca_file(struct nb_http *http, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
+        int r = nb_path_read(-1, NB_SYSTEM_CA_FILE, NB_HTTP_CA_MAX, &ca);
+
+        if (r < 0)
+                return nb_failure_set(f, NB_TLS_UNTRUSTED, r,
+                                      "cannot read the CAs of the system, '" NB_SYSTEM_CA_FILE
+                                      "': %m");
+        return make_file("ca", ca.data, ca.len, NULL, &http->ca_fd);
 }
 
 static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
                      struct nb_failure *f) {
-        int r = 0;
+        struct nb_http_config *config = &http->config;
+        int r;
 
         assert(http && trust->is_server && (!trust->ca || trust->ca_len > 0));
-        http->is_server = trust->is_server;
-        http->explain = trust->explain;
-        snprintf(http->tls_server_name, sizeof(http->tls_server_name), "%s",
+        config->is_verified = true;
+        config->is_server = trust->is_server;
+        config->explain = trust->explain;
+        snprintf(config->tls_server_name, sizeof(config->tls_server_name), "%s",
                  trust->tls_server_name);
-        snprintf(http->proxy_url, sizeof(http->proxy_url), "%s", trust->proxy_url);
-        if (trust->ca)
-                r = make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd, http->ca_path);
-        if (r >= 0 && trust->client_certificate)
+        snprintf(config->proxy_url, sizeof(config->proxy_url), "%s", trust->proxy_url);
+        r = trust->ca ? make_file("ca", trust->ca, trust->ca_len, NULL, &http->ca_fd)
+                      : make_system_ca_file(http, f);
+        if (r >= 0 && trust->client_certificate) {
+                config->has_certificate = true;
                 r = make_file("certificate", trust->client_certificate,
                               trust->client_certificate_len, trust->client_key,
-                              &http->certificate_fd, http->certificate_path);
-        if (r < 0)
+                              &http->certificate_fd);
+        }
+        if (r < 0 && f->code == NB_NONE)
                 return nb_failure_set(f, NB_WORKER_UNSTARTABLE, r,
                                       "cannot create a memory file for CA certificates or a client "
                                       "certificate: %m");
-        return 0;
+        return r;
 }
 
-static int http_new(bool is_verified, uint32_t connect_timeout_ms, struct nb_http **ret_http,
-                    struct nb_failure *f) {
-        struct nb_http *http;
+static int http_new(uint32_t connect_timeout_ms, struct nb_http **ret_http, struct nb_failure *f) {
+        struct nb_http *http = calloc(1, sizeof(*http));
 
-        /* Initialize libcurl for the workers; this process does not use it otherwise. */
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-                return nb_failure_set(f, NB_INTERNAL, EIO, "cannot initialize libcurl");
-        http = calloc(1, sizeof(*http));
         if (!http)
                 return nb_failure_set_memory(f);
         http->ca_fd = http->certificate_fd = -1;
-        http->is_verified = is_verified;
-        http->connect_timeout_ms = connect_timeout_ms;
+        http->config.connect_timeout_ms = connect_timeout_ms;
         *ret_http = http;
         return 0;
 }
@@ -94,7 +103,7 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         _cleanup_(nb_http_freep) struct nb_http *http = NULL;
         int r;
 
-        r = http_new(trust, NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
+        r = http_new(NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
         if (r >= 0 && trust)
                 r = set_trust(http, trust, f);
         if (r < 0)
@@ -105,10 +114,10 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
 
 int nb_http_new_metadata(uint32_t connect_timeout_ms, struct nb_http **ret_http,
                          struct nb_failure *f) {
-        int r = http_new(false, connect_timeout_ms, ret_http, f);
+        int r = http_new(connect_timeout_ms, ret_http, f);
 
         if (r >= 0)
-                (*ret_http)->is_metadata = true;
+                (*ret_http)->config.is_metadata = true;
         return r;
 }
 
@@ -160,7 +169,7 @@ static int send_call(const struct nb_http_transfer *transfer, int fd) {
  */
 static int assign_worker(struct nb_http_transfer *transfer, bool wants_new) {
         struct nb_http *http = transfer->http;
-        uint64_t connect_ms = http->connect_timeout_ms;
+        uint64_t connect_ms = http->config.connect_timeout_ms;
 
         if (transfer->call.timeout_ms > 0 && transfer->call.timeout_ms < connect_ms)
                 connect_ms = transfer->call.timeout_ms;
@@ -219,8 +228,8 @@ static void fail_dead(struct nb_http_transfer *transfer) {
 }
 
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer) {
-        (void)nb_http_outcome_timeout(transfer->http, &transfer->call, transfer->is_connected,
-                                      &transfer->failure);
+        (void)nb_http_outcome_timeout(&transfer->http->config, &transfer->call,
+                                      transfer->is_connected, &transfer->failure);
         end_transfer(transfer);
 }
 
@@ -434,8 +443,8 @@ int nb_http_start(struct nb_http *http, const struct nb_http_request *request,
 
         /* Never send a credential to an unverified server. A metadata service receives only the
          * session token that it issued. */
-        assert(!request->authorization || http->is_verified);
-        assert(!request->headers[0] || http->is_verified || http->is_metadata);
+        assert(!request->authorization || http->config.is_verified);
+        assert(!request->headers[0] || http->config.is_verified || http->config.is_metadata);
         transfer = calloc(1, sizeof(*transfer));
         if (!transfer)
                 return nb_failure_set_memory(f);
@@ -475,7 +484,7 @@ static int finish_transfer(struct nb_http_transfer *transfer, struct nb_http_ans
                 r = nb_failure_set(f, failure->code, failure->errnum, "%s: %s", transfer->what,
                                    failure->detail);
                 f->retry_after_ms = failure->retry_after_ms;
-                f->is_unverified = !transfer->http->is_verified || !transfer->is_connected;
+                f->is_unverified = !transfer->http->config.is_verified || !transfer->is_connected;
         } else
                 *ret_answer = TAKE(transfer->answer);
         nb_http_cancel(transfer);
@@ -484,7 +493,7 @@ static int finish_transfer(struct nb_http_transfer *transfer, struct nb_http_ans
 
 int nb_http_finish(struct nb_http_transfer *transfer, struct nb_http_answer *ret_answer,
                    struct nb_failure *f) {
-        assert(transfer->http->is_verified || transfer->http->is_metadata);
+        assert(transfer->http->config.is_verified || transfer->http->config.is_metadata);
         return finish_transfer(transfer, ret_answer, f);
 }
 

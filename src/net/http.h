@@ -46,9 +46,9 @@ struct nb_http;
 struct nb_http_transfer;
 
 /*
- * Finds out why a server's certificate chain (PEM) cannot be verified. `ca` are the trusted CAs,
- * NULL for those of the system; `host` is the expected name or address. Returns NB_TLS_UNTRUSTED,
- * NB_TLS_NAME_MISMATCH or NB_TLS_EXPIRED, and a reason for a message.
+ * Finds out why a server's certificate chain (PEM) cannot be verified. `ca` are the trusted CAs;
+ * `host` is the expected name or address. Returns NB_TLS_UNTRUSTED, NB_TLS_NAME_MISMATCH or
+ * NB_TLS_EXPIRED, and a reason for a message.
  */
 typedef enum nb_code nb_http_explain(const char *pem, size_t len, const char *ca, size_t ca_len,
                                      const char *host, char *ret_reason, size_t size);
@@ -117,7 +117,23 @@ struct nb_unverified {
 void nb_http_answer_done(struct nb_http_answer *answer);
 void nb_unverified_done(struct nb_unverified *unverified);
 
-/* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE, NB_INTERNAL. */
+/*
+ * Starts the launcher, which forks a process for each connection. Must be called before this
+ * process reads a secret, since those processes begin with a copy of its memory. Does nothing if
+ * the launcher runs. NB_SANDBOX_REFUSED: the kernel has Landlock, but a system call filter refuses
+ * it, and it is not optional. NB_INTERNAL.
+ */
+int nb_http_begin(bool is_landlock_optional, struct nb_failure *f);
+
+/* Whether Landlock restricts the processes of connections; logs that it does not. */
+bool nb_http_has_landlock(void);
+void nb_http_report_landlock(void);
+
+/* Ends the launcher, so that this process leaves no other behind. */
+void nb_http_end(void);
+
+/* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE; NB_TLS_UNTRUSTED if the CAs of
+ * the system cannot be read; NB_INTERNAL. */
 int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http, struct nb_failure *f);
 
 /* For the metadata service of a cloud: plain HTTP, and the URL has an address. Proxies in the

@@ -4,12 +4,20 @@
 /*
  * Private to net/.
  *
- * Each connection has a process of its own, a worker. It is forked without exec, and its only open
- * files besides the standard streams are a socket to this process and the memory files with the
- * trusted CAs and the client certificate. http.c and http_wait.c run in this process, http_setup.c
- * and http_worker.c in the worker, http_outcome.c in both. An unverified server that exploits or
+ * Each connection has a process of its own, a worker. Workers are forked by the launcher, a small
+ * process that was started before this process read any secret, so they cannot contain one. They
+ * are children of this process (CLONE_PARENT), which kills and reaps them. A worker has open: a
+ * socket to this process, the memory files with the trusted CAs and the client certificate, and
+ * /dev/null.
+ *
+ * A worker resolves the name and connects in a first sandbox. A second one, entered before the
+ * first byte of TLS, leaves it only its open files (http_sandbox.c). A server that exploits or
  * blocks libcurl or GnuTLS therefore affects only a process that can be killed, and whose only
  * secret is the key of a client certificate, if one is used.
+ *
+ * http.c and http_wait.c run in this process, http_launcher.c in all three, http_sandbox.c in the
+ * launcher and the worker, http_setup.c and http_worker.c in the worker, http_outcome.c also in
+ * this process.
  *
  *      this process                       worker
  *      struct nb_http_call, body    ->
@@ -34,6 +42,7 @@
 #define NB_HTTP_GRACE_MS \
         2000 /* wait longer than libcurl, since its timeout errors are more precise */
 #define NB_HTTP_PIECE_MAX ((size_t)64 * 1024)
+#define NB_HTTP_CA_MAX ((size_t)16 * 1024 * 1024)
 
 struct nb_http_worker {
         struct nb_http_worker *next;
@@ -42,25 +51,37 @@ struct nb_http_worker {
         int fd;
 };
 
-struct nb_http {
-        bool is_verified; /* the server is verified */
-        bool is_metadata; /* a cloud's metadata service: plain HTTP, no proxy */
-        bool has_connected;
-        struct nb_http_connection connection; /* for nb_http_take_connection() */
+/* What a worker has to know. The launcher is a fork of this process, so functions have the same
+ * addresses in it. */
+struct nb_http_config {
+        bool is_verified;     /* the server is verified; the CAs are in NB_HTTP_CA_FD */
+        bool is_metadata;     /* a cloud's metadata service: plain HTTP, no proxy */
+        bool has_certificate; /* there is a client certificate, in NB_HTTP_CERTIFICATE_FD */
+        bool has_landlock;
         uint32_t connect_timeout_ms;
-        int ca_fd;          /* sealed memory file with the CAs; -1 for those of the system */
-        char ca_path[32];   /* "/proc/self/fd/N", since libcurl with GnuTLS in Debian 12 lacks
-                               CURLOPT_CAINFO_BLOB */
-        int certificate_fd; /* the same for a client certificate with its key, since that libcurl
-                               ignores such blobs; -1 for none */
-        char certificate_path[32];
         char tls_server_name[256];
         char proxy_url[256];
         nb_http_explain *explain;
         bool (*is_server)(const char *pem, size_t len);
+};
+
+struct nb_http {
+        struct nb_http_config config;
+        bool has_connected;
+        struct nb_http_connection connection; /* for nb_http_take_connection() */
+        int ca_fd;          /* sealed memory file with the CAs; -1 if the server is not verified */
+        int certificate_fd; /* the same for a client certificate with its key; -1 for none */
         struct nb_http_worker *workers;
         struct nb_http_transfer *first;
 };
+
+/* The descriptors of a worker, in this order and without gaps. libcurl gets paths, since with
+ * GnuTLS in Debian 12 it lacks CURLOPT_CAINFO_BLOB and ignores the blob of a certificate. */
+#define NB_HTTP_CALLS_FD 3
+#define NB_HTTP_CA_FD 4
+#define NB_HTTP_CERTIFICATE_FD 5
+#define NB_HTTP_CA_PATH "/proc/self/fd/4"
+#define NB_HTTP_CERTIFICATE_PATH "/proc/self/fd/5"
 
 /* A request as sent to a worker, without its secrets. `body_len` bytes follow. */
 struct nb_http_call {
@@ -125,28 +146,43 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
 /* Ends a transfer whose time limit has passed. */
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
 
-/* Forks a worker. *ret_fd is the socket to it. 0, -errno; -EAGAIN also if the kernel lacks memory,
- * which passes, unlike a lack of memory in this process. */
+/* Lets the launcher fork a worker. *ret_fd is the socket to it. 0, -errno; -EAGAIN also if the
+ * kernel lacks memory, which passes, unlike a lack of memory in this process. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
+
+/* The version of Landlock that the kernel offers; 0 if it has none; -errno if it refuses the
+ * question. */
+int nb_http_landlock_version(void);
+
+/* --- In the launcher --- */
+
+/* Compiles the filters. 0, -errno. */
+int nb_http_sandbox_prepare(void);
 
 /* --- In the worker --- */
 
-/* The connection's sockets: several only while libcurl tries several addresses. */
-struct nb_http_sockets {
-        int fds[16];
-        unsigned n;
-        bool is_any; /* libcurl asked for a socket */
-};
+/* The first step: no file but those of the resolver, no process, no memory without limit. The
+ * second: no socket and no thread either. 0, -errno. */
+int nb_http_sandbox_begin(bool has_landlock);
+int nb_http_sandbox_finish(void);
+
+/* Serves calls until the socket is closed. */
+void nb_http_worker_run(const struct nb_http_config *config);
 
 struct nb_http_exchange {
         /* The same for all requests of a worker. */
-        const struct nb_http *http;
-        int fd;
+        const struct nb_http_config *config;
         CURL *easy;               /* keeps the connection open */
         struct nb_secret secrets; /* header lines, each with its NUL; empty until the worker has
                                      received them */
-        bool has_connected;
-        struct nb_http_sockets sockets;
+        int sandbox_r;            /* of nb_http_sandbox_begin() */
+        int socket_fd;            /* the connection; -1 until there is one */
+        bool is_socket_used;      /* libcurl has it */
+        bool is_direct;           /* NO_PROXY lists the TLS server name */
+        bool has_connected;       /* and, if required, has verified the server */
+        bool is_confined;         /* the second step of the sandbox is entered */
+        curl_off_t resolve_us;
+        curl_off_t tcp_us;
         struct nb_http_call call;
         char body[NB_HTTP_REQUEST_BODY_MAX];
 
@@ -165,6 +201,7 @@ struct nb_http_exchange {
                                the current line of a stream */
         char host[NB_HTTP_HOST_SIZE]; /* of the URL */
         bool is_connected;
+        bool is_socket_wanted; /* libcurl asked for a socket: it has the address of the server */
         bool is_stale;
         bool is_too_large;
         bool is_no_server; /* the server's certificate is trusted, but is not for TLS servers */
@@ -183,19 +220,23 @@ const char *nb_http_certificate(CURL *easy, int i);
  * unknown. */
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange);
 
-/* Sets all options of a transfer. 0; -errno if libcurl does not support one. */
+/* Connects to the server or its proxy, without sending or receiving a byte, and sets socket_fd.
+ * `result` says how that ended. 0; -EIO if libcurl does not support an option. */
+int nb_http_exchange_connect(struct nb_http_exchange *exchange);
+
+/* Sets all options of a transfer over that connection. 0; -EIO if libcurl does not support one. */
 int nb_http_exchange_setup(struct nb_http_exchange *exchange);
 
 /* Whether the host is an address, such as "169.254.169.254" or "fd00:ec2::254". */
 bool nb_http_is_address(const char *host);
 
 /* Returns the URL of the proxy that libcurl uses; "" for none. */
-const char *nb_http_find_proxy(const struct nb_http *http);
+const char *nb_http_find_proxy(const struct nb_http_config *config);
 
 /* Sets the failure of a transfer that ended without an answer. */
 int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *f);
 
 /* No connection, or no complete answer, in time. Both also run outside the worker. */
-int nb_http_outcome_timeout(const struct nb_http *http, const struct nb_http_call *call,
+int nb_http_outcome_timeout(const struct nb_http_config *config, const struct nb_http_call *call,
                             bool is_connected, struct nb_failure *f);
 int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure *f);

@@ -7,12 +7,11 @@
 #include "net/http_internal.h"
 
 #define CHAIN_MAX ((size_t)256 * 1024)
-#define CA_MAX ((size_t)16 * 1024 * 1024)
 
 /* Returns libcurl's text for messages; nothing may depend on it, since it differs between versions.
  * With a proxy, it may quote the proxy's URL with a password, so use a general text. */
 static const char *curl_text(const struct nb_http_exchange *exchange) {
-        return exchange->error[0] && !nb_http_find_proxy(exchange->http)[0]
+        return exchange->error[0] && !nb_http_find_proxy(exchange->config)[0]
                        ? exchange->error
                        : curl_easy_strerror(exchange->result);
 }
@@ -43,7 +42,8 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
         if (f->code == NB_NONE)
                 return 0;
         if (!nb_http_is_unanswered(f->code) && !nb_http_is_untrusted(f->code) &&
-            f->code != NB_ANSWER_MALFORMED && f->code != NB_INTERNAL)
+            f->code != NB_ANSWER_MALFORMED && f->code != NB_INTERNAL &&
+            f->code != NB_SANDBOX_REFUSED)
                 return -EBADMSG;
         /* -ECANCELED would be read as a request to stop. */
         return f->errnum > 0 && f->errnum < 4096 && f->errnum != ECANCELED && f->http_status == 0 &&
@@ -57,28 +57,27 @@ int nb_http_reply_verify(const struct nb_http_reply *reply, size_t size) {
 static int outcome_untrusted(const struct nb_http_exchange *exchange, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer chain = NB_BUFFER_INIT(CHAIN_MAX);
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
-        const struct nb_http *http = exchange->http;
+        const struct nb_http_config *config = exchange->config;
         enum nb_code code = NB_TLS_UNTRUSTED;
         char reason[256] = "";
         const char *pem;
 
-        if (http->ca_fd >= 0)
-                (void)nb_path_read(-1, http->ca_path, CA_MAX, &ca);
+        (void)nb_path_read(-1, NB_HTTP_CA_PATH, NB_HTTP_CA_MAX, &ca);
         for (int i = 0; (pem = nb_http_certificate(exchange->easy, i)); i++)
                 nb_buffer_append_string(&chain, pem);
-        if (http->explain && chain.len > 0 && chain.error >= 0)
-                code = http->explain(chain.data, chain.len, ca.data, ca.len,
-                                     http->tls_server_name[0] ? http->tls_server_name
-                                                              : exchange->host,
-                                     reason, sizeof(reason));
+        if (config->explain && ca.data && chain.len > 0 && chain.error >= 0)
+                code = config->explain(chain.data, chain.len, ca.data, ca.len,
+                                       config->tls_server_name[0] ? config->tls_server_name
+                                                                  : exchange->host,
+                                       reason, sizeof(reason));
         return nb_failure_set(f, code, EKEYREJECTED, "%s",
                               reason[0] ? reason : "the server's certificate does not verify");
 }
 
-int nb_http_outcome_timeout(const struct nb_http *http, const struct nb_http_call *call,
+int nb_http_outcome_timeout(const struct nb_http_config *config, const struct nb_http_call *call,
                             bool is_connected, struct nb_failure *f) {
         bool is_silent = is_connected && call->silence_sec > 0;
-        unsigned seconds = !is_connected ? http->connect_timeout_ms / 1000
+        unsigned seconds = !is_connected ? config->connect_timeout_ms / 1000
                            : is_silent   ? call->silence_sec
                                          : call->timeout_ms / 1000;
 
@@ -95,11 +94,13 @@ static int outcome_timeout(const struct nb_http_exchange *exchange, struct nb_fa
         curl_off_t resolved_us = 0;
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
-        if (resolved_us == 0 && !nb_http_is_address(exchange->host) && !exchange->is_connected)
+        if (exchange->socket_fd < 0 && resolved_us == 0 && !nb_http_is_address(exchange->host) &&
+            !exchange->is_connected)
                 return nb_failure_set(f, NB_ENDPOINT_UNRESOLVED, ETIMEDOUT,
                                       "no answer from a name server within %u s",
-                                      exchange->http->connect_timeout_ms / 1000);
-        return nb_http_outcome_timeout(exchange->http, &exchange->call, exchange->is_connected, f);
+                                      exchange->config->connect_timeout_ms / 1000);
+        return nb_http_outcome_timeout(exchange->config, &exchange->call, exchange->is_connected,
+                                       f);
 }
 
 int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure *f) {
@@ -113,7 +114,7 @@ int nb_http_outcome_too_large(const struct nb_http_call *call, struct nb_failure
 static bool is_proxy_unusable(const struct nb_http_exchange *exchange) {
         if (exchange->result == CURLE_COULDNT_RESOLVE_PROXY)
                 return true;
-        return nb_http_find_proxy(exchange->http)[0] && !exchange->sockets.is_any &&
+        return nb_http_find_proxy(exchange->config)[0] && !exchange->is_socket_wanted &&
                exchange->result != CURLE_COULDNT_RESOLVE_HOST &&
                exchange->result != CURLE_OPERATION_TIMEDOUT &&
                exchange->result != CURLE_OUT_OF_MEMORY;
@@ -148,7 +149,7 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
         /* Until 8.6, libcurl returned CURLE_OUT_OF_MEMORY also for a header line above its own
          * limit of 100 KiB. */
         if (exchange->is_too_large ||
-            (exchange->result == CURLE_OUT_OF_MEMORY && exchange->sockets.is_any))
+            (exchange->result == CURLE_OUT_OF_MEMORY && exchange->is_socket_wanted))
                 return nb_http_outcome_too_large(&exchange->call, f);
         if (exchange->is_no_server)
                 return nb_failure_set(
@@ -163,7 +164,7 @@ int nb_http_outcome(const struct nb_http_exchange *exchange, struct nb_failure *
                 return nb_failure_set(
                         f, NB_PROXY_UNUSABLE, EHOSTUNREACH,
                         "no proxy at %s; expected http://HOST:PORT, with a HOST that resolves",
-                        exchange->http->proxy_url[0]
+                        exchange->config->proxy_url[0]
                                 ? "proxy-url in the kubeconfig"
                                 : "https_proxy or all_proxy in the environment");
         switch ((int)exchange->result) {

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,9 +14,18 @@
 
 #include "base/macro.h"
 #include "net/http_internal.h"
+#include "system/clock.h"
 
 #define KEEPALIVE_IDLE_SEC 20L
 #define KEEPALIVE_INTERVAL_SEC 10L
+#define HTTPS_PROXY_PORT 443L /* libcurl's default; that of other proxies is 1080 */
+
+/* Longer than connecting may take. libcurl 8.14 forgets a name at once if it is to keep it for ever
+ * (-1). */
+#define DNS_CACHE_SEC 3600L
+
+/* TEST-NET-1 (RFC 5737): nobody has it. */
+#define NO_ADDRESS "192.0.2.1"
 
 /* Overhead in addition to the largest body: chunk sizes and extensions, small TLS records, the
  * handshake. */
@@ -25,10 +35,10 @@
 /* --- The connection --- */
 
 /* Searches the variables that libcurl uses for https, in its order. */
-const char *nb_http_find_proxy(const struct nb_http *http) {
+const char *nb_http_find_proxy(const struct nb_http_config *config) {
         static const char *const names[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
                                              "ALL_PROXY" };
-        const char *url = http->proxy_url;
+        const char *url = config->proxy_url;
 
         for (size_t i = 0; i < N_ELEMENTS(names) && (!url || !url[0]); i++)
                 url = getenv(names[i]);
@@ -61,31 +71,23 @@ static bool has_resolved(const struct nb_http_exchange *exchange) {
         char proxy_host[NB_HTTP_HOST_SIZE];
         long connect_status = 0;
 
-        read_host(nb_http_find_proxy(exchange->http), proxy_host);
+        read_host(nb_http_find_proxy(exchange->config), proxy_host);
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
         return !nb_http_is_address(connect_status > 0 ? proxy_host : exchange->host);
 }
 
-static uint64_t subtract_time(curl_off_t earlier_us, curl_off_t us) {
-        return us > earlier_us ? (uint64_t)(us - earlier_us) : 0;
-}
-
 /* Stores the times of the connection if this exchange opened it. */
 static void note_connection(struct nb_http_exchange *exchange) {
-        curl_off_t resolved_us = 0, connected_us = 0, secured_us = 0;
-        long n_connects = 0;
+        curl_off_t secured_us = 0;
 
-        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
-        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
-        (void)curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &connected_us);
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
-        if (n_connects == 0 || secured_us <= 0)
+        if (!exchange->is_socket_wanted || secured_us <= 0)
                 return;
         exchange->reply.connection = (struct nb_http_connection){
                 .begin_usec = exchange->begin_usec,
-                .resolve_usec = has_resolved(exchange) ? subtract_time(0, resolved_us) : 0,
-                .tcp_usec = subtract_time(resolved_us, connected_us),
-                .tls_usec = subtract_time(connected_us, secured_us),
+                .resolve_usec = has_resolved(exchange) ? (uint64_t)exchange->resolve_us : 0,
+                .tcp_usec = (uint64_t)exchange->tcp_us,
+                .tls_usec = (uint64_t)secured_us,
         };
 }
 
@@ -137,16 +139,11 @@ static size_t on_body(char *data, size_t size, size_t count, void *userdata) {
 }
 
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange) {
-        uint64_t sum = 0;
+        struct tcp_info info = { 0 };
+        socklen_t len = sizeof(info);
 
-        for (unsigned i = 0; i < exchange->sockets.n; i++) {
-                struct tcp_info info = { 0 };
-                socklen_t len = sizeof(info);
-
-                if (getsockopt(exchange->sockets.fds[i], IPPROTO_TCP, TCP_INFO, &info, &len) >= 0)
-                        sum += info.tcpi_bytes_received;
-        }
-        return sum;
+        (void)getsockopt(exchange->socket_fd, IPPROTO_TCP, TCP_INFO, &info, &len);
+        return info.tcpi_bytes_received;
 }
 
 /* libcurl limits the body but not the chunk framing, and a chunk extension can be endless. */
@@ -182,10 +179,10 @@ static bool is_server(const struct nb_http_exchange *exchange) {
         long n_connects = 1;
 
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_NUM_CONNECTS, &n_connects);
-        if (!exchange->http->is_server || n_connects == 0)
+        if (!exchange->config->is_server || n_connects == 0)
                 return true;
         leaf = nb_http_certificate(exchange->easy, 0);
-        return leaf && exchange->http->is_server(leaf, strlen(leaf));
+        return leaf && exchange->config->is_server(leaf, strlen(leaf));
 }
 
 static void add_line(struct nb_http_exchange *exchange, char *line) {
@@ -200,7 +197,7 @@ static void add_line(struct nb_http_exchange *exchange, char *line) {
 /* Receives the secret header lines from the parent, each with its NUL. */
 static int ask_for_secrets(struct nb_http_exchange *exchange) {
         struct nb_secret *secrets = &exchange->secrets;
-        ssize_t n = recv(exchange->fd, secrets->data, secrets->size, 0);
+        ssize_t n = recv(NB_HTTP_CALLS_FD, secrets->data, secrets->size, 0);
 
         if (n <= 0 || secrets->data[n - 1])
                 return -EPIPE;
@@ -223,7 +220,7 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
                 exchange->is_no_server = true;
                 return CURL_PREREQFUNC_ABORT;
         }
-        if (exchange->http->is_verified)
+        if (exchange->config->is_verified)
                 (void)setitimer(ITIMER_PROF, &none, NULL);
         exchange->is_connected = exchange->has_connected = true;
         nb_http_reply_send(exchange, NB_HTTP_CONNECTED, NULL, 0);
@@ -232,33 +229,32 @@ static int before_request(void *userdata, _unused_ char *ip, _unused_ char *loca
         return CURL_PREREQFUNC_OK;
 }
 
-/* Opens only one connection: a worker that may have secrets must not contact another server. */
+static bool is_no_address(const struct sockaddr *address) {
+        struct in_addr none;
+
+        return address->sa_family == AF_INET && inet_pton(AF_INET, NO_ADDRESS, &none) == 1 &&
+               !memcmp(&((const struct sockaddr_in *)(const void *)address)->sin_addr, &none,
+                       sizeof(none));
+}
+
+/* After the first step, hands out the connection once: a worker that may have secrets must not
+ * contact another server. */
 static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
                                struct curl_sockaddr *address) {
         struct nb_http_exchange *exchange = userdata;
-        struct nb_http_sockets *sockets = &exchange->sockets;
-        int fd;
 
-        sockets->is_any = true;
-        if (exchange->has_connected) {
+        exchange->is_socket_wanted = true;
+        exchange->is_direct |= is_no_address(&address->addr);
+        if (!exchange->is_confined && !is_no_address(&address->addr))
+                return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+        if (!exchange->is_confined)
+                return CURL_SOCKET_BAD;
+        if (exchange->is_socket_used) {
                 exchange->is_stale = true;
                 return CURL_SOCKET_BAD;
         }
-        if (sockets->n == N_ELEMENTS(sockets->fds))
-                return CURL_SOCKET_BAD;
-        fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-        if (fd >= 0)
-                sockets->fds[sockets->n++] = fd;
-        return fd;
-}
-
-static int on_close(void *userdata, curl_socket_t fd) {
-        struct nb_http_sockets *sockets = userdata;
-
-        for (unsigned i = 0; i < sockets->n; i++)
-                if (sockets->fds[i] == fd)
-                        sockets->fds[i] = sockets->fds[--sockets->n];
-        return close(fd);
+        exchange->is_socket_used = true;
+        return exchange->socket_fd;
 }
 
 #define SET(option, value) \
@@ -267,63 +263,124 @@ static int on_close(void *userdata, curl_socket_t fd) {
                         return -EIO; \
         } while (0)
 
-/* libcurl verifies the certificate for the host in the URL, so a tls-server-name is put into the
- * URL, and the address into CONNECT_TO. */
-static int set_url(struct nb_http_exchange *exchange) {
-        const char *name = exchange->http->tls_server_name, *url = exchange->call.url;
-        char renamed[NB_HTTP_URL_MAX + 256], connect_to[NB_HTTP_URL_MAX + 2];
-        const char *host = url + strlen("https://"), *port;
-        bool is_plain = exchange->http->is_metadata;
-        size_t len;
+static bool has_proxy(const struct nb_http_exchange *exchange) {
+        return !exchange->is_direct && nb_http_find_proxy(exchange->config)[0];
+}
 
-        read_host(url, exchange->host);
-        SET(CURLOPT_PROTOCOLS_STR, is_plain ? "http" : "https");
-        if (is_plain)
-                assert(!strncmp(url, "http://", strlen("http://")) &&
-                       nb_http_is_address(exchange->host));
-        else
-                assert(!strncmp(url, "https://", strlen("https://")));
-        if (!name[0]) {
-                SET(CURLOPT_URL, url);
-                return 0;
-        }
-        len = strcspn(host, "/");
-        port = memrchr(host, ':', len);
+/*
+ * libcurl verifies the certificate for the host in the URL, so a tls-server-name is put into the
+ * URL, and the address into CONNECT_TO. With both CONNECT_TO and a proxy, it would talk to the
+ * proxy while connecting: then the name gets NO_ADDRESS, by which on_socket() sees that NO_PROXY
+ * lists it.
+ */
+static int set_server(struct nb_http_exchange *exchange, const char *name, const char *host,
+                      bool is_connecting) {
+        char text[NB_HTTP_URL_MAX + 2];
+        size_t len = strcspn(host, "/");
+        const char *port = memrchr(host, ':', len);
+        bool is_for_proxy = is_connecting && has_proxy(exchange);
+
         assert(port);
-        snprintf(renamed, sizeof(renamed), "https://%s%s", name, port);
-        snprintf(connect_to, sizeof(connect_to), "::%.*s", (int)len, host);
-        exchange->connect_to = curl_slist_append(NULL, connect_to);
+        if (is_for_proxy)
+                snprintf(text, sizeof(text), "%s%.*s:" NO_ADDRESS, name,
+                         (int)(len - (size_t)(port - host)), port);
+        else
+                snprintf(text, sizeof(text), "::%.*s", (int)len, host);
+        curl_slist_free_all(exchange->connect_to);
+        exchange->connect_to = curl_slist_append(NULL, text);
         if (!exchange->connect_to)
                 return -ENOMEM;
-        SET(CURLOPT_CONNECT_TO, exchange->connect_to);
-        SET(CURLOPT_URL, renamed);
+        SET(is_for_proxy ? CURLOPT_RESOLVE : CURLOPT_CONNECT_TO, exchange->connect_to);
+        return 0;
+}
+
+/* While connecting, the scheme is http, since libcurl would go on to TLS; all URLs have a port. */
+static int set_url(struct nb_http_exchange *exchange, bool is_connecting) {
+        const char *name = exchange->config->tls_server_name, *host, *rest;
+        bool is_plain = exchange->config->is_metadata;
+        const char *scheme = is_plain || is_connecting ? "http" : "https";
+        char url[NB_HTTP_URL_MAX + 256];
+
+        assert(!strncmp(exchange->call.url, is_plain ? "http://" : "https://",
+                        is_plain ? strlen("http://") : strlen("https://")));
+        read_host(exchange->call.url, exchange->host);
+        assert(!is_plain || nb_http_is_address(exchange->host));
+        host = strstr(exchange->call.url, "//") + 2;
+        rest = name[0] ? memrchr(host, ':', strcspn(host, "/")) : host;
+        assert(rest);
+        snprintf(url, sizeof(url), "%s://%s%s", scheme, name, rest);
+        SET(CURLOPT_PROTOCOLS_STR, scheme);
+        SET(CURLOPT_URL, url);
+        return name[0] ? set_server(exchange, name, host, is_connecting) : 0;
+}
+
+/*
+ * Proxies to which libcurl talks before the request. While connecting, they are taken for plain
+ * ones, so that it does not. A SOCKS proxy resolves the name, as for client-go, since a worker
+ * cannot any more.
+ */
+static const char *const proxy_schemes[][2] = {
+        { "https://", "https://" },     { "socks4://", "socks4a://" },
+        { "socks4a://", "socks4a://" }, { "socks5://", "socks5h://" },
+        { "socks5h://", "socks5h://" },
+};
+
+static int set_proxy(struct nb_http_exchange *exchange, bool is_connecting) {
+        const struct nb_http_config *config = exchange->config;
+        const char *url = nb_http_find_proxy(config), *scheme = "";
+        char text[NB_HTTP_URL_MAX];
+
+        if (config->is_metadata || exchange->is_direct) {
+                SET(CURLOPT_PROXY, "");
+                SET(CURLOPT_NOPROXY, "*");
+                return 0;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(proxy_schemes) && !scheme[0]; i++) {
+                size_t len = strlen(proxy_schemes[i][0]);
+
+                if (strncasecmp(url, proxy_schemes[i][0], len) != 0)
+                        continue;
+                url += len;
+                scheme = is_connecting ? "http://" : proxy_schemes[i][1];
+                if (i == 0)
+                        SET(CURLOPT_PROXYPORT, HTTPS_PROXY_PORT);
+        }
+        snprintf(text, sizeof(text), "%s%s", scheme, url);
+        SET(CURLOPT_PROXY, text);
+        /* As in client-go: NO_PROXY applies only to HTTPS_PROXY, not to the proxy-url of a
+         * kubeconfig. */
+        if (config->proxy_url[0])
+                SET(CURLOPT_NOPROXY, "");
         return 0;
 }
 
 static int set_tls(struct nb_http_exchange *exchange) {
-        const struct nb_http *http = exchange->http;
+        const struct nb_http_config *config = exchange->config;
 
         SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-        SET(CURLOPT_SSL_VERIFYPEER, http->is_verified ? 1L : 0L);
-        SET(CURLOPT_SSL_VERIFYHOST, http->is_verified ? 2L : 0L);
-        /* If these are not set, libcurl with GnuTLS parses the system's whole CA bundle for every
-         * connection, which takes 25 ms and 11 MiB. */
-        if (!http->is_verified || http->ca_fd >= 0) {
-                SET(CURLOPT_CAINFO, http->is_verified ? http->ca_path : NULL);
-                SET(CURLOPT_CAPATH, NULL);
+        SET(CURLOPT_SSL_VERIFYPEER, config->is_verified ? 1L : 0L);
+        SET(CURLOPT_SSL_VERIFYHOST, config->is_verified ? 2L : 0L);
+        SET(CURLOPT_CAINFO, config->is_verified ? NB_HTTP_CA_PATH : NULL);
+        SET(CURLOPT_CAPATH, NULL);
+        if (config->has_certificate) {
+                SET(CURLOPT_SSLCERT, NB_HTTP_CERTIFICATE_PATH);
+                SET(CURLOPT_SSLKEY, NB_HTTP_CERTIFICATE_PATH);
         }
-        if (http->certificate_fd >= 0) {
-                SET(CURLOPT_SSLCERT, http->certificate_path);
-                SET(CURLOPT_SSLKEY, http->certificate_path);
-        }
-        if (http->is_verified)
+        if (config->is_verified)
                 SET(CURLOPT_CERTINFO, 1L);
         return 0;
 }
 
+/* What is left of a time limit, at least 1 ms; 0: there is none. */
+static long time_left(const struct nb_http_exchange *exchange, uint32_t limit_ms) {
+        uint64_t elapsed_ms = (nb_now_usec() - exchange->begin_usec) / 1000;
+
+        return elapsed_ms < limit_ms ? (long)(limit_ms - elapsed_ms) : limit_ms > 0;
+}
+
 static int set_limits(struct nb_http_exchange *exchange) {
-        SET(CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->http->connect_timeout_ms);
-        SET(CURLOPT_TIMEOUT_MS, (long)exchange->call.timeout_ms);
+        SET(CURLOPT_CONNECTTIMEOUT_MS, time_left(exchange, exchange->config->connect_timeout_ms));
+        SET(CURLOPT_TIMEOUT_MS, time_left(exchange, exchange->call.timeout_ms));
         if (exchange->call.silence_sec > 0) {
                 SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
                 SET(CURLOPT_LOW_SPEED_TIME, (long)exchange->call.silence_sec);
@@ -332,6 +389,44 @@ static int set_limits(struct nb_http_exchange *exchange) {
         SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
         SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
         return 0;
+}
+
+/* For both steps. The name that was resolved is not resolved again. */
+static int set_connection(struct nb_http_exchange *exchange, bool is_connecting) {
+        SET(CURLOPT_NOSIGNAL, 1L);
+        /* On exit, do not wait for a resolver thread whose name servers do not answer. */
+        SET(CURLOPT_QUICK_EXIT, 1L);
+        SET(CURLOPT_DNS_CACHE_TIMEOUT, DNS_CACHE_SEC);
+        SET(CURLOPT_ERRORBUFFER, exchange->error);
+        SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
+        SET(CURLOPT_OPENSOCKETDATA, exchange);
+        return set_url(exchange, is_connecting) < 0 || set_proxy(exchange, is_connecting) < 0 ||
+                               set_limits(exchange) < 0
+                       ? -EIO
+                       : 0;
+}
+
+int nb_http_exchange_connect(struct nb_http_exchange *exchange) {
+        curl_socket_t fd = -1;
+        bool was_direct;
+
+        do {
+                was_direct = exchange->is_direct;
+                curl_easy_reset(exchange->easy);
+                if (set_connection(exchange, true) < 0)
+                        return -EIO;
+                SET(CURLOPT_CONNECT_ONLY, 1L);
+                exchange->result = curl_easy_perform(exchange->easy);
+        } while (exchange->is_direct > was_direct);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &exchange->resolve_us);
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &exchange->tcp_us);
+        exchange->tcp_us -= exchange->resolve_us;
+        if (exchange->result != CURLE_OK)
+                return 0;
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_ACTIVESOCKET, &fd);
+        /* libcurl closes its own descriptor when it likes. */
+        exchange->socket_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        return exchange->socket_fd < 0 ? -EIO : 0;
 }
 
 static int set_content(struct nb_http_exchange *exchange) {
@@ -351,44 +446,27 @@ static int set_content(struct nb_http_exchange *exchange) {
 }
 
 static int set_behaviour(struct nb_http_exchange *exchange) {
-        SET(CURLOPT_NOSIGNAL, 1L);
-        /* On exit, do not wait for a resolver thread whose name servers do not answer. */
-        SET(CURLOPT_QUICK_EXIT, 1L);
         /* Ignore Date and Retry-After of a proxy. */
         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
         SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         SET(CURLOPT_USERAGENT, "node-bootstrap/" NB_VERSION);
-        SET(CURLOPT_ERRORBUFFER, exchange->error);
         SET(CURLOPT_WRITEFUNCTION, on_body);
         SET(CURLOPT_WRITEDATA, exchange);
         SET(CURLOPT_HEADERFUNCTION, on_header);
         SET(CURLOPT_HEADERDATA, exchange);
         SET(CURLOPT_PREREQFUNCTION, before_request);
         SET(CURLOPT_PREREQDATA, exchange);
-        SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
-        SET(CURLOPT_OPENSOCKETDATA, exchange);
-        SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
-        SET(CURLOPT_CLOSESOCKETDATA, &exchange->sockets);
         SET(CURLOPT_XFERINFOFUNCTION, on_progress);
         SET(CURLOPT_XFERINFODATA, exchange);
         SET(CURLOPT_NOPROGRESS, 0L);
-        if (exchange->http->is_metadata) {
-                SET(CURLOPT_PROXY, "");
-                SET(CURLOPT_NOPROXY, "*");
-        }
-        if (exchange->http->proxy_url[0]) {
-                SET(CURLOPT_PROXY, exchange->http->proxy_url);
-                /* As in client-go: NO_PROXY applies only to HTTPS_PROXY, not to the proxy-url of a
-                 * kubeconfig. */
-                SET(CURLOPT_NOPROXY, "");
-        }
         return 0;
 }
 
 int nb_http_exchange_setup(struct nb_http_exchange *exchange) {
-        if (set_url(exchange) < 0 || set_tls(exchange) < 0 || set_limits(exchange) < 0 ||
+        curl_easy_reset(exchange->easy);
+        if (set_connection(exchange, false) < 0 || set_tls(exchange) < 0 ||
             set_content(exchange) < 0)
                 return -EIO;
         return set_behaviour(exchange);

@@ -27,7 +27,7 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
 
         reply->kind = kind;
         reply->len = len;
-        while (sendmsg(exchange->fd, &message, MSG_NOSIGNAL) < 0)
+        while (sendmsg(NB_HTTP_CALLS_FD, &message, MSG_NOSIGNAL) < 0)
                 if (errno != EINTR)
                         _exit(EXIT_FAILURE);
         /* Report a connection only once. */
@@ -71,105 +71,70 @@ static void report_outcome(struct nb_http_exchange *exchange) {
         nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
 }
 
+/* Connects in the first step of the sandbox, and enters the second before libcurl sends or receives
+ * a byte. -ESTALE: another worker is needed, since this one has had its connection. */
+static int connect_once(struct nb_http_exchange *exchange) {
+        int r;
+
+        if (exchange->sandbox_r < 0)
+                return exchange->sandbox_r;
+        if (exchange->is_confined)
+                return exchange->has_connected ? 0 : -ESTALE;
+        r = nb_http_exchange_connect(exchange);
+        if (r < 0 || exchange->socket_fd < 0)
+                return r;
+        exchange->is_confined = true;
+        return nb_http_sandbox_finish();
+}
+
 static void serve_call(struct nb_http_exchange *exchange) {
         /* SIGPROF kills this process after this CPU time. RLIMIT_CPU would count all calls that
          * this process serves, not each of them. */
         const struct itimerval cpu_limit = { .it_value = { .tv_sec = NB_HTTP_CPU_MAX_SEC } };
         const size_t kept = offsetof(struct nb_http_exchange, reply);
+        int r;
 
         if (setitimer(ITIMER_PROF, &cpu_limit, NULL) < 0)
                 _exit(EXIT_FAILURE);
         memset((char *)exchange + kept, 0, sizeof(*exchange) - kept);
         exchange->begin_usec = nb_now_usec();
         exchange->raw_begin = nb_http_raw_received(exchange);
-        curl_easy_reset(exchange->easy);
-        if (nb_http_exchange_setup(exchange) < 0) {
-                (void)nb_failure_set(&exchange->reply.failure, NB_INTERNAL, EIO,
-                                     "libcurl refuses the request");
+        r = connect_once(exchange);
+        exchange->is_stale = r == -ESTALE;
+        if (r >= 0 && exchange->result == CURLE_OK)
+                r = nb_http_exchange_setup(exchange);
+        if (r < 0 && !exchange->is_stale) {
+                (void)nb_failure_set(&exchange->reply.failure,
+                                     r == -EIO ? NB_INTERNAL : NB_SANDBOX_REFUSED, r,
+                                     r == -EIO ? "libcurl refuses the request"
+                                               : "the sandbox of a connection: %m");
                 nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
                 return;
         }
-        exchange->result = curl_easy_perform(exchange->easy);
+        if (r >= 0 && exchange->result == CURLE_OK)
+                exchange->result = curl_easy_perform(exchange->easy);
         report_outcome(exchange);
         curl_slist_free_all(exchange->connect_to);
 }
 
-static void serve_calls(const struct nb_http *http, int fd) {
+void nb_http_worker_run(const struct nb_http_config *config) {
         struct nb_http_exchange *exchange = calloc(1, sizeof(*exchange));
         struct iovec parts[2];
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = N_ELEMENTS(parts) };
 
         if (!exchange)
                 return;
-        exchange->http = http;
-        exchange->fd = fd;
+        exchange->config = config;
+        exchange->socket_fd = -1;
         exchange->easy = curl_easy_init();
         if (!exchange->easy || nb_secret_init(&exchange->secrets, NB_HTTP_SECRETS_MAX) < 0)
                 return;
+        exchange->sandbox_r = nb_http_sandbox_begin(config->has_landlock);
         for (;;) {
                 parts[0] = (struct iovec){ &exchange->call, sizeof(exchange->call) };
                 parts[1] = (struct iovec){ exchange->body, sizeof(exchange->body) };
-                if (recvmsg(fd, &message, 0) < (ssize_t)sizeof(exchange->call))
+                if (recvmsg(NB_HTTP_CALLS_FD, &message, 0) < (ssize_t)sizeof(exchange->call))
                         return;
                 serve_call(exchange);
         }
-}
-
-/* Closes all descriptors except the standard streams and those in `kept`, in ranges between
- * them. */
-static void close_others(const struct nb_http *http, int fd) {
-        const int kept[] = { fd, http->ca_fd, http->certificate_fd };
-        unsigned first = STDERR_FILENO + 1, next;
-
-        do {
-                next = UINT_MAX;
-                for (size_t i = 0; i < N_ELEMENTS(kept); i++)
-                        if (kept[i] >= (int)first && (unsigned)kept[i] < next)
-                                next = (unsigned)kept[i];
-                if (next > first)
-                        (void)close_range(first, next - 1, 0);
-                first = next + 1;
-        } while (next < UINT_MAX);
-}
-
-/*
- * Runs in the worker, which has a copy of the parent's memory without its secrets
- * (MADV_WIPEONFORK). The worker also receives the signals that stop the service, and blocks them:
- * the parent handles them and kills the worker.
- */
-static void begin_worker(const struct nb_http *http, int fd, pid_t parent) {
-        sigset_t blocked;
-
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
-            getppid() != parent)
-                _exit(EXIT_FAILURE);
-        close_others(http, fd);
-        for (int i = 1; i < NSIG; i++)
-                (void)signal(i, i == SIGPIPE ? SIG_IGN : SIG_DFL);
-        sigemptyset(&blocked);
-        sigaddset(&blocked, SIGTERM);
-        sigaddset(&blocked, SIGINT);
-        (void)sigprocmask(SIG_SETMASK, &blocked, NULL);
-}
-
-int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd) {
-        _cleanup_(nb_closep) int ours = -1, theirs = -1;
-        pid_t self = getpid(), pid;
-        int pair[2];
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return errno == ENOMEM ? -EAGAIN : -errno;
-        ours = pair[0];
-        theirs = pair[1];
-        pid = fork();
-        if (pid < 0)
-                return errno == ENOMEM ? -EAGAIN : -errno;
-        if (pid == 0) {
-                begin_worker(http, theirs, self);
-                serve_calls(http, theirs);
-                _exit(EXIT_SUCCESS);
-        }
-        *ret_pid = pid;
-        *ret_fd = TAKE_FD(ours);
-        return 0;
 }

@@ -10,9 +10,7 @@
 #include "system/process.h"
 
 #define REQUEST_SIZE 512
-#define PATIENCE_S "10"
-#define STATUS_LATE 124   /* of timeout(1) */
-#define STATUS_KILLED 137 /* of timeout(1), if it had to use SIGKILL */
+#define TIMEOUT_MS 10000
 #define NO_VALUE "No value found"
 #define CLEARED "---"
 #define SPACE " \t\r\n"
@@ -48,10 +46,15 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
         if (nb_secret_init(&value, NB_USER_DATA_MAX) < 0)
                 return nb_failure_set_memory(f);
         snprintf(request, sizeof(request), "info-get %s", key);
-        r = nb_process_run((const char *const[]){ "timeout", "--kill-after=1", PATIENCE_S,
-                                                  tool->path, tool->option ? tool->option : request,
-                                                  tool->option ? request : NULL, NULL },
-                           NULL, 0, &value, &result);
+        r = nb_process_run(
+                &(struct nb_process){
+                        .argv = (const char *const[]){ tool->path,
+                                                       tool->option ? tool->option : request,
+                                                       tool->option ? request : NULL, NULL },
+                        .output = &value,
+                        .timeout_ms = TIMEOUT_MS,
+                },
+                &result);
         if (r < 0 && r != -E2BIG)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, r, "'%s' cannot be run: %m",
                                       tool->path);
@@ -62,8 +65,6 @@ int nb_guestinfo_get(const struct nb_guestinfo_tool *tool, const char *key,
                 return 0;
         if (r == -E2BIG)
                 why = "it is larger than 1 MiB";
-        else if (result.status == STATUS_LATE || result.status == STATUS_KILLED)
-                why = "no answer within " PATIENCE_S " s";
         if (r < 0 || result.status != 0)
                 return nb_failure_set(f, NB_PLATFORM_UNREADABLE, EIO,
                                       "'%s' cannot read %s (exit status %d): %s", tool->path, key,

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 #include "system/process.h"
 
 #define SEARCH_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 #define ERROR_SIZE ((off_t)64 * 1024)
+#define GRACE_MS 1000 /* from SIGTERM to SIGKILL */
 
 /* `streams` are the program's standard input, output and error. Its signal handlers and signal mask
  * are reset, since this process may block signals. Returns the process ID, or -errno. */
-static pid_t spawn_program(const char *const argv[], const int streams[static 3]) {
+static pid_t spawn_program(const struct nb_process *process, const int streams[static 3]) {
         static char path[] = SEARCH_PATH, language[] = "LC_ALL=C.UTF-8",
                     colors[] = "SYSTEMD_COLORS=0", pager[] = "SYSTEMD_PAGER=";
-        char *environment[] = { path, language, colors, pager, NULL };
+        char *own[] = { path, language, colors, pager, NULL }, **environment = own;
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         sigset_t none, all;
@@ -30,15 +34,18 @@ static pid_t spawn_program(const char *const argv[], const int streams[static 3]
         pid_t pid = -1;
         int r = 0;
 
-        /* The parameter of posix_spawn(3) lacks a const, but its strings are not changed. */
-        memcpy(&words, &argv, sizeof(words));
+        /* The parameters of posix_spawn(3) lack a const, but their strings are not changed. */
+        memcpy(&words, &process->argv, sizeof(words));
+        if (process->environment)
+                memcpy(&environment, &process->environment, sizeof(environment));
         sigemptyset(&none);
         (void)sigfillset(&all);
         (void)posix_spawnattr_init(&attributes);
         (void)posix_spawnattr_setsigmask(&attributes, &none);
         (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                            POSIX_SPAWN_SETPGROUP);
+        (void)posix_spawnattr_setflags(
+                &attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                     (process->is_interactive ? 0 : POSIX_SPAWN_SETPGROUP)));
         (void)posix_spawn_file_actions_init(&actions);
         for (int i = 0; i < 3 && r == 0; i++)
                 r = posix_spawn_file_actions_adddup2(&actions, streams[i], i);
@@ -82,24 +89,80 @@ static int make_error(int *ret_fd) {
         return 0;
 }
 
+/* 1: more may follow; 0: end of the output; -E2BIG; -errno. */
 static int read_output(int fd, struct nb_secret *output) {
-        for (;;) {
-                /* When `output` is full, one more read shows whether the program wrote more. */
-                bool has_room = output && output->len < output->size;
-                char spare[512];
-                ssize_t n = has_room ? read(fd, output->data + output->len,
-                                            output->size - output->len)
-                                     : read(fd, spare, sizeof(spare));
+        /* When `output` is full, one more read shows whether the program wrote more. */
+        bool has_room = output->len < output->size;
+        char spare;
+        ssize_t n = has_room ? read(fd, output->data + output->len, output->size - output->len)
+                             : read(fd, &spare, 1);
 
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n < 0 ? -errno : 0;
-                if (has_room)
-                        output->len += (size_t)n;
-                else if (output)
-                        return -E2BIG;
+        if (n < 0)
+                return errno == EINTR ? 1 : -errno;
+        if (n > 0 && !has_room)
+                return -E2BIG;
+        output->len += (size_t)n;
+        return n > 0;
+}
+
+/* Not by a pidfd, which valgrind does not know. */
+static bool has_ended(int child_fd, pid_t pid) {
+        struct signalfd_siginfo signal;
+        siginfo_t info = { 0 };
+
+        (void)!read(child_fd, &signal, sizeof(signal));
+        return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid != 0;
+}
+
+/* Waits until the program has ended. Its children may still have its output open. 0; -ETIMEDOUT;
+ * -ECANCELED; -E2BIG; -errno. */
+static int await_end(const struct nb_process *process, pid_t pid, const int signal_fds[static 2],
+                     int reader) {
+        uint64_t end = process->timeout_ms > 0 ? nb_now_ms() + process->timeout_ms
+                                               : NB_TIME_INFINITE;
+        struct pollfd polls[] = { { .fd = signal_fds[0], .events = POLLIN },
+                                  { .fd = signal_fds[1], .events = POLLIN },
+                                  { .fd = reader, .events = POLLIN } };
+        bool is_ended = false;
+
+        for (;;) {
+                uint64_t now = nb_now_ms(), left = end - now;
+                int r = 1;
+
+                if (now >= end)
+                        return -ETIMEDOUT;
+                if (poll(polls, N_ELEMENTS(polls),
+                         is_ended         ? 0
+                         : left > INT_MAX ? -1
+                                          : (int)left) < 0) {
+                        if (errno == EINTR)
+                                continue;
+                        return -errno;
+                }
+                if (polls[0].revents)
+                        return -ECANCELED;
+                /* The output was polled after the end of the program, and so is complete. */
+                if (is_ended && !polls[2].revents)
+                        return 0;
+                if (polls[1].revents && has_ended(signal_fds[1], pid))
+                        is_ended = true;
+                if (polls[2].revents)
+                        r = read_output(reader, process->output);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        polls[2].fd = -1;
         }
+}
+
+/* SIGTERM first, so that the program can restore the terminal. */
+static void end_program(const struct nb_process *process, pid_t pid, int child_fd) {
+        struct pollfd ended = { .fd = child_fd, .events = POLLIN };
+        pid_t target = process->is_interactive ? pid : -pid;
+
+        (void)kill(target, SIGTERM);
+        (void)poll(&ended, 1, GRACE_MS);
+        (void)kill(target, SIGKILL);
 }
 
 static int reap_child(pid_t pid) {
@@ -129,55 +192,89 @@ static void read_last_line(int fd, char ret[static NB_PROCESS_ERROR_SIZE]) {
         nb_text_copy_line(newline ? newline + 1 : text, len, ret, NB_PROCESS_ERROR_SIZE);
 }
 
-int nb_process_run(const char *const argv[], const void *input, size_t input_len,
-                   struct nb_secret *output, struct nb_process_result *ret_result) {
-        _cleanup_(nb_closep) int in = -1, error = -1, reader = -1;
-        int pair[2], r, status;
-        pid_t pid;
+static int wait_for_program(const struct nb_process *process, pid_t pid,
+                            const int signal_fds[static 2], int reader,
+                            struct nb_process_result *ret_result) {
+        int r = await_end(process, pid, signal_fds, reader), status;
 
-        r = make_input(input, input_len, &in);
         if (r < 0)
-                return r;
-        r = make_error(&error);
-        if (r < 0)
-                return r;
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return -errno;
-        reader = pair[0];
-        pid = spawn_program(argv, (const int[]){ in, pair[1], error });
-        (void)close(pair[1]);
-        if (pid < 0)
-                return pid;
-        r = read_output(reader, output);
-        /* A program that cannot write its output may never exit. */
-        if (r < 0)
-                (void)kill(pid, SIGKILL);
+                end_program(process, pid, signal_fds[1]);
         status = reap_child(pid);
+        if (r == -ETIMEDOUT) {
+                ret_result->status = NB_PROCESS_LATE;
+                snprintf(ret_result->error, sizeof(ret_result->error), "did not finish within %u s",
+                         process->timeout_ms / 1000);
+                return 0;
+        }
         if (r < 0 || status < 0)
                 return r < 0 ? r : status;
+        ret_result->status = status;
         /* If posix_spawnp() cannot report a missing program, for example under valgrind, its child
          * exits with this status. */
-        if (status == 127)
-                return -ENOENT;
-        if (output)
-                output->data[output->len] = '\0';
-        ret_result->status = status;
-        read_last_line(error, ret_result->error);
+        return status == 127 ? -ENOENT : 0;
+}
+
+static int run_program(const struct nb_process *process, const int signal_fds[static 2],
+                       struct nb_process_result *ret_result) {
+        _cleanup_(nb_closep) int in = -1, error = -1, reader = -1, writer = -1;
+        int streams[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO }, pair[2], r = 0;
+        pid_t pid;
+
+        *ret_result = (struct nb_process_result){ 0 };
+        if (!process->is_interactive) {
+                r = make_input(process->input, process->input_len, &in);
+                streams[0] = in;
+        }
+        if (r >= 0 && !process->is_interactive && !process->is_error_passed) {
+                r = make_error(&error);
+                streams[2] = error;
+        }
+        if (r < 0)
+                return r;
+        if (process->output) {
+                if (pipe2(pair, O_CLOEXEC) < 0)
+                        return -errno;
+                reader = pair[0];
+                writer = streams[1] = pair[1];
+        } else if (!process->is_interactive) {
+                writer = streams[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
+                if (writer < 0)
+                        return -errno;
+        }
+        pid = spawn_program(process, streams);
+        nb_closep(&writer);
+        writer = -1;
+        if (pid < 0)
+                return pid;
+        r = wait_for_program(process, pid, signal_fds, reader, ret_result);
+        if (r < 0)
+                return r;
+        if (process->output)
+                process->output->data[process->output->len] = '\0';
+        if (error >= 0 && !ret_result->error[0])
+                read_last_line(error, ret_result->error);
         return 0;
 }
 
-int nb_process_pass(const char *const argv[], int *ret_status) {
-        char **words;
-        pid_t pid;
+int nb_process_run(const struct nb_process *process, struct nb_process_result *ret_result) {
+        _cleanup_(nb_closep) int stop_fd = -1, child_fd = -1;
+        sigset_t stop, child, before;
         int r;
 
-        memcpy(&words, &argv, sizeof(words));
-        r = posix_spawn(&pid, words[0], NULL, NULL, words, environ);
-        if (r != 0)
-                return -r;
-        r = reap_child(pid);
-        if (r < 0)
-                return r;
-        *ret_status = r;
-        return 0;
+        /* If SIGCHLD is ignored, the exit status is lost. */
+        (void)signal(SIGCHLD, SIG_DFL);
+        sigemptyset(&stop);
+        sigaddset(&stop, SIGTERM);
+        sigaddset(&stop, SIGINT);
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &stop, &before) < 0 || sigprocmask(SIG_BLOCK, &child, NULL) < 0)
+                return -errno;
+        stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
+        child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+        r = stop_fd < 0 || child_fd < 0
+                    ? -errno
+                    : run_program(process, (const int[]){ stop_fd, child_fd }, ret_result);
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        return r;
 }

@@ -1,28 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs another program and waits for it. Its input is passed through a pipe, since every user of
- * the machine can read its command line. It does not inherit the environment: PATH has only the
- * system's directories. It runs in its own process group with default signal handlers. */
+/*
+ * Runs another program and waits for it, up to a time limit. If SIGTERM or SIGINT arrives
+ * meanwhile, it is ended with its process group; the signal stays pending, so that it then ends
+ * this process as well, or stops its next wait (system/stop.h). Processes that outlive it are not
+ * awaited.
+ */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/secret.h"
 
 #define NB_PROCESS_ERROR_SIZE 256
+#define NB_PROCESS_TIMEOUT_MS 60000 /* for what takes a second, or several with a slow TPM */
+#define NB_PROCESS_LATE 124         /* the exit status at the time limit, as of timeout(1) */
 
-struct nb_process_result {
-        int status;                        /* exit status, or 128 + signal */
-        char error[NB_PROCESS_ERROR_SIZE]; /* the last line in the first 64 KiB of its standard
-                                              error, or "" */
+struct nb_process {
+        const char *const *argv;
+        const char *const *environment; /* NULL: PATH has only the system's directories, and the
+                                           language is C */
+        const void *input; /* passed through a pipe, since every user of the machine can read its
+                              command line */
+        size_t input_len;
+        struct nb_secret *output; /* its standard output is appended; initialized by the caller.
+                                     NULL: discarded */
+        uint32_t timeout_ms;      /* 0: none */
+        bool is_error_passed;     /* it has the standard error of this process */
+        bool is_interactive; /* it has all standard streams of this process, apart from `output`,
+                                and is in its process group, or it could not read from the
+                                terminal */
 };
 
-/* Appends the program's standard output to `output`, which the caller has initialized (NULL:
- * discarded). 0 and *ret_result, whatever the exit status; -ENOENT if the program does not exist;
- * -E2BIG if the output does not fit; -errno. */
-int nb_process_run(const char *const argv[], const void *input, size_t input_len,
-                   struct nb_secret *output, struct nb_process_result *ret_result);
+struct nb_process_result {
+        int status;                        /* exit status, or 128 + signal, or NB_PROCESS_LATE */
+        char error[NB_PROCESS_ERROR_SIZE]; /* the last line in the first 64 KiB of its standard
+                                              error; "did not finish within 60 s"; or "" */
+};
 
-/* Runs a program with the standard streams and the environment of this process, and waits for it.
- * 0, and *ret_status is its exit status, or 128 + signal; -errno. */
-int nb_process_pass(const char *const argv[], int *ret_status);
+/* 0 and *ret_result, whatever the exit status; -ENOENT if the program does not exist; -E2BIG if the
+ * output does not fit; -ECANCELED if SIGTERM or SIGINT arrived; -errno. */
+int nb_process_run(const struct nb_process *process, struct nb_process_result *ret_result);

@@ -101,7 +101,8 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f) {
         if (nb_systemd_is_running())
                 return call_systemd(NULL, "DisableUnitFiles", NULL, f, "asb", 1, unit, false);
         /* Only systemctl(1) finds and changes the links without systemd. */
-        r = nb_process_run(argv, NULL, 0, NULL, &result);
+        r = nb_process_run(
+                &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS }, &result);
         if (r < 0)
                 return nb_failure_set(f, NB_SETUP_COMMAND_FAILED, r, "cannot run systemctl: %m");
         if (result.status != 0)

@@ -134,7 +134,7 @@ def test_guestinfo_without_values(node):
 
 @pytest.mark.parametrize("tool, found", [
     ('echo "Failed sending message to VMware." >&2; exit 1', "(exit status 1): Failed sending message to VMware."),
-    ("exec sleep 60", "no answer within 10 s"),
+    ("exec sleep 60", "did not finish within 10 s"),
     ("exec cat /dev/zero", "it is larger than 1 MiB"),
 ], ids=["is refused", "hangs", "does not end"])
 def test_guestinfo_that_cannot_be_read(node, tool, found):

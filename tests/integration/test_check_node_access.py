@@ -2,8 +2,6 @@
 """node-bootstrap check on a machine that has joined: whether the API server still accepts the node's certificate."""
 
 import os
-import pathlib
-import re
 
 import pytest
 
@@ -12,6 +10,7 @@ import pki
 from check import step_of, texts
 from check_join import check, put_client, report, states
 from machine import FAILURES, NODE, Machine
+from memory import processes_with
 from socket_owners import Watch, assert_unprivileged
 
 USER = pki.node_user(NODE)
@@ -147,30 +146,6 @@ def test_key_is_read_before_the_last_capability_is_gone(world):
     finally:
         path.parent.chmod(0o700)
     assert f"! {UNKNOWN}'{path}' cannot be read: Permission denied: run as root" in run.stdout, run.stdout
-
-
-def processes_with(secrets):
-    """The descendants of this process whose memory holds one of these."""
-    found, parents = [], {os.getpid()}
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            status = pathlib.Path(f"/proc/{pid}/status").read_text()
-            if int(re.search(r"^PPid:\t(\d+)", status, re.M)[1]) not in parents:
-                continue
-            parents.add(pid)
-            maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-            with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-                for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):
-                    size = int(end, 16) - int(begin, 16)
-                    if size > 256 << 20:    # of a sanitizer, without data of the program
-                        continue
-                    memory.seek(int(begin, 16))
-                    data = memory.read(size)
-                    if any(secret in data for secret in secrets):
-                        found.append((pid, re.search(r"^Name:\t(.*)", status, re.M)[1], begin))
-        except (OSError, ValueError):
-            pass        # it has ended, or the kernel does not show this memory
-    return found
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

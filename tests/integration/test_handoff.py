@@ -189,7 +189,7 @@ FILES = [
     Row("note is a link", note_file(through_link), *MALFORMED, words=["joined.json"]),
     Row("note is a link to a device", note_file(lambda path, text: path.symlink_to("/dev/zero")), *MALFORMED, words=["joined.json"]),
     Row("note is a FIFO", note_file(lambda path, text: os.mkfifo(path)), *MALFORMED, words=["joined.json"]),
-    Row("note is a folder", note_file(lambda path, text: path.mkdir()), *MALFORMED, words=["joined.json"]),
+    Row("note is a folder, which the sweeper removes", note_file(lambda path, text: path.mkdir()), "handoff-missing", 65, words=["joined.json"]),
     Row("huge note", note_file(sparse), *MALFORMED, words=["joined.json"]),
 ]
 

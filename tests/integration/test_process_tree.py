@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from attackers import FAST
 from crash import WITHOUT_LEAK_DETECTION
 from installed import SERVER
 from machine import NODE, PATIENCE, find_program
@@ -43,11 +44,15 @@ def status(pid):
     return dict(re.findall(r"^(\w+):\t(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M))
 
 
+def children_of(run):
+    return pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+
+
 def child_of(run):
     """Once it has executed its program."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        children = children_of(run)
         if children and status(children[0])["Name"] == "program":
             return int(children[0])
         time.sleep(0.01)
@@ -67,6 +72,9 @@ def test_user_and_rights(machine, folder):
     assert int(parent["CapEff"], 16) == int(parent["CapPrm"], 16) == CAP_DAC_OVERRIDE
     assert (parent["NoNewPrivs"], parent["Seccomp"]) == ("1", "2")
     assert not [fd for fd in pathlib.Path(f"/proc/{run.pid}/fd").iterdir() if "memfd:" in os.readlink(fd)], "secrets stay with the parent"
+    [sweeper] = [status(pid) for pid in children_of(run) if int(pid) != child]
+    assert sweeper["Uid"].split() == ["0", str(NOBODY), "0", str(NOBODY)], "a process of NOBODY cannot signal it"
+    assert (sweeper["CapEff"], sweeper["CapPrm"], sweeper["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
     os.kill(child, signal.SIGKILL)
     assert run.wait().exit == -signal.SIGKILL
 
@@ -120,6 +128,35 @@ def test_child_that_fails_in_spite_of_a_stop(machine, folder):
     run.signal(signal.SIGINT)
     (folder / "go").touch()
     assert run.wait().exit == 69
+
+
+@pytest.mark.parametrize("how", ["kill -STOP $$", "trap '' TERM INT; while :; do sleep 0.05; done"], ids=["stopped", "busy"])
+def test_child_that_ignores_its_deadline(machine, folder, how):
+    machine.configure(endpoints=["192.0.2.1:6443"], timeout="1s", pins=["sha256:" + "0" * 64])
+    run = start(machine, program(folder, f"echo $$ >{folder}/pid; {how}\n"), faketime=FAST)
+    run.wait().failed("join-overdue", 69)
+    left = pathlib.Path("/proc", (folder / "pid").read_text().strip())
+    assert not left.exists() or status(left.name)["State"].startswith("Z")
+
+
+def test_deadline_after_a_suspend(machine, folder):
+    """install and its child wake up late, and the child has 10 seconds to notice."""
+    machine.configure(endpoints=["192.0.2.1:6443"], timeout="1s", pins=["sha256:" + "0" * 64])
+    run = start(machine, program(folder, f"while [ ! -e {folder}/go ]; do sleep 0.01; done; exit 75\n"), faketime="+0 x4")
+    child_of(run)
+    run.signal(signal.SIGSTOP)
+    time.sleep(12 / 4)
+    run.signal(signal.SIGCONT)
+    (folder / "go").touch()
+    assert run.wait().exit == 75
+
+
+def test_fallback_after_the_deadline(world, folder):
+    """Joining another cluster has failed: kubelet starts with the existing certificate."""
+    world.machine.unit().joined()
+    world.configure(pins=["sha256:" + "0" * 64], timeout="1s")
+    run = start(world.machine, program(folder, "kill -STOP $$\n"), faketime=FAST).wait().joined()
+    assert "joining again failed; keeping the existing certificate" in run.stderr and "join-overdue" in run.codes
 
 
 @pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["default", "ignored"])

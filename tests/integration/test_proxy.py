@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proxies from the environment, their exceptions, and where libcurl and Go differ."""
 
+import threading
+
 import pytest
 
 import apiserver
@@ -30,6 +32,26 @@ class Asking(faults.Proxy):
         head = client.recv(65536, faults.socket.MSG_PEEK).decode()
         self.heads = [*self.heads, head]
         super()._serve(client)
+
+
+class Socks(faults.Proxy):
+    """A SOCKS5 proxy, which resolves names (RFC 1928)."""
+
+    def _serve(self, client):
+        with client:
+            client.recv(257)
+            client.sendall(b"\x05\x00")
+            head = client.recv(5, faults.socket.MSG_WAITALL)
+            assert head[:4] == b"\x05\x01\x00\x03", "CONNECT to a name"
+            rest = client.recv(head[4] + 2, faults.socket.MSG_WAITALL)
+            name, port = rest[:-2].decode(), int.from_bytes(rest[-2:], "big")
+            self.asked.append(f"{name}:{port}")
+            with faults.socket.create_connection((self.resolve(name), port)) as server:
+                client.sendall(b"\x05\x00\x00\x01" + bytes(6))
+                back = threading.Thread(target=self._pump, args=(server, client), daemon=True)
+                back.start()
+                self._pump(client, server)
+                back.join(60)
 
 
 @pytest.fixture
@@ -99,6 +121,29 @@ def test_exception_for_a_name(world, exception, is_used):
     world.configure(discovery={"endpoints": [endpoint], "caCertHashes": [world.cluster.ca.pin]})
     world.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
     assert proxy.asked == ([endpoint] * PINNED if is_used else [])
+
+
+@pytest.mark.parametrize("exception, is_used", [("api-int.example.org", False), ("example.com", True)])
+def test_exception_for_a_tls_server_name(world, exception, is_used):
+    """libcurl compares NO_PROXY with the name."""
+    proxy = world.closing(faults.Proxy())
+    world.server.identity = world.cluster.ca.serving(["api-int.example.org"])
+    world.configure(discovery={"file": world.give("cluster.yaml", world.document(extra_cluster="    tls-server-name: api-int.example.org\n"))})
+    world.machine.unit(environment={"HTTPS_PROXY": proxy.url, "NO_PROXY": exception}).joined()
+    assert set(proxy.asked) == ({world.server.endpoint} if is_used else set())
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h", "SOCKS5"])
+def test_socks(world, scheme):
+    """The proxy resolves the name, as for client-go; this machine does not know it."""
+    proxy = world.closing(Socks())
+    proxy.resolve = lambda host: "127.0.0.1"
+    endpoint = f"cluster.example:{world.server.port}"
+    world.server.identity = world.cluster.ca.serving(["cluster.example"])
+    world.cluster.server = f"https://{endpoint}"
+    world.configure(discovery={"endpoints": [endpoint], "caCertHashes": [world.cluster.ca.pin]})
+    world.machine.unit(environment={"HTTPS_PROXY": proxy.url.replace("http", scheme)}).joined()
+    assert proxy.asked == [endpoint] * PINNED
 
 
 def test_user_and_password(by_token):

@@ -97,14 +97,19 @@ def group():
     except OSError as error:
         pytest.skip(f"no control group can be made: {error}")
     yield folder
+    for number in [signal.SIGSTOP] * 10 + [signal.SIGKILL]:      # what is stopped cannot fork
+        for pid in (folder / "cgroup.procs").read_text().split():
+            os.kill(int(pid), number)
+    while (folder / "cgroup.procs").read_text():
+        time.sleep(0.01)
     for below in [path for path in folder.iterdir() if path.is_dir()] + [folder]:
         below.rmdir()
 
 
-def run_in(machine, group, *words, program=""):
+def run_in(machine, group, *words, program="", tracer=()):
     """On the machine itself, as in the service: its folders are hidden from the tests."""
-    run = machine.new_run(["/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
-                          machine.environment)
+    run = machine.new_run([*tracer, "/bin/sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh", find_program("install"), f"--config-directory={machine.etc}", f"--program={program}", *words],
+                          {**machine.environment, **WITHOUT_LEAK_DETECTION})
     machine.runs.append(run)
     return run.wait()
 
@@ -122,8 +127,8 @@ def test_other_process_in_the_group(machine, group):
             other.kill()
 
 
-def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
-    """The service must not become active with it, since nothing would end it. Processes from before the join are accepted."""
+def test_process_from_before_the_join_on_a_joined_machine(machine, cluster, group):
+    """It is accepted: nothing has to be installed."""
     machine.configure(endpoints=["192.0.2.10:6443"], pins=[cluster.ca.pin],
                       kubelet={"kubeconfig": f"{machine.root}/kubelet.conf", "caFile": f"{machine.root}/ca.crt", "certificateDirectory": f"{machine.root}/pki"})
     machine.put_handoff(cluster.ca, SERVER)
@@ -134,23 +139,48 @@ def test_process_left_by_join_on_a_joined_machine(machine, cluster, group):
             assert "has joined, so kubelet can start" in run_in(machine, group).joined().stderr
         finally:
             other.kill()
-    current = machine.root / "pki/kubelet-client-current.pem"      # which kubelet cannot renew, so the machine joins again
-    data = current.read_bytes()
-    current.unlink()
-    current.write_bytes(data)
+
+
+@pytest.fixture
+def program(machine):
+    """Writes a script that runs in place of join, as a user of its own."""
+    os.chown(machine.state, 65534, 65534)
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        program = pathlib.Path(folder, "program")
-        program.write_text("#!/bin/sh\nsleep infinity >/dev/null 2>&1 &\n")
-        program.chmod(0o755)
-        os.chown(machine.state, 65534, 65534)
-        try:
-            run_in(machine, group, program=program).failed("not-alone", 76, "is still in the control group")
-        finally:
-            for pid in (group / "cgroup.procs").read_text().split():
-                os.kill(int(pid), signal.SIGKILL)
-            while (group / "cgroup.procs").read_text():
-                time.sleep(0.01)
+
+        def write(script):
+            path = pathlib.Path(folder, "program")
+            path.write_text("#!/bin/sh\nexec >/dev/null 2>&1 3>&-\n" + script)
+            path.chmod(0o755)
+            return path
+
+        yield write
+
+
+LEFT = {
+    "in the background": "sleep infinity &\n",
+    "in a session of its own": "setsid -f sleep infinity\n",
+    "deaf to SIGTERM": "setsid -f sh -c 'trap \"\" TERM; while :; do sleep 1; done'\n",
+    "stopped": "setsid -f sh -c 'kill -STOP $$'\nsleep 0.3\n",
+    "forks all the time": "setsid -f prlimit --nproc=100:100 perl -e 'fork while 1'\nsleep 0.3\n",       # as many as TasksMax= permits
+}
+
+
+@pytest.mark.parametrize("how", LEFT)
+def test_process_that_join_leaves(machine, group, program, how):
+    """It is killed before anything is read. The join goes on, here to the failure of a join that has left nothing else."""
+    run_in(machine, group, program=program(LEFT[how])).failed("handoff-missing", 65, "join left processes in the control group")
+    assert (group / "cgroup.procs").read_text() == ""
+
+
+def test_no_process_is_killed_by_its_number(machine, group, program, strace):
+    """A process of root may get the number of one that has ended: what is killed was in the group after it had a descriptor."""
+    trace = machine.path / "trace"
+    run_in(machine, group, program=program("sleep infinity &\n"), tracer=[strace, "-f", "-y", "-o", str(trace), "-e", "trace=kill,pidfd_open,openat,pidfd_send_signal"])
+    calls = re.findall(r" (?:(kill)\(\d+|(pidfd_open)\(|openat\(.*(cgroup.procs)|(pidfd_send_signal)\(.*, (SIGKILL)).* = \d", trace.read_text())
+    calls = ["".join(call) for call in calls]
+    assert calls.count("kill") == 1, "the child, which has not been reaped"
+    assert "pidfd_open cgroup.procs pidfd_send_signalSIGKILL cgroup.procs" in " ".join(calls)
 
 
 def test_group_below(machine, group):

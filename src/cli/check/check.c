@@ -16,6 +16,7 @@
 #include "join/load.h"
 #include "metadata/user_data.h"
 #include "method/inputs.h"
+#include "net/http.h"
 #include "system/log.h"
 #include "system/privilege.h"
 #include "system/sources.h"
@@ -212,6 +213,9 @@ static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
         if (r < 0)
                 return r;
         nb_log_mute();
+        r = nb_http_begin(false, ret_first);
+        if (r < 0)
+                return r;
         nb_check_begin_output(&check->output);
         check->sources.is_keeping = true;
         if (!check->user_data)
@@ -255,6 +259,7 @@ int nb_command_check(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         if (r >= 0)
                 r = run_check(&check, &first);
+        nb_http_end();
         if (r == -ECANCELED)
                 return NB_EXIT_STOPPED;
         if (r < 0) {

@@ -65,6 +65,7 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
 static int run_installer(const char *config_directory, int *ret_status, struct nb_failure *f) {
         _cleanup_(nb_freep) char *directory = NULL;
         const char *argv[] = { NB_INSTALLER, "--reset", NULL, NULL };
+        struct nb_process_result result;
         int r;
 
         /* Sets the environment variables that systemd would set for the installer. */
@@ -74,7 +75,11 @@ static int run_installer(const char *config_directory, int *ret_status, struct n
                 return nb_failure_set_memory(f);
         argv[2] = directory;
         fflush(stdout);
-        r = nb_process_pass(argv, ret_status);
+        r = nb_process_run(&(struct nb_process){ .argv = argv,
+                                                 .environment = (const char *const *)environ,
+                                                 .is_interactive = true },
+                           &result);
+        *ret_status = result.status;
         return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "cannot run '" NB_INSTALLER "': %m") : 0;
 }
 

@@ -38,7 +38,9 @@ static bool has_key(void) {
         static const char *const has_tpm[] = { "systemd-creds", "has-tpm2", "--quiet", NULL };
         struct nb_process_result result;
 
-        return nb_process_run(has_tpm, NULL, 0, NULL, &result) >= 0 &&
+        return nb_process_run(
+                       &(struct nb_process){ .argv = has_tpm, .timeout_ms = NB_PROCESS_TIMEOUT_MS },
+                       &result) >= 0 &&
                (result.status == 0 || access(HOST_KEY, F_OK) == 0);
 }
 
@@ -52,7 +54,12 @@ static int run_creds(const char *verb, const char *credential, const struct nb_s
         snprintf(name, sizeof(name), "--name=%s", credential);
         if (nb_secret_init(ret, STORED_MAX) < 0)
                 return -ENOMEM;
-        r = nb_process_run(argv, input->data, input->len, ret, result);
+        r = nb_process_run(&(struct nb_process){ .argv = argv,
+                                                 .input = input->data,
+                                                 .input_len = input->len,
+                                                 .output = ret,
+                                                 .timeout_ms = NB_PROCESS_TIMEOUT_MS },
+                           result);
         if (r >= 0 && (result->status != 0 || ret->len == 0))
                 r = -EKEYREJECTED;
         if (r < 0)

@@ -21,7 +21,7 @@ from . import isolation
 SUITE = "bookworm"
 PACKAGES = """
     ca-certificates conntrack containerd dbus ethtool iproute2 iptables kmod libcurl3-gnutls libfaketime libgnutls30 libjson-c5
-    libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
+    libseccomp2 libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
 """.split()
 KERNEL = "linux-image-cloud-amd64"
 KUBELET_FLAGS = (

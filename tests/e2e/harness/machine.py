@@ -58,6 +58,8 @@ class Machine:
             *([script, self.root] if script else ["systemd-nspawn"]), "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
             f"--machine={self.name}", f"--hostname={self.name}", "--capability=all", "--bind-ro=/dev/kmsg",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
+            # As in packaging/examples/nspawn.sh.
+            "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self",
             f"--network-namespace-path={self.netns}", *(f"--bind-ro={path}" for path in self.binds), *options,
         ]
         for key, value in (credentials or {}).items():

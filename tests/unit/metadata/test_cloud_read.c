@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "metadata/cloud_internal.h"
+#include "net/http.h"
 #include "system/clock.h"
 
 #include "case.h"
@@ -403,6 +404,10 @@ static void rows_are_complete(void **state) {
 }
 
 int main(void) {
+        struct nb_failure f = { 0 };
+
+        if (nb_http_begin(false, &f) < 0)
+                return 1;
         CASES(cases, reads);
         CASE(uses_the_second_address);
         CASE(reports_the_first_address);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "metadata/cloud_internal.h"
+#include "net/http.h"
 #include "system/clock.h"
 #include "system/sources.h"
 
@@ -324,6 +325,10 @@ static void knows_which_values_a_provider_has(void **state) {
 }
 
 int main(void) {
+        struct nb_failure f = { 0 };
+
+        if (nb_http_begin(false, &f) < 0)
+                return 1;
         CASES(cases, asks);
         CASE(every_provider_has_a_case);
         CASES(files, reads_files);

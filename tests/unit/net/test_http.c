@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "net/http_internal.h"
 #include "system/clock.h"
@@ -50,6 +51,7 @@ static void begin(struct fixture *fixture) {
 
         fixture->fd = listen_silently(fixture->url);
         request.url = fixture->url;
+        assert_int_equal(nb_http_begin(false, &f), 0);
         assert_int_equal(nb_http_new(NULL, &fixture->http, &f), 0);
         assert_int_equal(nb_http_start(fixture->http, &request, &fixture->transfer, &f), 0);
 }
@@ -57,6 +59,7 @@ static void begin(struct fixture *fixture) {
 static void end(struct fixture *fixture) {
         nb_http_free(fixture->http);
         (void)close(fixture->fd);
+        nb_http_end();
         assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
         assert_int_equal(errno, ECHILD);
 }
@@ -257,7 +260,8 @@ static void failure_after_a_move(void **state) {
         int pair[2];
 
         begin(&fixture);
-        fixture.http->is_verified = true;
+        fixture.http->config.is_verified = true;
+        fixture.http->ca_fd = nb_memory_file_open("no CAs");
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(dup2(pair[0], fixture.transfer->worker->fd), fixture.transfer->worker->fd);
         assert_int_equal(send(pair[1], &connected, sizeof(connected), 0), sizeof(connected));

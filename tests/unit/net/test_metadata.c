@@ -80,8 +80,13 @@ static int ask(const struct server *server, struct nb_http_request *request,
         request->what = "the metadata";
         request->url = url;
         request->timeout_ms = 20000;
-        r = nb_http_new_metadata(2000, &http, f);
-        return r < 0 ? r : nb_http_perform(http, request, nb_now_ms() + 30000, answer, f);
+        r = nb_http_begin(false, f);
+        if (r >= 0)
+                r = nb_http_new_metadata(2000, &http, f);
+        if (r >= 0)
+                r = nb_http_perform(http, request, nb_now_ms() + 30000, answer, f);
+        nb_http_end();
+        return r;
 }
 
 #define OK(body) "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" body

@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "system/clock.h"
 #include "system/process.h"
 
 #define LARGE ((size_t)256 * 1024) /* more than a pipe holds */
@@ -18,8 +20,13 @@
 static int run(const char *script, const void *input, size_t len, struct nb_secret *output,
                struct nb_process_result *result) {
         const char *const argv[] = { "sh", "-c", script, NULL };
+        const struct nb_process process = { .argv = argv,
+                                            .input = input,
+                                            .input_len = len,
+                                            .output = output,
+                                            .timeout_ms = NB_PROCESS_TIMEOUT_MS };
 
-        return nb_process_run(argv, input, len, output, result);
+        return nb_process_run(&process, result);
 }
 
 static void tells_status_and_last_line(void **state) {
@@ -94,7 +101,7 @@ static void knows_one_that_is_not_there(void **state) {
         static const char *const argv[] = { "node-bootstrap-has-no-such-program", NULL };
         struct nb_process_result result;
 
-        assert_int_equal(nb_process_run(argv, NULL, 0, NULL, &result), -ENOENT);
+        assert_int_equal(nb_process_run(&(struct nb_process){ .argv = argv }, &result), -ENOENT);
 }
 
 /* What is blocked here, to be waited for by a descriptor, must not be so in the other program. */
@@ -117,6 +124,87 @@ static void gives_it_no_signal_mask_and_no_environment(void **state) {
         nb_secret_done(&output);
 }
 
+/* Whatever it does, it is ended soon after its time limit, with what it has started. */
+static void ends_what_takes_too_long(void **state) {
+        static const char *const scripts[] = {
+                "exec sleep 1000",
+                "trap '' TERM; sleep 1000 & wait; sleep 1000",
+                "exec >&- 2>&-; sleep 1000",
+                "sleep 1000 & exec sleep 1000",
+                "while :; do echo; sleep 0.05; done",
+        };
+
+        for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+                const char *const argv[] = { "sh", "-c", scripts[i], NULL };
+                uint64_t begin_ms = nb_now_ms();
+                struct nb_process_result result;
+
+                assert_int_equal(
+                        nb_process_run(&(struct nb_process){ .argv = argv, .timeout_ms = 1000 },
+                                       &result),
+                        0);
+                assert_int_equal(result.status, NB_PROCESS_LATE);
+                assert_string_equal(result.error, "did not finish within 1 s");
+                assert_true(nb_now_ms() - begin_ms < 60000);
+        }
+}
+
+/* What it has started may still have its output open. */
+static void does_not_wait_for_a_grandchild(void **state) {
+        struct nb_secret output = NB_SECRET_INIT;
+        struct nb_process_result result;
+        int pid;
+
+        assert_int_equal(nb_secret_init(&output, 64), 0);
+        assert_int_equal(run("sleep 1000 & echo $!", NULL, 0, &output, &result), 0);
+        assert_int_equal(result.status, 0);
+        pid = atoi(output.data);
+        assert_true(pid > 1);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        nb_secret_done(&output);
+}
+
+static void knows_the_exit_status_even_if_sigchld_is_ignored(void **state) {
+        struct nb_process_result result;
+
+        (void)signal(SIGCHLD, SIG_IGN);
+        assert_int_equal(run("exit 3", NULL, 0, NULL, &result), 0);
+        assert_int_equal(result.status, 3);
+}
+
+static void stop_ends_both(void **state) {
+        char ready[2];
+        int pair[2], status;
+        pid_t pid;
+
+        assert_int_equal(pipe(pair), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                const char *const argv[] = { "sh", "-c", "trap '' TERM; echo >&2; sleep 1000",
+                                             NULL };
+                struct nb_process_result result;
+                sigset_t none;
+
+                (void)sigemptyset(&none);
+                (void)sigprocmask(SIG_SETMASK, &none, NULL);
+                (void)dup2(pair[1], STDERR_FILENO);
+                (void)close(pair[0]);
+                (void)close(pair[1]);
+                (void)nb_process_run(&(struct nb_process){ .argv = argv, .is_error_passed = true },
+                                     &result);
+                _exit(1);
+        }
+        (void)close(pair[1]);
+        assert_int_equal(read(pair[0], ready, 1), 1);
+        assert_int_equal(kill(pid, SIGTERM), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+        /* Both have closed their standard error. */
+        assert_int_equal(read(pair[0], ready, 1), 0);
+        (void)close(pair[0]);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tells_status_and_last_line),
@@ -127,6 +215,10 @@ int main(void) {
                 cmocka_unit_test(survives_one_that_does_not_read),
                 cmocka_unit_test(knows_one_that_is_not_there),
                 cmocka_unit_test(gives_it_no_signal_mask_and_no_environment),
+                cmocka_unit_test(ends_what_takes_too_long),
+                cmocka_unit_test(does_not_wait_for_a_grandchild),
+                cmocka_unit_test(knows_the_exit_status_even_if_sigchld_is_ignored),
+                cmocka_unit_test(stop_ends_both),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "base/secret.h"
+#include "system/filter.h"
+
+#define NAME_MAX_LEN 32
+
+static void release_context(scmp_filter_ctx *context) {
+        if (*context)
+                seccomp_release(*context);
+}
+
+static int add_rule(scmp_filter_ctx context, const struct nb_filter_rule *rule, const char *name) {
+        struct scmp_arg_cmp tests[NB_FILTER_TESTS];
+        int number = seccomp_syscall_resolve_name(name);
+        unsigned n = 0;
+
+        for (; n < NB_FILTER_TESTS && rule->tests[n].mask != 0; n++)
+                tests[n] = SCMP_CMP64(rule->tests[n].argument, SCMP_CMP_MASKED_EQ,
+                                      rule->tests[n].mask, rule->tests[n].value);
+        if (number == __NR_SCMP_ERROR)
+                return 0;
+        return seccomp_rule_add_array(
+                context, rule->error > 0 ? SCMP_ACT_ERRNO((unsigned)rule->error) : SCMP_ACT_ALLOW,
+                number, n, tests);
+}
+
+static int add_rules(scmp_filter_ctx context, const struct nb_filter_rule *rule) {
+        const char *at = rule->calls;
+
+        while (*at) {
+                size_t len = strcspn(at, " ");
+                char name[NAME_MAX_LEN];
+                int r;
+
+                if (len >= sizeof(name))
+                        return -EINVAL;
+                memcpy(name, at, len);
+                name[len] = '\0';
+                r = add_rule(context, rule, name);
+                if (r < 0)
+                        return r;
+                at += len + (at[len] == ' ');
+        }
+        return 0;
+}
+
+/* libseccomp writes the program only to a file before version 2.6. */
+static int read_program(scmp_filter_ctx context, struct nb_filter *ret) {
+        _cleanup_(nb_closep) int fd = nb_memory_file_open("filter");
+        off_t size;
+        int r;
+
+        if (fd < 0)
+                return fd;
+        r = seccomp_export_bpf(context, fd);
+        if (r < 0)
+                return r;
+        size = lseek(fd, 0, SEEK_END);
+        if (size <= 0)
+                return -EIO;
+        ret->program = malloc((size_t)size);
+        if (!ret->program)
+                return -ENOMEM;
+        if (pread(fd, ret->program, (size_t)size, 0) != size)
+                return -EIO;
+        ret->len = (size_t)size / sizeof(struct sock_filter);
+        return 0;
+}
+
+int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
+                      const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret) {
+        _cleanup_(release_context) scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+        _cleanup_(nb_filter_done) struct nb_filter filter = { 0 };
+        int r = context ? seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)
+                        : -ENOMEM;
+
+        for (size_t i = 0; i < n + n_more && r >= 0; i++)
+                r = add_rules(context, i < n ? &rules[i] : &more[i - n]);
+        if (r >= 0)
+                r = read_program(context, &filter);
+        if (r >= 0)
+                *ret = TAKE(filter);
+        return r;
+}
+
+void nb_filter_done(struct nb_filter *filter) {
+        free(filter->program);
+        *filter = (struct nb_filter){ 0 };
+}
+
+int nb_filter_load(const struct nb_filter *filter) {
+        const struct sock_fprog program = { .len = (unsigned short)filter->len,
+                                            .filter = filter->program };
+        long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+
+        /* A positive value is a thread that could not be synchronized. */
+        return r < 0 ? -errno : r > 0 ? -EBUSY : 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* System call filters, made with libseccomp. A filter applies to all threads of this process and to
+ * its children, and cannot be removed. Calls by another ABI of the processor end the process. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NB_FILTER_TESTS 2
+
+/* Compares an argument: (argument & mask) == value. `mask` 0: no test. */
+struct nb_filter_test {
+        unsigned argument; /* 0 to 5 */
+        uint64_t mask, value;
+};
+
+struct nb_filter_rule {
+        const char *calls; /* separated by spaces; those that the processor lacks are skipped */
+        struct nb_filter_test tests[NB_FILTER_TESTS]; /* the rule applies if all of them match */
+        int error; /* the call fails with this errno; 0: it is permitted */
+};
+
+struct nb_filter {
+        void *program; /* struct sock_filter */
+        size_t len;
+};
+
+/* Calls that match a rule of neither list fail with EPERM. 0, -errno. */
+int nb_filter_compile(const struct nb_filter_rule *rules, size_t n,
+                      const struct nb_filter_rule *more, size_t n_more, struct nb_filter *ret);
+void nb_filter_done(struct nb_filter *filter);
+
+/* Needs no_new_privs. 0, -errno. */
+int nb_filter_load(const struct nb_filter *filter);

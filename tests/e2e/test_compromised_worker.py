@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server takes over the process of its connection at the first byte of TLS: what attack_worker.c tries in the real unit, by name."""
+
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness.node import STATE, UNIT, read_failures
+from harness.wait import until
+
+EINPROGRESS = 115
+EACCES = 13
+LIBRARY = "/usr/lib/attack_worker.so"
+
+
+@pytest.fixture(scope="module")
+def attacker(world):
+    made = world.work / "attack_worker.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, Path(__file__).with_name("attack_worker.c"), "-ldl", "-pthread"], check=True)
+    return made
+
+
+@pytest.fixture
+def hostile(cluster):
+    """An endpoint that accepts connections and reads what the attack says."""
+    made = socket.create_server((cluster.front.address, 0))
+    made.settimeout(60)
+    yield made
+    made.close()
+
+
+def attack(node, hostile, library, abi=None):
+    """{name of the attack: error number}; the descriptors that the process has; the MiB that it could fill."""
+    shutil.copy(library, node.path(LIBRARY))
+    node.drop_in(UNIT, f"[Service]\nEnvironment=LD_PRELOAD={LIBRARY} {f'ATTACK_LANDLOCK_ABI={abi}' if abi else ''}\n")
+    host, port = hostile.getsockname()[:2]
+    node.prepare(endpoints=[f"{host}:{port}"], timeout="5m").enable(UNIT).boot("--unit=basic.target")
+    node.begin()
+    connection, _ = hostile.accept()
+    connection.settimeout(60)
+    text = ""
+    while not text.endswith("\nend\n"):
+        piece = connection.recv(65536).decode()
+        assert piece, f"the process ended after:\n{text}"
+        text += piece
+    results = dict(line.rsplit(": ", 1) for line in text.splitlines() if ": " in line and not line.startswith("descriptor"))
+    descriptors = {int(a): int(b) for a, b in re.findall(r"descriptor: (\d+) (-?\d+)", text)}
+    memory = int(results.pop("MiB of memory"))
+    return connection, {name: int(number) for name, number in results.items()}, descriptors, memory
+
+
+def assert_join_goes_on(node, before, lines):
+    """Neither stopped nor killed, with its limits, and nothing is in the state directory or in the journal."""
+    main = node.show(UNIT, "MainPID")
+    pid = node.run("cat", f"/proc/{main}/task/{main}/children").stdout.split()[0]
+    status = node.run("cat", f"/proc/{pid}/status").stdout
+    assert re.search(r"^State:\s+S", status, re.MULTILINE), status
+    assert re.search(r"Max cpu time\s+unlimited", node.run("cat", f"/proc/{pid}/limits").stdout)
+    assert sorted(p.name for p in node.path(STATE).iterdir()) == before
+    assert len(node.entries()) <= lines + 5, "the attack cannot fill the journal"
+
+
+@pytest.mark.each_release
+@pytest.mark.parametrize("abi", [None, 2], ids=["all that the kernel has", "Landlock of Linux 6.1"])
+def test_every_attack_fails(node, hostile, attacker, abi):
+    connection, results, descriptors, memory = attack(node, hostile, attacker, abi)
+    with connection:
+        possible = {name for name, number in results.items() if number == 0}
+        assert not possible, f"possible: {sorted(possible)}"
+        assert len(results) > 70
+        # The filter refuses most calls. Opening to read is permitted; there Landlock refuses, which proves that it is in force.
+        assert {results[f"read {what}"] for what in ("the token", "the settings", "a public file")} == {EACCES}
+        assert {results[name] for name in results if name.startswith("connect to ") or name == "disconnect"} == {EINPROGRESS}
+        # The standard streams, the socket to join, the connection and what libcurl uses to wake itself; no CA, since it is not verified.
+        streams = {fd for fd, family in descriptors.items() if fd < 3}
+        assert streams == {0, 1, 2}
+        assert [family for fd, family in descriptors.items() if family in (socket.AF_INET, socket.AF_INET6)] != []
+        assert 16 < memory < 300
+        assert_join_goes_on(node, [], len(node.entries()))
+        main = node.show(UNIT, "MainPID")
+    node.await_status("answer-malformed|endpoint-reset")
+    assert node.show(UNIT, "MainPID") == main and node.show(UNIT, "NRestarts") == "0"
+
+
+@pytest.mark.each_release
+def test_landlock_is_in_force_or_nothing_starts(node, cluster):
+    """A drop-in that refuses the calls is a failure of the installation, not a weaker sandbox."""
+    node.drop_in(UNIT, "[Service]\nSystemCallFilter=~landlock_create_ruleset\n")
+    node.prepare().enable(UNIT).boot("--unit=basic.target")
+    node.join(check=False)
+    assert node.await_end() == ("failed", 78)
+    assert [e["NODE_BOOTSTRAP_ERROR"] for e in node.entries() if "NODE_BOOTSTRAP_ERROR" in e][-1] == "sandbox-refused"
+    node.path(f"/etc/systemd/system/{UNIT}.d").rename(node.path("/etc/systemd/system/removed"))
+    node.run("systemctl", "daemon-reload")
+    node.join("restart")
+
+
+def test_kernel_without_landlock(node, hostile, attacker):
+    """One line says so, and the filter still holds: no other process, connection or file to write to."""
+    connection, results, _, _ = attack(node, hostile, attacker, "none")
+    with connection:
+        possible = {name for name, number in results.items() if number == 0}
+        # The token is in reach of every process of this user: what SECURITY.md says about such a kernel.
+        assert possible <= {"read the token", "read the settings", "read a public file"}
+        assert len(node.journal("MESSAGE_ID=" + read_failures()["sandbox-partial"]["message-id"])) == 1
+        until(lambda: node.show(UNIT, "MainPID") != "0", "the unit runs")
