@@ -33,8 +33,9 @@ struct nb_failure_info {
         const char *subject;   /* one line */
         const char *what;      /* what happened */
         const char *unchanged; /* what was not changed on this machine */
-        const char *remedy; /* what to do next. These three texts may contain @FIELD@ for a field of
-                               the journal entry */
+        const char *remedy; /* what to do next. These texts may contain @FIELD@ for a field of the
+                               journal entry */
+        const char *remedy_k3s; /* instead of it with k3s and RKE2; NULL: none */
 };
 
 struct nb_failure {

@@ -10,6 +10,7 @@ import re
 import sys
 
 KEYS = ("message-id", "exit", "class", "subject", "what", "unchanged", "remedy")
+K3S = "remedy-k3s"          # instead of the remedy, where the join method is for k3s or RKE2; may be missing
 CLASSES = ("wait", "confirm", "fatal", "event")
 
 
@@ -25,7 +26,7 @@ def read(path):
                 rows.append({"code": section[1], "line": number})
                 continue
             key, separator, value = line.partition(": ")
-            if not separator or key not in KEYS or not rows or key in rows[-1] or not value:
+            if not separator or key not in (*KEYS, K3S) or not rows or key in rows[-1] or not value:
                 sys.exit(f"{path}:{number}: expected [code] or one of {', '.join(KEYS)}, once each: {line}")
             rows[-1][key] = value
     check(path, rows)
@@ -81,7 +82,7 @@ def table(rows):
     for row in rows:
         index = identifier(row) + (" - _NB_CODE_N" if row["code"].startswith("admin-") else "")
         values = ", ".join((quote(row["code"]), quote(row["message-id"]), row["exit"], f"NB_CLASS_{row['class'].upper()}",
-                            quote(row["subject"]), quote(row["what"]), quote(row["unchanged"]), quote(row["remedy"])))
+                            *(quote(row[key]) for key in ("subject", "what", "unchanged", "remedy", K3S) if key in row)))
         yield f"[{index}] = {{ {values} }},"
 
 
@@ -94,6 +95,9 @@ def catalog(rows):
         for key in ("what", "unchanged", "remedy"):
             yield ""
             yield row[key]
+        if K3S in row:
+            yield ""
+            yield "With k3s and RKE2: " + row[K3S]
         yield ""
 
 
@@ -114,6 +118,9 @@ def mdoc(rows):
         yield row["subject"].replace("'", "\\(aq") + "."
         for key in ("what", "unchanged", "remedy"):
             yield from roff(row[key])
+        if K3S in row:
+            yield "With k3s and RKE2:"
+            yield from roff(row[K3S])
     yield ".El"
 
 

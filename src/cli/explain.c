@@ -75,6 +75,8 @@ static void print_explanation(enum nb_code code) {
         print_paragraph("What happened", info->what);
         print_paragraph("What was not changed", info->unchanged);
         print_paragraph("What to do", info->remedy);
+        if (info->remedy_k3s)
+                print_paragraph("What to do with k3s and RKE2", info->remedy_k3s);
 }
 
 int nb_command_explain(struct nb_options *options, struct nb_failure *f) {

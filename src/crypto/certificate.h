@@ -102,6 +102,14 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                                const char *node_name, time_t now, unsigned skew_sec,
                                struct nb_failure *f);
 
+/* Verifies a serving certificate of kubelet that k3s issued: the leaf has this key, the extended
+ * key usage serverAuth, has not expired, and its names are the node's, localhost, all `ips` ("a,b")
+ * and perhaps other addresses; it chains to one of the CAs. NB_CERTIFICATE_UNUSABLE. */
+int nb_certificate_verify_serving(const struct nb_certificates *chain,
+                                  const struct nb_certificates *ca, const struct nb_key *key,
+                                  const char *node_name, const char *ips, time_t now,
+                                  struct nb_failure *f);
+
 enum nb_ca_choice {
         NB_CA_PINNED,       /* those that match, and those that chain to them within the bundle */
         NB_CA_ALL,          /* all, if at least one matches (trustWholeBundle) */

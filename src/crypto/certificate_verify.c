@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <gnutls/gnutls.h>
@@ -140,6 +143,11 @@ static int refuse_issued(struct nb_failure *f, int errnum, const char *found) {
                               found);
 }
 
+static int refuse_serving(struct nb_failure *f, int errnum, const char *found) {
+        return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, errnum, "the serving certificate %s",
+                              found);
+}
+
 static int verify_leaf(const struct nb_certificates *chain, const struct nb_key *key,
                        const char *node_name, struct nb_failure *f) {
         char subject[NB_SUBJECT_SIZE];
@@ -201,4 +209,70 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                                               i + 1);
         }
         return 0;
+}
+
+/* --- Serving certificates --- */
+
+#define NAMES_SIZE 1024
+
+static bool is_address(const char *name) {
+        uint8_t bytes[sizeof(struct in6_addr)];
+
+        return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+}
+
+/* Copies the next name of a list. Returns what follows it; NULL at the end. */
+static const char *next_name(const char *list, char ret[static NAMES_SIZE]) {
+        size_t len;
+
+        list += strspn(list, ", ");
+        len = strcspn(list, ", ");
+        snprintf(ret, NAMES_SIZE, "%.*s", (int)len, list);
+        return len > 0 ? list + len : NULL;
+}
+
+static bool has_name(const char *list, const char *name) {
+        char found[NAMES_SIZE];
+
+        while ((list = next_name(list, found)))
+                if (strcmp(found, name) == 0)
+                        return true;
+        return false;
+}
+
+/* A name of another machine, or a list that is too long to be read, is refused. */
+static bool has_serving_names(const char *names, const char *node_name, const char *ips) {
+        char name[NAMES_SIZE];
+
+        if (!has_name(names, node_name) || !has_name(names, "localhost"))
+                return false;
+        for (const char *p = names; (p = next_name(p, name));)
+                if (strcmp(name, node_name) != 0 && strcmp(name, "localhost") != 0 &&
+                    !is_address(name))
+                        return false;
+        for (const char *p = ips; (p = next_name(p, name));)
+                if (!has_name(names, name))
+                        return false;
+        return true;
+}
+
+int nb_certificate_verify_serving(const struct nb_certificates *chain,
+                                  const struct nb_certificates *ca, const struct nb_key *key,
+                                  const char *node_name, const char *ips, time_t now,
+                                  struct nb_failure *f) {
+        char names[NAMES_SIZE];
+
+        if (nb_certificate_verify_key(chain, key) < 0)
+                return refuse_serving(f, EKEYREJECTED, "is for another key");
+        if (nb_certificate_is_ca(chain, 0) || !nb_certificate_may_serve(chain, 0))
+                return refuse_serving(f, EPERM, "is not for server authentication");
+        if (!nb_certificate_is_trusted(chain, ca))
+                return refuse_serving(f, EPERM, "is not issued by a CA of the cluster");
+        nb_certificate_names(chain, 0, names, sizeof(names));
+        if (!has_serving_names(names, node_name, ips))
+                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, EPERM,
+                                      "the serving certificate is for '%.160s'; expected '%.100s', "
+                                      "localhost and the addresses of this node (%s)",
+                                      names, node_name, ips);
+        return verify_time(chain, 0, now, UINT_MAX, f);
 }

@@ -93,6 +93,7 @@ FORM(boolean, BOOL, NULL);
 
 static const struct nb_state_field joined_fields[] = {
         JOINED("certificate", pem, REQUIRED, certificate),
+        JOINED("serving", pem, OPTIONAL, serving),
         COUNTED(nb_handoff, "ca", pem, MAY_BE_EMPTY, cluster.ca,
                 offsetof(struct nb_handoff, cluster.ca_len)),
         JOINED("server", url, REQUIRED, cluster.server),
@@ -109,22 +110,26 @@ const struct nb_state_file nb_handoff_file = { NB_HANDOFF_FILE, NB_HANDOFF_MALFO
 
 void nb_handoff_done(struct nb_handoff *handoff) {
         free(handoff->certificate);
-        handoff->certificate = NULL;
+        free(handoff->serving);
+        handoff->certificate = handoff->serving = NULL;
         nb_cluster_done(&handoff->cluster);
 }
 
 /* --- refreshed.json --- */
 
 static const struct nb_state_field refreshed_fields[] = {
-        COUNTED(nb_cluster, "ca", pem, REQUIRED, ca, offsetof(struct nb_cluster, ca_len)),
-        FIELD(nb_cluster, "server", url, REQUIRED, server),
-        FIELD(nb_cluster, "tlsServerName", tls_server_name, MAY_BE_EMPTY, tls_server_name),
-        FIELD(nb_cluster, "proxyURL", proxy_url, MAY_BE_EMPTY, proxy_url),
+        COUNTED(nb_handoff, "ca", pem, REQUIRED, cluster.ca,
+                offsetof(struct nb_handoff, cluster.ca_len)),
+        JOINED("server", url, REQUIRED, cluster.server),
+        JOINED("tlsServerName", tls_server_name, MAY_BE_EMPTY, cluster.tls_server_name),
+        JOINED("proxyURL", proxy_url, MAY_BE_EMPTY, cluster.proxy_url),
+        JOINED("certificate", pem, OPTIONAL, certificate),
+        JOINED("serving", pem, OPTIONAL, serving),
 };
 
 const struct nb_state_file nb_refresh_file = { NB_REFRESH_FILE, NB_HANDOFF_MALFORMED,
                                                NB_HANDOFF_UNTRUSTED,
-                                               FIELDS(nb_cluster, refreshed_fields) };
+                                               FIELDS(nb_handoff, refreshed_fields) };
 
 /* --- platform.json --- */
 

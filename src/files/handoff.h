@@ -12,7 +12,9 @@
 #include "kube/kubeconfig.h"
 
 struct nb_handoff {
-        char *certificate;         /* PEM chain, leaf first */
+        char *certificate; /* PEM chain, leaf first; in refreshed.json only if renewed */
+        char *serving; /* from a supervisor of k3s: kubelet's serving certificate, for the same key;
+                        * otherwise NULL */
         struct nb_cluster cluster; /* `ca` is "" for the CAs of the system */
         struct nb_provenance provenance;
         char metadata[16]; /* the cloud that supplied token or settings; "" for none */
@@ -22,8 +24,9 @@ struct nb_handoff {
 
 void nb_handoff_done(struct nb_handoff *handoff);
 
-/* joined.json, a struct nb_handoff, and refreshed.json, the struct nb_cluster that a refresh has
- * found. NB_HANDOFF_MALFORMED; for server, tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
+/* joined.json, and refreshed.json: the cluster that a refresh has found, and the certificates that
+ * it has renewed. Each is a struct nb_handoff. NB_HANDOFF_MALFORMED; for server, tlsServerName and
+ * proxyURL NB_HANDOFF_UNTRUSTED. */
 extern const struct nb_state_file nb_handoff_file, nb_refresh_file;
 
 enum nb_node_state {

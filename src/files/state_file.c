@@ -43,6 +43,15 @@ static void put_field(struct nb_json_writer *writer, const struct nb_state_field
         }
 }
 
+static bool is_empty(const struct nb_state_field *field, const char *from) {
+        const char *text = from + field->offset;
+
+        /* A false boolean also begins with a zero byte. */
+        if (field->form->kind == NB_STATE_PEM)
+                text = *(char *const *)text;
+        return !text || !text[0];
+}
+
 int nb_state_file_format(const struct nb_state_file *file, const void *from,
                          struct nb_buffer *ret) {
         struct nb_json_writer writer = { .buffer = ret, .is_indented = true };
@@ -53,9 +62,7 @@ int nb_state_file_format(const struct nb_state_file *file, const void *from,
         for (size_t i = 0; i < file->n_fields; i++) {
                 const struct nb_state_field *field = &file->fields[i];
 
-                /* Empty text and a false boolean both begin with a zero byte. */
-                if (file->is_open || field->presence != NB_STATE_OPTIONAL ||
-                    ((const char *)from)[field->offset])
+                if (file->is_open || field->presence != NB_STATE_OPTIONAL || !is_empty(field, from))
                         put_field(&writer, field, from);
         }
         return nb_json_finish(&writer);

@@ -152,18 +152,25 @@ static int make_pem(const struct nb_certificates *chain, const struct nb_key *ke
         return nb_secret_join(ret_pem, certificates.data, key_pem.data, key_pem.len);
 }
 
-static int verify_certificate(const struct nb_context *context, const struct nb_key *key,
-                              struct nb_accepted *accepted, struct nb_failure *f) {
+static int parse_chain(const char *pem, const char *what, struct nb_certificates **ret_chain,
+                       struct nb_failure *f) {
+        int r = nb_certificates_parse(pem, strlen(pem), false, ret_chain);
+
+        return r < 0 ? nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
+                                      "%s: expected a chain of certificates in PEM, found %s", what,
+                                      nb_certificates_reason(r))
+                     : 0;
+}
+
+static int take_certificate(const struct nb_context *context, const struct nb_key *key,
+                            const struct nb_certificates *trusted, struct nb_accepted *accepted,
+                            struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         int r;
 
-        r = nb_certificates_parse(accepted->handoff.certificate,
-                                  strlen(accepted->handoff.certificate), false, &chain);
+        r = parse_chain(accepted->handoff.certificate, "certificate", &chain, f);
         if (r < 0)
-                return nb_failure_set(f, NB_HANDOFF_MALFORMED, r,
-                                      "'" NB_HANDOFF_FILE
-                                      "': expected a chain of certificates in PEM, found %s",
-                                      nb_certificates_reason(r));
+                return r;
         /* A NotBefore in the future means that this machine's clock is wrong, and kubelet ignores
          * it: accept any. */
         r = nb_certificate_verify_node(chain, key, context->node_name, context->now, UINT_MAX, f);
@@ -173,12 +180,54 @@ static int verify_certificate(const struct nb_context *context, const struct nb_
                                        accepted->handoff.provenance.csr);
                 return r;
         }
+        if (trusted && !nb_certificate_is_trusted(chain, trusted))
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                                      "the renewed certificate is not issued by a CA of the "
+                                      "existing one");
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
-        r = make_pem(chain, key, &accepted->pem);
+        accepted->client_ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        /* Only the key that has signed this certificate: `join` could add a CA of its own that
+         * issues another certificate of that key. */
+        if (nb_certificates_count(chain) > 1)
+                nb_certificate_export(chain, 1, &accepted->client_ca);
+        r = accepted->client_ca.error;
+        return r < 0 ? r : make_pem(chain, key, &accepted->pem);
+}
+
+static int take_serving(const struct nb_context *context, const struct nb_key *key,
+                        struct nb_accepted *accepted, struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *ca = NULL;
+        char node_ips[NB_NODE_IPS_SIZE];
+        int r;
+
+        if (!accepted->handoff.serving)
+                return 0;
+        r = parse_chain(accepted->handoff.serving, "serving", &chain, f);
+        if (r >= 0)
+                r = parse_chain(accepted->ca.data ? accepted->ca.data : "", "ca", &ca, f);
         if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r,
-                                      "certificate and key cannot be written as PEM");
-        return 0;
+                return r;
+        nb_settings_node_ips(&context->settings, node_ips);
+        r = nb_certificate_verify_serving(chain, ca, key, context->node_name, node_ips,
+                                          context->now, f);
+        return r < 0 ? r : make_pem(chain, key, &accepted->serving);
+}
+
+int nb_accept_certificates(const struct nb_context *context, const struct nb_state *state,
+                           const struct nb_certificates *trusted, struct nb_accepted *accepted,
+                           struct nb_failure *f) {
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        int r;
+
+        r = read_key(state, &key, f);
+        if (r >= 0)
+                r = take_certificate(context, key, trusted, accepted, f);
+        if (r >= 0)
+                r = take_serving(context, key, accepted, f);
+        return r < 0 && f->code == NB_NONE
+                       ? nb_failure_set(f, NB_INTERNAL, r,
+                                        "certificate and key cannot be written as PEM")
+                       : r;
 }
 
 /* Filters and formats the configuration again, because the filter in `join` is not trusted. */
@@ -186,11 +235,14 @@ static int take_kubelet_config(const struct nb_context *context, const struct nb
                                struct nb_accepted *accepted, struct nb_failure *f) {
         const char *ca_file = accepted->ca.len > 0 ? context->settings.ca_file : NULL;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
-        const struct nb_kubelet_config_source source = { "'" NB_KUBELET_CONFIG_FILE "'", ca_file,
-                                                         NB_HANDOFF_UNTRUSTED };
+        char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE], client_ca[NB_CLIENT_CA_PATH_MAX];
+        struct nb_kubelet_config_source source = { "'" NB_KUBELET_CONFIG_FILE "'", ca_file,
+                                                   NB_HANDOFF_UNTRUSTED };
         int r;
 
+        nb_settings_client_ca(&context->settings, client_ca);
+        if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
+                source.ca_file = client_ca;
         r = read_beside(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
         if (r < 0)
                 return r;
@@ -226,7 +278,6 @@ static int take_hash(struct nb_context *context, const struct nb_handoff *handof
 
 int nb_accept(struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *accepted, struct nb_failure *f) {
-        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
         const struct nb_handoff *handoff = &accepted->handoff;
         int r;
 
@@ -252,10 +303,7 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         r = verify_server(context, handoff, f);
         if (r < 0)
                 return r;
-        r = read_key(state, &key, f);
-        if (r < 0)
-                return r;
-        r = verify_certificate(context, key, accepted, f);
+        r = nb_accept_certificates(context, state, NULL, accepted, f);
         if (r < 0 || !context->settings.is_config_from_cluster)
                 return r;
         return take_kubelet_config(context, state, accepted, f);
@@ -266,4 +314,6 @@ void nb_accepted_done(struct nb_accepted *accepted) {
         nb_secret_done(&accepted->pem);
         nb_buffer_done(&accepted->ca);
         nb_buffer_done(&accepted->kubelet_config);
+        nb_buffer_done(&accepted->client_ca);
+        nb_secret_done(&accepted->serving);
 }

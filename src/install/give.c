@@ -173,16 +173,24 @@ static int ignore_document(_unused_ void *userdata,
         return 0;
 }
 
-int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f) {
+int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, struct nb_failure *f) {
+        static const char password[] = NB_NODE_PASSWORD_FILE;
+        const struct nb_settings *settings = &context->settings;
         struct giving giving = { context->root_fd, context->sources };
+        char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1],
+                record[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
+        const char *const paths[] = { settings->kubeconfig, settings->ca_file,
+                                      /* only to renew */
+                                      record, certificate, password };
         int r;
 
-        /* `refresh` does not authenticate to the cluster, so it needs no credentials. */
         nb_sources_done(context->sources);
         context->sources->is_keeping = true;
         r = nb_sources_config(context->sources, ignore_document, NULL, f);
-        if (r < 0)
-                return r;
-        r = give_target(&giving, context->settings.kubeconfig, f);
-        return r < 0 ? r : give_target(&giving, context->settings.ca_file, f);
+        snprintf(record, sizeof(record), "%s/" NB_RECORD_FILE, settings->certificate_directory);
+        snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,
+                 settings->certificate_directory);
+        for (size_t i = 0; i < (is_renewing ? N_ELEMENTS(paths) : 2) && r >= 0; i++)
+                r = give_target(&giving, paths[i], f);
+        return r;
 }

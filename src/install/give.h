@@ -26,5 +26,6 @@
 int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_failure *f);
 
 /* Keeps only what a refresh needs: the configuration files, kubelet's kubeconfig, which refers to
- * its key and does not contain it, and the CA file. */
-int nb_give_for_refresh(const struct nb_context *context, struct nb_failure *f);
+ * its key and does not contain it, and the CA file. If `is_renewing`, also the record of the join,
+ * kubelet's client certificate with its key, and the node password of k3s. */
+int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, struct nb_failure *f);

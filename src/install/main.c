@@ -52,7 +52,7 @@ static int run_refresh(const struct nb_context *context, enum step step, struct 
         int r = step == BEGIN ? nb_refresh_begin(context, f) : nb_refresh_install(context, f);
 
         if (r >= 0)
-                return step == BEGIN;
+                return r;
         if (f->code != NB_REFRESH_INAPPLICABLE)
                 return r;
         nb_log(LOG_INFO, NB_REFRESH_INAPPLICABLE, "nothing to refresh: %s", f->detail);

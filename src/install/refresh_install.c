@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "install/accept.h"
+#include "install/certificate_store.h"
 #include "install/give.h"
 #include "install/present.h"
 #include "install/refresh_install.h"
@@ -18,7 +20,10 @@
 /* In the order in which they are published. */
 enum target {
         TARGET_RESTART,
-        TARGET_RECORD,
+        TARGET_CLIENT_CA,
+        TARGET_SERVING,
+        TARGET_LINK,
+        TARGET_RECORD, /* after a renewal, since it says that there was one */
         TARGET_CA,
         TARGET_KUBECONFIG,
         _TARGET_N,
@@ -26,12 +31,14 @@ enum target {
 
 struct refresh {
         const struct nb_context *context;
-        struct nb_cluster handoff;
+        struct nb_accepted accepted;  /* with the handoff */
         char link[NB_SWAP_PATH_SIZE]; /* kubelet-client-current.pem */
         bool has_record;
         struct nb_record record;
-        struct nb_secret kubeconfig, ca; /* as they are now */
-        struct nb_cluster cluster;       /* of the kubeconfig, without its CA */
+        struct nb_certificates *chain;     /* of kubelet's certificate, as it is now */
+        struct nb_secret kubeconfig, ca;   /* as they are now */
+        char pem_name[NB_STORE_NAME_SIZE]; /* the dated file of a renewal; "" before it exists */
+        struct nb_cluster cluster;         /* of the kubeconfig, without its CA */
         struct nb_ca_selection selection;
         struct nb_swap files[_TARGET_N];
 };
@@ -40,7 +47,8 @@ static void refresh_freep(struct refresh **refresh) {
         for (unsigned i = 0; *refresh && i < _TARGET_N; i++)
                 nb_swap_done(&(*refresh)->files[i]);
         if (*refresh) {
-                nb_cluster_done(&(*refresh)->handoff);
+                nb_accepted_done(&(*refresh)->accepted);
+                nb_certificates_free((*refresh)->chain);
                 nb_secret_done(&(*refresh)->kubeconfig);
                 nb_secret_done(&(*refresh)->ca);
         }
@@ -51,6 +59,7 @@ static struct refresh *refresh_new(const struct nb_context *context) {
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
         struct refresh *refresh = calloc(1, sizeof(*refresh));
+        char client_ca[NB_CLIENT_CA_PATH_MAX];
         struct nb_swap *files;
 
         if (!refresh)
@@ -61,7 +70,11 @@ static struct refresh *refresh_new(const struct nb_context *context) {
         nb_swap_init(&files[TARGET_RESTART], NB_KUBELET_DIRECTORY, "/" NB_REFRESH_RESTART_FILE,
                      0600);
         nb_swap_init(&files[TARGET_RECORD], store, "/" NB_RECORD_FILE, 0644);
+        nb_settings_client_ca(settings, client_ca);
+        nb_swap_init(&files[TARGET_CLIENT_CA], client_ca, "", 0644);
+        nb_swap_init(&files[TARGET_SERVING], store, "/" NB_STORE_SERVING, 0600);
         nb_swap_init(&files[TARGET_CA], settings->ca_file, "", 0644);
+        nb_swap_init(&files[TARGET_LINK], store, "/" NB_STORE_CURRENT, S_IFLNK);
         nb_swap_init(&files[TARGET_KUBECONFIG], settings->kubeconfig, "", 0600);
         return refresh;
 }
@@ -82,6 +95,7 @@ static int inspect_node(struct refresh *refresh, struct nb_failure *f) {
         nb_present_classify(&present, refresh->context, &inspection);
         refresh->has_record = present.has_record;
         refresh->record = present.record;
+        refresh->chain = TAKE(present.chain);
         if (nb_node_state_is_joined(inspection.state))
                 return 0;
         return nb_failure_set(f, NB_REFRESH_INAPPLICABLE, 0, "this machine has not joined: %s",
@@ -115,6 +129,26 @@ static int read_own(struct refresh *refresh, struct nb_failure *f) {
         return read_file(refresh, settings->ca_file, NB_CA_FILE_MAX, &refresh->ca, f);
 }
 
+static bool is_supervised(const struct refresh *refresh) {
+        return refresh->has_record && nb_record_is_by_supervisor(&refresh->record);
+}
+
+/* k3s has no cluster-info, so there is nothing to do until then. */
+static bool is_renewal_due(const struct refresh *refresh) {
+        time_t not_after = nb_certificate_not_after(refresh->chain, 0),
+               renewal = nb_record_renewal(&refresh->record, not_after);
+        char from[NB_RFC3339_SIZE], until[NB_RFC3339_SIZE];
+
+        if (refresh->context->now >= renewal)
+                return true;
+        nb_time_format(renewal, from);
+        nb_time_format(not_after, until);
+        nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
+               "kubelet's certificate is valid until %s; it is renewed from %s on", until, from);
+        nb_log_status("kubelet's certificate is renewed from %s on", from);
+        return false;
+}
+
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer ca = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context);
@@ -135,25 +169,55 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
          * write. */
         for (unsigned i = 0; i < _TARGET_N; i++)
                 (void)nb_swap_open(&refresh->files[i], context->root_fd, &ignored);
-        return nb_give_for_refresh(context, f);
+        if (is_supervised(refresh) && !is_renewal_due(refresh))
+                return 0;
+        r = nb_give_for_refresh(context, is_supervised(refresh), f);
+        return r < 0 ? r : 1;
 }
 
 /* --- The output of `refresh` --- */
 
-/* Reads the handoff once and then removes it, usable or not: the next refresh asks again. */
-static int read_handoff(struct nb_cluster *ret_handoff, struct nb_failure *f) {
-        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
-        int r, cleared;
+/* Also removes what is unusable: the next refresh asks again. */
+static void clear_state(const struct nb_state *state) {
+        int r = nb_state_clear(state);
 
-        r = nb_state_open(&state, f);
         if (r < 0)
-                return r;
-        r = nb_state_parse(&state, NB_REFRESH_FILE, &nb_refresh_file, ret_handoff, f);
-        cleared = nb_state_clear(&state);
-        if (cleared < 0)
-                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s",
-                       strerror(-cleared));
-        return r;
+                nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s", strerror(-r));
+}
+
+/* Only for a node that a supervisor has joined. Its CAs must be those of the existing certificate,
+ * so that a refresh that was taken over cannot replace a valid certificate by another one. */
+static int accept_renewal(struct refresh *refresh, const struct nb_state *state,
+                          struct nb_failure *f) {
+        struct nb_accepted *accepted = &refresh->accepted;
+
+        if (!accepted->handoff.certificate)
+                return 0;
+        if (!is_supervised(refresh))
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EPERM,
+                                      "'" NB_REFRESH_FILE
+                                      "' contains a certificate, but kubelet renews that of this "
+                                      "node");
+        accepted->ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        nb_buffer_append(&accepted->ca, refresh->ca.data, strlen(refresh->ca.data));
+        if (accepted->ca.error < 0)
+                return nb_failure_set_memory(f);
+        return nb_accept_certificates(refresh->context, state, refresh->chain, accepted, f);
+}
+
+/* Returns 1; 0 if there is no handoff. */
+static int accept_handoff(struct refresh *refresh, const struct nb_state *state,
+                          struct nb_failure *f) {
+        int r;
+
+        r = nb_state_parse(state, NB_REFRESH_FILE, &nb_refresh_file, &refresh->accepted.handoff, f);
+        if (r == -ENOENT && f->code == NB_NONE)
+                return 0;
+        if (r >= 0)
+                r = read_own(refresh, f);
+        if (r >= 0)
+                r = accept_renewal(refresh, state, f);
+        return r < 0 ? r : 1;
 }
 
 static int format_record(struct refresh *refresh) {
@@ -161,7 +225,7 @@ static int format_record(struct refresh *refresh) {
 
         _Static_assert(sizeof(record->ca_hashes) == sizeof(refresh->selection.taken),
                        "as many places for hashes as a bundle has");
-        record->server = refresh->handoff.server;
+        record->server = refresh->accepted.handoff.cluster.server;
         memcpy(record->ca_hashes, refresh->selection.taken, sizeof(record->ca_hashes));
         record->n_ca_hashes = refresh->selection.n_taken;
         nb_time_format(refresh->context->now, record->refreshed_at);
@@ -171,8 +235,8 @@ static int format_record(struct refresh *refresh) {
 static int format_kubeconfig(struct refresh *refresh) {
         struct nb_swap *file = &refresh->files[TARGET_KUBECONFIG];
 
-        nb_kubeconfig_format(&refresh->handoff, refresh->context->settings.ca_file, refresh->link,
-                             &file->text);
+        nb_kubeconfig_format(&refresh->accepted.handoff.cluster, refresh->context->settings.ca_file,
+                             refresh->link, &file->text);
         if (file->text.error < 0)
                 return -ENOMEM;
         file->is_wanted = file->text.len != refresh->kubeconfig.len ||
@@ -185,39 +249,85 @@ static int prepare_files(struct refresh *refresh, struct nb_failure *f) {
         struct nb_swap *files = refresh->files;
         int r;
 
-        r = nb_ca_renew(refresh->ca.data, refresh->ca.len, refresh->handoff.ca,
-                        refresh->handoff.ca_len, NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED,
-                        &files[TARGET_CA].text, &refresh->selection, f);
+        r = nb_ca_renew(refresh->ca.data, refresh->ca.len, refresh->accepted.handoff.cluster.ca,
+                        refresh->accepted.handoff.cluster.ca_len, NB_HANDOFF_MALFORMED,
+                        NB_HANDOFF_UNTRUSTED, &files[TARGET_CA].text, &refresh->selection, f);
         if (r < 0)
                 return r;
         files[TARGET_CA].is_wanted = r > 0;
-        files[TARGET_RESTART].is_wanted = refresh->context->settings.restart_kubelet;
+        files[TARGET_LINK].is_wanted = refresh->accepted.pem.len > 0;
+        /* A running kubelet does not read a renewed certificate. */
+        files[TARGET_RESTART].is_wanted = refresh->context->settings.restart_kubelet ||
+                                          files[TARGET_LINK].is_wanted;
         files[TARGET_RECORD].is_wanted = refresh->has_record;
         nb_buffer_append_string(&files[TARGET_RESTART].text, "kubelet.service\n");
-        if (format_kubeconfig(refresh) < 0 || (refresh->has_record && format_record(refresh) < 0) ||
-            files[TARGET_RESTART].text.error < 0)
+        if (format_kubeconfig(refresh) < 0 || files[TARGET_RESTART].text.error < 0)
                 return nb_failure_set_memory(f);
-        return files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted;
+        if (is_supervised(refresh) &&
+            (files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted))
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EPERM,
+                                      "'" NB_REFRESH_FILE
+                                      "' names another CA or server, but only the certificates "
+                                      "of this node are renewed");
+        return files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted ||
+               files[TARGET_LINK].is_wanted;
+}
+
+/* Creates the dated file of a renewed certificate. kubelet.crt and kubelet.key are there only if a
+ * join has made them links; another pair is kubelet's own or the administrator's. */
+static int prepare_renewal(struct refresh *refresh, struct nb_failure *f) {
+        const char *store = refresh->context->settings.certificate_directory;
+        const struct nb_accepted *accepted = &refresh->accepted;
+        struct nb_swap *files = refresh->files, *link = &files[TARGET_LINK];
+        char name[NB_STORE_NAME_SIZE];
+        int r;
+
+        if (!link->is_wanted)
+                return 0;
+        files[TARGET_CLIENT_CA].is_wanted = accepted->client_ca.len > 0;
+        nb_buffer_append(&files[TARGET_CLIENT_CA].text, accepted->client_ca.data,
+                         accepted->client_ca.len);
+        files[TARGET_SERVING].secret = &accepted->serving;
+        files[TARGET_SERVING].is_wanted = accepted->serving.len > 0 &&
+                                          nb_swap_is_at(&files[TARGET_SERVING], S_IFREG);
+        r = nb_store_create(link->folder_fd, refresh->context->now, &accepted->pem, name);
+        if (r < 0)
+                return nb_swap_fail(store, r, f);
+        memcpy(refresh->pem_name, name, sizeof(name));
+        nb_buffer_printf(&link->text, "%s/%s", store, name);
+        if (link->text.error < 0 || files[TARGET_CLIENT_CA].text.error < 0)
+                return nb_failure_set_memory(f);
+        snprintf(refresh->record.certificate, sizeof(refresh->record.certificate), "%s",
+                 link->text.data);
+        return 0;
 }
 
 static int stage_and_publish(struct refresh *refresh, struct nb_failure *f) {
         struct nb_swap *files = refresh->files;
-        int r;
+        int r = 0;
 
-        for (unsigned i = 0; i < _TARGET_N; i++) {
+        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
                 r = nb_swap_open(&files[i], refresh->context->root_fd, f);
-                if (r < 0)
-                        return r;
+        if (r >= 0)
+                r = prepare_renewal(refresh, f);
+        if (r >= 0 && refresh->has_record && format_record(refresh) < 0)
+                r = nb_failure_set_memory(f);
+        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
                 r = nb_swap_stage(&files[i], f);
-                if (r < 0)
-                        return r;
-        }
-        for (unsigned i = 0; i < _TARGET_N; i++) {
+        for (unsigned i = 0; i < _TARGET_N && r >= 0; i++)
                 r = nb_swap_publish(&files[i], f);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        return r;
+}
+
+/* The last file first, so that a kubeconfig is never without the CA that it needs. */
+static void undo(struct refresh *refresh) {
+        bool is_undone = true;
+
+        for (unsigned i = _TARGET_N; i-- > 0;)
+                if (nb_swap_undo(&refresh->files[i]) < 0)
+                        is_undone = false;
+        if (is_undone && refresh->pem_name[0])
+                (void)nb_file_remove(refresh->files[TARGET_LINK].folder_fd, refresh->pem_name);
 }
 
 static void report_refreshed(const struct refresh *refresh) {
@@ -228,7 +338,7 @@ static void report_refreshed(const struct refresh *refresh) {
         bool has_moved;
 
         nb_url_format(&refresh->cluster.server, before);
-        nb_url_format(&refresh->handoff.server, server);
+        nb_url_format(&refresh->accepted.handoff.cluster.server, server);
         has_moved = strcmp(server, before) != 0;
         nb_pin_format(refresh->selection.taken[0], pin);
         nb_log_field(NB_FIELD_CA_SHA256, "%s", pin);
@@ -241,31 +351,40 @@ static void report_refreshed(const struct refresh *refresh) {
                       n == 1 ? "" : "s");
 }
 
+static void report_renewed(const struct refresh *refresh) {
+        const char *until = refresh->accepted.not_after;
+
+        nb_log(LOG_NOTICE, NB_RENEWED,
+               "kubelet's certificate was renewed by the supervisor, and is valid until %s", until);
+        nb_log_status("kubelet's certificate was renewed; it is valid until %s", until);
+}
+
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
         _cleanup_(refresh_freep) struct refresh *refresh = refresh_new(context);
+        _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         int r;
 
         if (!refresh)
                 return nb_failure_set_memory(f);
-        r = read_handoff(&refresh->handoff, f);
-        if (r == -ENOENT && f->code == NB_NONE)
-                return 0;
+        r = nb_state_open(&state, f);
         if (r < 0)
                 return r;
-        r = read_own(refresh, f);
-        if (r < 0)
-                return r;
-        r = prepare_files(refresh, f);
+        r = accept_handoff(refresh, &state, f);
+        clear_state(&state);
+        if (r > 0)
+                r = prepare_files(refresh, f);
         if (r <= 0)
                 return r;
         r = stage_and_publish(refresh, f);
-        /* The last one first, so that a kubeconfig is never without the CA that it needs. */
-        for (unsigned i = _TARGET_N; i-- > 0;)
-                if (r < 0)
-                        (void)nb_swap_undo(&refresh->files[i]);
-                else
-                        nb_swap_keep(&refresh->files[i]);
-        if (r >= 0)
+        if (r < 0) {
+                undo(refresh);
+                return r;
+        }
+        for (unsigned i = 0; i < _TARGET_N; i++)
+                nb_swap_keep(&refresh->files[i]);
+        if (refresh->files[TARGET_LINK].is_wanted)
+                report_renewed(refresh);
+        else
                 report_refreshed(refresh);
-        return r;
+        return 0;
 }

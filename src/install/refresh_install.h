@@ -4,10 +4,12 @@
 /*
  * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
  * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
- * that it names. References to certificate and key do not change.
+ * that it names. References to certificate and key do not change. If a supervisor of k3s has issued
+ * the certificate, only the certificate is renewed, once a third of its life is left.
  *
  * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
- * CAs, and that the node already trusts the public key of one of them. Not verified, because only
+ * CAs, and that the node already trusts the public key of one of them; a renewed certificate as
+ * that of a join, and that the CAs of the existing one have issued it. Not verified, because only
  * `refresh` uses the network: that the data comes from the cluster.
  *
  * Files are written in this order. Each step is durable before the next; all are undone if one
@@ -16,7 +18,8 @@
  *      node-bootstrap.restart  if kubelet must restart: a mark for
  *                              node-bootstrap-restart-kubelet.service, in kubelet's
  *                              directory, where the network side cannot write
- *      node-bootstrap.json     server, caFileHashes, refreshedAt
+ *      client CA file, kubelet-serving.pem, kubelet-client-current.pem, if renewed
+ *      node-bootstrap.json     server, caFileHashes, refreshedAt, certificate
  *      CA file
  *      kubeconfig
  *
@@ -30,10 +33,10 @@
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
-/* Keeps what `refresh` needs in the memory of the sources. NB_REFRESH_INAPPLICABLE when there is
- * nothing to refresh. */
+/* Keeps what `refresh` needs in the memory of the sources, and returns 1; 0 if a certificate need
+ * not be renewed yet; NB_REFRESH_INAPPLICABLE when there is nothing to refresh. */
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
 
 /* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
- * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_TARGET_UNWRITABLE. */
+ * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_TARGET_UNWRITABLE. */
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f);

@@ -24,7 +24,7 @@ struct reset {
         struct nb_record record;
         char record_path[NB_SWAP_PATH_SIZE];
         char link[NB_SWAP_PATH_SIZE]; /* kubelet-client-current.pem */
-        bool is_renewed;              /* the link names another file than the record */
+        bool is_renewed;              /* by kubelet: the link names another file than the record */
         bool is_taken_over; /* another program has joined this machine since, in the same paths */
 };
 
@@ -36,6 +36,7 @@ struct row {
         /* Sets the reason for which the file stays. `text` is empty if it is not a regular file of
          * at most `max` bytes. 0, -errno. */
         int (*judge)(struct reset *reset, const struct nb_secret *text, const char **ret_why);
+        const char *target; /* only a link to it is removed; NULL: any file */
 };
 
 static int fail_unfinished(const char *path, int r, struct nb_failure *f) {
@@ -49,6 +50,14 @@ static void print_left(const char *path, const char *why) {
 /* Does not follow a link. -ENOENT if there is no such file. */
 static int open_file(const struct reset *reset, const char *path) {
         return nb_path_open(reset->context->root_fd, path, O_PATH | O_NOFOLLOW);
+}
+
+static bool is_link_to(const struct reset *reset, const char *path, const char *target) {
+        _cleanup_(nb_closep) int fd = open_file(reset, path);
+        char found[NB_SWAP_PATH_SIZE];
+        ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", found, sizeof(found) - 1);
+
+        return n == (ssize_t)strlen(target) && memcmp(found, target, (size_t)n) == 0;
 }
 
 static int remove_file(const struct reset *reset, const char *path) {
@@ -77,6 +86,8 @@ static int judge_row(struct reset *reset, const struct row *row, const char **re
         *ret_why = NULL;
         if (row->is_shared && reset->is_taken_over)
                 *ret_why = "used by a kubeconfig that the join did not write";
+        else if (row->target && !is_link_to(reset, row->path, row->target))
+                *ret_why = "not the link that the join wrote";
         if (*ret_why || !row->judge)
                 return 0;
         if (row->max > 0)
@@ -134,19 +145,6 @@ static int judge_kubeconfig(struct reset *reset, const struct nb_secret *text,
         else
                 reset->is_taken_over = false;
         return 0;
-}
-
-/* When kubelet renews its certificate, it points the link at a file that the record does not name.
- */
-static bool is_renewed(const struct reset *reset) {
-        _cleanup_(nb_closep) int fd = open_file(reset, reset->link);
-        char target[NB_SWAP_PATH_SIZE];
-        ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target) - 1);
-
-        if (n < 0)
-                return true;
-        target[n] = '\0';
-        return strcmp(target, reset->record.certificate) != 0;
 }
 
 /* A path in the record is not removed if it is outside the certificate directory, although only
@@ -212,6 +210,9 @@ static int clear_state(struct nb_failure *f) {
 
 static int remove_rows(struct reset *reset, struct nb_failure *f) {
         const struct nb_settings *settings = &reset->context->settings;
+        const char *store = settings->certificate_directory;
+        char client_ca[NB_CLIENT_CA_PATH_MAX], certificate[NB_SWAP_PATH_SIZE],
+                key[NB_SWAP_PATH_SIZE], serving[NB_SWAP_PATH_SIZE];
         const struct row rows[] = {
                 { settings->kubeconfig, false, NB_KUBECONFIG_MAX, judge_kubeconfig },
                 { reset->record.certificate, false, 0, judge_certificate },
@@ -219,9 +220,19 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
+                /* from a supervisor */
+                { certificate, true, 0, NULL, NB_STORE_SERVING },
+                { key, true, 0, NULL, NB_STORE_SERVING },
+                { serving, true, 0, NULL },
+                { client_ca, true, 0, NULL },
         };
+        size_t n = N_ELEMENTS(rows) - (nb_record_is_by_supervisor(&reset->record) ? 0 : 4);
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        nb_settings_client_ca(settings, client_ca);
+        snprintf(certificate, sizeof(certificate), "%s/" NB_SERVING_CERTIFICATE, store);
+        snprintf(key, sizeof(key), "%s/" NB_SERVING_KEY, store);
+        snprintf(serving, sizeof(serving), "%s/" NB_STORE_SERVING, store);
+        for (size_t i = 0; i < n; i++) {
                 int r = remove_row(reset, &rows[i], f);
 
                 if (r < 0)
@@ -251,7 +262,7 @@ int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
                         print_left(settings->kubeconfig, "not written by node-bootstrap");
                 return clear_state(f);
         }
-        reset.is_renewed = is_renewed(&reset);
+        reset.is_renewed = !is_link_to(&reset, reset.link, reset.record.certificate);
         r = remove_rows(&reset, f);
         if (r < 0)
                 return r;

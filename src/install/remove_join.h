@@ -10,6 +10,8 @@
  *      the dated file that the record names, and kubelet-client-current.pem
  *      CA file, if it still has exactly the certificates that the join wrote
  *      node-bootstrap.env; kubeadm-flags.env if the join wrote it
+ *      kubelet.crt, kubelet.key, kubelet-serving.pem and the client CA file, if a supervisor of k3s
+ *      has issued them
  *      state directory, if $STATE_DIRECTORY names one
  *      node-bootstrap.json
  *

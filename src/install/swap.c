@@ -54,6 +54,7 @@ static int stage_link(struct nb_swap *swap) {
 }
 
 int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
+        const struct nb_secret *secret = swap->secret;
         int r;
 
         if (!swap->is_wanted)
@@ -63,8 +64,9 @@ int nb_swap_stage(struct nb_swap *swap, struct nb_failure *f) {
         else if (S_ISLNK(swap->mode))
                 r = stage_link(swap);
         else
-                r = nb_file_stage(swap->folder_fd, swap->name, swap->mode, swap->text.data,
-                                  swap->text.len, swap->temporary);
+                r = nb_file_stage(swap->folder_fd, swap->name, swap->mode,
+                                  secret ? secret->data : swap->text.data,
+                                  secret ? secret->len : swap->text.len, swap->temporary);
         if (r >= 0)
                 swap->step = NB_SWAP_STAGED;
         return check_written(swap, r, f);

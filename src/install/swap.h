@@ -20,6 +20,7 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
+#include "base/secret.h"
 #include "settings/settings.h"
 
 #define NB_SWAP_PATH_SIZE (NB_SETTINGS_PATH_MAX + 64)
@@ -38,6 +39,7 @@ struct nb_swap {
         mode_t mode;    /* S_IFLNK: a symbolic link to `text` */
         bool is_wanted; /* nb_swap_stage() writes `text` */
         struct nb_buffer text;
+        const struct nb_secret *secret; /* instead of `text`; borrowed; NULL: none */
 
         /* Set by nb_swap_open(). */
         int folder_fd;

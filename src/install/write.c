@@ -24,6 +24,10 @@
 enum target {
         TARGET_RECORD, /* first, so that after a crash reset knows the files of the join */
         TARGET_CA,
+        TARGET_CLIENT_CA,
+        TARGET_SERVING,
+        TARGET_SERVING_KEY,
+        TARGET_SERVING_CERTIFICATE,
         TARGET_LINK,
         TARGET_ENV,
         TARGET_FLAGS,
@@ -34,7 +38,10 @@ enum target {
 
 /* Existing files that are renamed before the new ones are published. The kubeconfig is the first,
  * so that kubelet cannot read it while some of the files that it refers to are missing. */
-static const enum target aside_targets[] = { TARGET_KUBECONFIG, TARGET_CA, TARGET_LINK };
+static const enum target aside_targets[] = {
+        TARGET_KUBECONFIG,          TARGET_CA,   TARGET_CLIENT_CA, TARGET_SERVING_KEY,
+        TARGET_SERVING_CERTIFICATE, TARGET_LINK,
+};
 
 /* All files to be written. They are prepared in memory before the first one is written. */
 struct plan {
@@ -51,12 +58,17 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                       const struct nb_accepted *accepted) {
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
+        char client_ca[NB_CLIENT_CA_PATH_MAX];
         const struct {
                 const char *folder, *name;
                 mode_t mode;
         } rows[_TARGET_N] = {
                 [TARGET_RECORD] = { store, "/" NB_RECORD_FILE, 0644 },
                 [TARGET_CA] = { settings->ca_file, "", 0644 },
+                [TARGET_CLIENT_CA] = { client_ca, "", 0644 },
+                [TARGET_SERVING] = { store, "/" NB_STORE_SERVING, 0600 },
+                [TARGET_SERVING_KEY] = { store, "/" NB_SERVING_KEY, S_IFLNK },
+                [TARGET_SERVING_CERTIFICATE] = { store, "/" NB_SERVING_CERTIFICATE, S_IFLNK },
                 [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, S_IFLNK },
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
@@ -64,6 +76,7 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
+        nb_settings_client_ca(settings, client_ca);
         plan->context = context;
         plan->accepted = accepted;
         for (unsigned i = 0; i < _TARGET_N; i++)
@@ -96,16 +109,31 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
 }
 
 /* Replaces a CA file that differs or cannot be read. With the system's CAs there is no CA file. */
-static void prepare_ca(struct plan *plan) {
+static void prepare_ca(struct nb_swap *file, const struct nb_buffer *ca) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        const struct nb_buffer *ca = &plan->accepted->ca;
-        struct nb_swap *file = &plan->files[TARGET_CA];
 
         file->is_wanted = ca->len > 0 &&
                           (nb_file_read(file->folder_fd, file->name, &old, NULL) < 0 ||
                            old.len != ca->len || memcmp(old.data, ca->data, ca->len) != 0);
         if (file->is_wanted)
                 nb_buffer_append(&file->text, ca->data, ca->len);
+}
+
+/* What only a supervisor of k3s issues. kubelet.crt and kubelet.key are links to one file with
+ * both, so that a renewal replaces both at once. */
+static void prepare_supervised(struct plan *plan) {
+        const struct nb_accepted *accepted = plan->accepted;
+        struct nb_swap *files = plan->files;
+
+        if (plan->context->bootstrap.issuer != NB_ISSUER_SUPERVISOR)
+                return;
+        prepare_ca(&files[TARGET_CLIENT_CA], &accepted->client_ca);
+        files[TARGET_SERVING].secret = &accepted->serving;
+        for (unsigned i = TARGET_SERVING; i <= TARGET_SERVING_CERTIFICATE; i++)
+                files[i].is_wanted = accepted->serving.len > 0;
+        nb_buffer_append_string(&files[TARGET_SERVING_KEY].text, NB_STORE_SERVING);
+        nb_buffer_append_string(&files[TARGET_SERVING_CERTIFICATE].text, NB_STORE_SERVING);
+        nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
 /* Never replaces an existing config.yaml, which is the administrator's. */
@@ -179,7 +207,8 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         plan->has_previous = r > 0;
         env->is_wanted = true;
         nb_kubelet_env_format(plan->context->node_name, settings, &env->text);
-        prepare_ca(plan);
+        prepare_ca(&plan->files[TARGET_CA], &plan->accepted->ca);
+        prepare_supervised(plan);
         prepare_config(plan);
         kubeconfig->is_wanted = true;
         nb_kubeconfig_format(&plan->accepted->handoff.cluster,
@@ -231,6 +260,8 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
         snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
         record->server = handoff->cluster.server;
         record->provenance = handoff->provenance;
+        if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
+                record->provenance.csr[0] = '\0';
         record->is_node_from_metadata = context->is_node_from_metadata;
         record->is_discard_from_metadata = context->is_discard_from_metadata;
         record->is_ca_found = is_ca_found(plan);

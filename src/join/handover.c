@@ -54,12 +54,16 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
                                                    filtered = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
         char name[NB_KUBELET_CONFIG_NAME_SIZE], origin[NB_KUBELET_CONFIG_NAME_SIZE + 32],
                 dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
-        const struct nb_kubelet_config_source source = { origin,
-                                                         join->cluster.ca ? join->settings->ca_file
-                                                                          : NULL,
-                                                         NB_KUBELET_CONFIG_UNACCEPTABLE };
+        char client_ca[NB_CLIENT_CA_PATH_MAX];
+        struct nb_kubelet_config_source source = { origin,
+                                                   join->cluster.ca ? join->settings->ca_file
+                                                                    : NULL,
+                                                   NB_KUBELET_CONFIG_UNACCEPTABLE };
         int r;
 
+        nb_settings_client_ca(join->settings, client_ca);
+        if (join->bootstrap->issuer == NB_ISSUER_SUPERVISOR)
+                source.ca_file = client_ca;
         r = fetch_config(join, &text, name, f);
         if (r < 0)
                 return r;
@@ -85,6 +89,7 @@ int nb_stage_hand_over(struct nb_join *join, struct nb_failure *f) {
         char none[] = ""; /* the system's CAs */
         struct nb_handoff handoff = {
                 .certificate = join->certificate.data,
+                .serving = join->serving.data,
                 .cluster = join->cluster,
         };
         struct nb_provenance *from = &handoff.provenance;

@@ -14,6 +14,7 @@ void nb_join_done(struct nb_join *join) {
         nb_key_free(TAKE(join->key));
         nb_csr_done(&join->csr);
         nb_buffer_done(&join->certificate);
+        nb_buffer_done(&join->serving);
 }
 
 int nb_join_trust(const struct nb_join *join, struct nb_cluster *cluster, enum nb_code malformed,

@@ -6,6 +6,9 @@
  * new bundle shares a CA with the current one (nb_ca_renew()), and if the new server presents the
  * same cluster-info over TLS that the new CAs verify.
  *
+ * If install passes on kubelet's client certificate, with its key, the supervisor of k3s renews it
+ * instead: as a join, but with this certificate in place of a token. k3s has no cluster-info.
+ *
  * Writes nothing to disk. There are few retries, since a timer repeats the refresh.
  */
 
@@ -118,6 +121,113 @@ static int find_newer(const struct nb_cluster *present, uint64_t deadline_ms,
         return r < 0 ? r : nb_retry_run(&loop, f);
 }
 
+/* --- Renewal by a supervisor --- */
+
+struct renewal {
+        struct nb_join join;
+        struct nb_bootstrap bootstrap; /* without a token; `previous` is there if install has passed
+                                          on kubelet's certificate */
+        struct nb_record record;
+        char node_name[NB_CERTIFICATE_NODE_SIZE];
+};
+
+static void renewal_done(struct renewal *renewal) {
+        nb_join_done(&renewal->join);
+        nb_bootstrap_done(&renewal->bootstrap);
+}
+
+/* What install passes on only to renew. */
+static int load_renewal(struct nb_sources *sources, const struct nb_settings *settings,
+                        struct renewal *renewal, struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        const struct nb_secret *pem = &renewal->bootstrap.previous.certificate;
+        char path[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
+        int r;
+
+        r = nb_bootstrap_load_node(sources, settings, &renewal->bootstrap, f);
+        if (r < 0 || renewal->bootstrap.previous.kind == NB_IDENTITY_NONE)
+                return r;
+        snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, settings->certificate_directory);
+        r = nb_sources_read(sources, path, NB_HANDOFF_MAX, &text, NULL);
+        if (r < 0)
+                return nb_installed_refuse(path, r, f);
+        r = nb_state_file_parse(&nb_record_file, text.data, text.len, &renewal->record, f);
+        if (r < 0)
+                return r;
+        r = nb_certificates_parse(pem->data, pem->len, true, &chain);
+        if (r < 0)
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r,
+                                      "%s contains no valid certificate",
+                                      renewal->bootstrap.previous.source);
+        nb_certificate_node_name(chain, renewal->node_name);
+        return 0;
+}
+
+/* 401 has other causes and remedies than that of a token. */
+static int renew_at(struct renewal *renewal, const struct nb_url *endpoint, struct nb_failure *f) {
+        int r;
+
+        nb_endpoint_format(endpoint, renewal->join.endpoint);
+        r = nb_stage_request_supervisor(&renewal->join, f);
+        if (r < 0 && f->code == NB_TOKEN_REJECTED)
+                f->code = NB_NODE_ACCESS_REVOKED;
+        return r;
+}
+
+/* Asks the supervisor of the join, and then those in the settings: by now, the first one may be
+ * gone. Reports the failure of the first one. */
+static int renew_once(void *userdata, struct nb_failure *f) {
+        struct renewal *renewal = userdata;
+        const struct nb_settings *settings = renewal->join.settings;
+        const char *recorded = renewal->record.provenance.endpoint;
+        struct nb_url endpoint;
+        int r;
+
+        r = nb_endpoint_parse(recorded, strlen(recorded), &endpoint);
+        if (r >= 0)
+                r = renew_at(renewal, &endpoint, f);
+        for (unsigned i = 0; i < settings->n_endpoints && r < 0 && r != -ECANCELED; i++) {
+                struct nb_failure other = { 0 };
+
+                if (!nb_url_is_equal(&settings->endpoints[i], &endpoint))
+                        r = renew_at(renewal, &settings->endpoints[i], &other);
+        }
+        if (r < 0 && f->code != NB_NONE && nb_failure_class(f) == NB_CLASS_WAIT &&
+            !nb_http_is_untrusted(f->code))
+                f->code = NB_REFRESH_UNFINISHED;
+        if (r >= 0)
+                nb_failure_clear(f);
+        return r;
+}
+
+/* 1: renewed, -ECANCELED, ... */
+static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_handoff *ret,
+                 struct nb_failure *f) {
+        struct nb_join *join = &renewal->join;
+        time_t since = 0;
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_REFRESH, join->deadline_ms },
+                                      .attempt = renew_once,
+                                      .userdata = renewal,
+                                      .waiting_since = &since };
+        int r;
+
+        nb_log_field(NB_FIELD_NODE, "%s", renewal->node_name);
+        nb_log_status("Renewing kubelet's certificate");
+        join->bootstrap = &renewal->bootstrap;
+        join->node_name = renewal->node_name;
+        join->cluster = TAKE(*present);
+        r = nb_retry_run(&loop, f);
+        if (r < 0)
+                return r;
+        ret->cluster = TAKE(join->cluster);
+        ret->certificate = TAKE(join->certificate).data;
+        ret->serving = TAKE(join->serving).data;
+        return 1;
+}
+
+/* --- The command --- */
+
 /* Loads the settings and the node's own files that the installer has passed on. */
 static int load_installed(struct nb_sources *sources, struct nb_settings *ret_settings,
                           struct nb_cluster *ret_present, struct nb_failure *f) {
@@ -151,39 +261,58 @@ static int load_installed(struct nb_sources *sources, struct nb_settings *ret_se
         return 0;
 }
 
+/* Without a credential. 1: the cluster differs; 0: no change. */
+static int ask_cluster(const struct nb_cluster *present, uint64_t deadline_ms,
+                       struct nb_cluster *ret_newer, struct nb_failure *f) {
+        char server[NB_URL_MAX];
+        int r;
+
+        nb_url_format(&present->server, server);
+        nb_log_status("Asking %s for the cluster's CA and server", server);
+        r = find_newer(present, deadline_ms, ret_newer, f);
+        if (r != 0)
+                return r;
+        nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
+               "the cluster at %s has the same CA and server as this node", server);
+        nb_log_status("The cluster's CA and server have not changed");
+        return 0;
+}
+
 static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 }, newer = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 };
+        _cleanup_(nb_handoff_done) struct nb_handoff handoff = { 0 };
+        _cleanup_(renewal_done) struct renewal renewal = { 0 };
         _cleanup_(nb_closep) int state_fd = -1;
         uint64_t timeout_ms = TIMEOUT_MS;
         struct nb_settings settings;
-        char server[NB_URL_MAX];
         int r;
 
         r = nb_sources_folder("STATE_DIRECTORY", &state_fd, f);
         if (r < 0)
                 return r;
         r = nb_state_file_clear(state_fd, NB_REFRESH_FILE, f);
+        if (r >= 0) /* a renewal has a new key */
+                r = nb_state_file_clear(state_fd, NB_PENDING_KEY_FILE, f);
         if (r < 0)
                 return r;
         r = load_installed(sources, &settings, &present, f);
+        if (r >= 0)
+                r = load_renewal(sources, &settings, &renewal, f);
         nb_sources_done(sources);
         if (r < 0)
                 return r;
         if (timeout_ms > settings.timeout_ms)
                 timeout_ms = settings.timeout_ms;
-        nb_url_format(&present.server, server);
-        nb_log_status("Asking %s for the cluster's CA and server", server);
-        r = find_newer(&present, nb_now_ms() + timeout_ms, &newer, f);
-        if (r < 0)
+        renewal.join.settings = &settings;
+        renewal.join.state_fd = state_fd;
+        renewal.join.deadline_ms = nb_now_ms() + timeout_ms;
+        r = renewal.bootstrap.previous.kind == NB_IDENTITY_NONE
+                    ? ask_cluster(&present, renewal.join.deadline_ms, &handoff.cluster, f)
+                    : renew(&renewal, &present, &handoff, f);
+        if (r <= 0)
                 return r;
-        if (r == 0) {
-                nb_log(LOG_INFO, NB_REFRESH_UNCHANGED,
-                       "the cluster at %s has the same CA and server as this node", server);
-                nb_log_status("The cluster's CA and server have not changed");
-                return 0;
-        }
-        r = nb_state_file_format(&nb_refresh_file, &newer, &text);
+        r = nb_state_file_format(&nb_refresh_file, &handoff, &text);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "cannot format '" NB_REFRESH_FILE "': %m");
         return nb_state_file_write(state_fd, NB_REFRESH_FILE, &text, f);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 #include "crypto/certificate.h"
 #include "join/report.h"
@@ -22,68 +26,138 @@ static bool can_present_previous(const struct nb_join *join) {
                nb_certificate_is_for_node(chain, join->node_name, false);
 }
 
+/* --- The addresses of this node --- */
+
+/* The source address of packets to `target`; connecting such a socket sends nothing. */
+static bool find_source(const char *target, char ret[static INET6_ADDRSTRLEN]) {
+        struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(9) };
+        struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
+        bool is_v4 = inet_pton(AF_INET, target, &v4.sin_addr) == 1;
+        struct sockaddr *address = is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+        socklen_t len = is_v4 ? sizeof(v4) : sizeof(v6);
+        _cleanup_(nb_closep) int fd = -1;
+
+        if (!is_v4 && inet_pton(AF_INET6, target, &v6.sin6_addr) != 1)
+                return false;
+        fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        return fd >= 0 && connect(fd, address, len) == 0 && getsockname(fd, address, &len) == 0 &&
+               inet_ntop(address->sa_family,
+                         is_v4 ? (const void *)&v4.sin_addr : (const void *)&v6.sin6_addr, ret,
+                         INET6_ADDRSTRLEN);
+}
+
+/* As kubelet does: node-ip, otherwise the addresses on the default routes. Without a default route,
+ * the address from which this machine reaches the supervisor. */
+static void find_node_ips(const struct nb_join *join, const char *supervisor,
+                          char ret[static NB_NODE_IPS_SIZE]) {
+        const char *const targets[] = { "192.0.2.1", "2001:db8::1", supervisor };
+        char address[INET6_ADDRSTRLEN];
+        size_t len;
+
+        nb_settings_node_ips(join->settings, ret);
+        len = strlen(ret);
+        for (size_t i = 0; i < N_ELEMENTS(targets) && (len == 0 || i == 1); i++)
+                if (find_source(targets[i], address))
+                        len += (size_t)snprintf(ret + len, NB_NODE_IPS_SIZE - len, "%s%s",
+                                                len > 0 ? "," : "", address);
+}
+
+/* --- The request --- */
+
+/* Certificates as the supervisor sent them. */
+struct issued {
+        struct nb_buffer client, serving;
+};
+
 /* Uses a separate connection for each identity: on a shared one, the client certificate would also
  * be presented with the token. */
 static int ask_as(const struct nb_join *join, const struct nb_identity *identity,
-                  const struct nb_buffer *csr, struct nb_buffer *ret_pem, struct nb_failure *f) {
+                  const struct nb_buffer *csr, struct issued *ret, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         struct nb_cluster supervisor = join->cluster;
+        char node_ips[NB_NODE_IPS_SIZE];
         struct nb_k3s_request request = {
                 .endpoint = &supervisor.server,
+                .name = "client-kubelet",
                 .node_name = join->node_name,
                 .node_password = join->bootstrap->node_password.data,
+                .node_ips = node_ips,
                 .csr = csr,
         };
         int r;
 
         r = nb_endpoint_parse(join->endpoint, strlen(join->endpoint), &supervisor.server);
         assert(r >= 0);
+        nb_buffer_clear(&ret->client);
+        find_node_ips(join, supervisor.server.host, node_ips);
         r = nb_api_init(&api, &supervisor, identity, join->deadline_ms, f);
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        r = nb_k3s_verify_version(&api, f);
+        r = nb_k3s_verify_signing(&api, &supervisor.server, join->node_name, f);
         if (r < 0)
                 return r;
-        r = nb_k3s_sign(&api, &request, ret_pem, f);
+        r = nb_k3s_sign(&api, &request, &ret->client, f);
+        if (r < 0)
+                return r;
+        request.name = "serving-kubelet";
+        r = nb_k3s_sign(&api, &request, &ret->serving, f);
         if (r >= 0)
                 nb_report_new_connection(&api);
         return r;
 }
 
-static int ask_supervisor(struct nb_join *join, const struct nb_buffer *csr,
-                          struct nb_buffer *ret_pem, struct nb_failure *f) {
+static int ask_supervisor(struct nb_join *join, const struct nb_buffer *csr, struct issued *ret,
+                          struct nb_failure *f) {
         int r;
 
         if (!can_present_previous(join))
-                return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
-        r = ask_as(join, &join->bootstrap->previous, csr, ret_pem, f);
+                return ask_as(join, &join->bootstrap->identity, csr, ret, f);
+        r = ask_as(join, &join->bootstrap->previous, csr, ret, f);
         if (r >= 0 || f->http_status != 401 || join->bootstrap->identity.kind == NB_IDENTITY_NONE)
                 return r;
         nb_log(LOG_NOTICE, NB_PREVIOUS_REFUSED, "%s; using the token instead", f->detail);
         nb_failure_clear(f);
         join->is_previous_refused = true;
-        return ask_as(join, &join->bootstrap->identity, csr, ret_pem, f);
+        return ask_as(join, &join->bootstrap->identity, csr, ret, f);
 }
 
-static int take_certificate(struct nb_join *join, const char *pem, size_t len,
-                            struct nb_failure *f) {
+static int take_serving(struct nb_join *join, const struct nb_buffer *pem, struct nb_failure *f) {
+        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL, *ca = NULL;
+        char node_ips[NB_NODE_IPS_SIZE];
         int r;
 
-        /* Old servers do not sign CSRs, but answer with a key that all nodes share. */
-        r = strstr(pem, "PRIVATE KEY-----")
-                    ? nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EBADMSG,
-                                     "the supervisor sent a private key, as old versions do, which "
-                                     "cannot sign a request")
-                    : nb_join_take_issued(join, pem, len, f);
-        if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
-                nb_pending_key_drop(join);
-        return r;
+        r = nb_certificates_parse(pem->data ? pem->data : "", pem->len, false, &chain);
+        if (r >= 0)
+                r = nb_certificates_parse(join->cluster.ca, join->cluster.ca_len, false, &ca);
+        if (r < 0)
+                return nb_failure_set(f, NB_CERTIFICATE_UNUSABLE, r,
+                                      "expected a serving certificate in PEM for node '%s', found "
+                                      "%s",
+                                      join->node_name, nb_certificates_reason(r));
+        nb_settings_node_ips(join->settings, node_ips);
+        r = nb_certificate_verify_serving(chain, ca, join->key, join->node_name, node_ips,
+                                          time(NULL), f);
+        if (r < 0)
+                return r;
+        nb_buffer_done(&join->serving);
+        join->serving = (struct nb_buffer)NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
+        for (size_t i = 0; i < nb_certificates_count(chain); i++)
+                nb_certificate_export(chain, i, &join->serving);
+        return join->serving.error < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+static int take_issued(struct nb_join *join, const struct issued *issued, struct nb_failure *f) {
+        const struct nb_buffer *client = &issued->client;
+        int r = nb_join_take_issued(join, client->data ? client->data : "", client->len, f);
+
+        return r < 0 ? r : take_serving(join, &issued->serving, f);
 }
 
 int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX),
-                                                   pem = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
+        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX);
+        struct issued issued = { NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX),
+                                 NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX) };
         int r;
 
         if (join->bootstrap->node_password.len == 0)
@@ -96,6 +170,12 @@ int nb_stage_request_supervisor(struct nb_join *join, struct nb_failure *f) {
         r = nb_pkcs10_create(join->key, join->node_name, false, &csr);
         if (r < 0)
                 return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
-        r = ask_supervisor(join, &csr, &pem, f);
-        return r < 0 ? r : take_certificate(join, pem.data ? pem.data : "", pem.len, f);
+        r = ask_supervisor(join, &csr, &issued, f);
+        if (r >= 0)
+                r = take_issued(join, &issued, f);
+        nb_buffer_done(&issued.client);
+        nb_buffer_done(&issued.serving);
+        if (r < 0 && (f->code == NB_CERTIFICATE_UNUSABLE || f->code == NB_SUPERVISOR_TOO_OLD))
+                nb_pending_key_drop(join);
+        return r;
 }

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "kube_api/cluster_calls.h"
+#include "crypto/pkcs10.h"
+#include "kube/node_name.h"
 #include "kube_api/k3s_calls.h"
+
+#define HEADER_SIZE 256
 
 const struct nb_call nb_cacerts_call = { "/cacerts of", "/cacerts", NB_CACERTS_MAX, NULL };
 
@@ -22,38 +25,30 @@ int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *ans
         return nb_answer_failure(api, &nb_cacerts_call, answer, f);
 }
 
-/* --- /version --- */
+/* --- Certificates --- */
 
-/*
- * The first patch release of each minor release that may sign requests. k3s-io/k3s#11471, of
- * January 2025, is in v1.32.1. The patch releases of December 2024 were v1.31.4 and v1.30.8. v1.29
- * had releases until March 2025, so for v1.29.13 and newer the answer to the request decides.
- */
-static bool is_too_old(const char *version) {
-        static const unsigned first_patch[] = { [29] = 13, [30] = 9, [31] = 5, [32] = 1 };
-        unsigned major, minor, patch;
-
-        if (sscanf(version, "v%u.%u.%u", &major, &minor, &patch) != 3 || major != 1 ||
-            minor >= N_ELEMENTS(first_patch))
-                return false;
-        return minor < 29 || patch < first_patch[minor];
+static const char *program_of(const struct nb_k3s_request *request) {
+        return request->endpoint->port == NB_RKE2_SUPERVISOR_PORT ? "rke2" : "k3s";
 }
 
-int nb_k3s_verify_version(struct nb_api *api, struct nb_failure *f) {
-        struct nb_failure ignored = { 0 };
-        char version[NB_VERSION_SIZE];
+static int refuse_key(const struct nb_api *api, const struct nb_k3s_request *request,
+                      struct nb_failure *f) {
+        const char *name = request->node_name, *program = program_of(request);
 
-        if (nb_version_read(api, "gitVersion", version, &ignored) == -ECANCELED)
-                return -ECANCELED;
-        if (!is_too_old(version))
-                return 0;
+        if (!request->node_password)
+                return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EPROTONOSUPPORT,
+                                      "the supervisor at %s answered a request with a private key "
+                                      "of its own, and stored nothing",
+                                      api->name);
         return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EPROTONOSUPPORT,
-                              "the supervisor at %s runs version %s", api->name, version);
+                              "the supervisor at %s answered a request with a private key of its "
+                              "own, and stored this machine's node password in the secret "
+                              "kube-system/%.160s.node-password.%s",
+                              api->name, name, program);
 }
-
-/* --- client-kubelet.crt --- */
 
 static int read_certificate(const struct nb_api *api, const struct nb_call *call,
+                            const struct nb_k3s_request *request,
                             const struct nb_http_answer *answer, struct nb_buffer *ret_certificate,
                             struct nb_failure *f) {
         const char *text = nb_answer_text(answer);
@@ -70,7 +65,7 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                 return nb_api_name_identity(api, r, f);
         }
         /* 403 has two causes, which only the message distinguishes. */
-        if (answer->status == 403 &&
+        if (answer->status == 403 && request->node_password &&
             (status.code == 403 ? strcmp(status.message, "forbidden") != 0
                                 : strcasestr(text, "node password") != NULL))
                 return nb_failure_set_http(
@@ -78,6 +73,8 @@ static int read_certificate(const struct nb_api *api, const struct nb_call *call
                         api->name, status.reason, status.code == 403 ? status.message : text);
         if (answer->status != 200)
                 return nb_answer_failure(api, call, answer, f);
+        if (strstr(text, "PRIVATE KEY-----"))
+                return refuse_key(api, request, f);
         nb_buffer_append(ret_certificate, text, answer->body.len);
         return ret_certificate->error < 0 ? nb_failure_set_memory(f) : 0;
 }
@@ -90,27 +87,47 @@ int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 .forbidden = NB_SUPERVISOR_REFUSED,
                 .invalid = NB_CSR_REJECTED,
         };
-        bool is_rke2 = request->endpoint->port == NB_RKE2_SUPERVISOR_PORT;
-        const struct nb_call call = { "requesting the certificate from the supervisor at",
-                                      is_rke2 ? "/v1-rke2/client-kubelet.crt"
-                                              : "/v1-k3s/client-kubelet.crt",
+        const char *program = program_of(request);
+        char path[64], prefix[32], header[HEADER_SIZE + NB_NODE_NAME_MAX], ips[HEADER_SIZE];
+        const struct nb_call call = { "requesting the certificate from the supervisor at", path,
                                       NB_K3S_CERTIFICATE_MAX, &codes };
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_secret_done) struct nb_secret name = NB_SECRET_INIT, password = NB_SECRET_INIT;
+        _cleanup_(nb_secret_done) struct nb_secret password = NB_SECRET_INIT;
+        struct nb_http_request http = { .body = request->csr->data,
+                                        .body_len = request->csr->len,
+                                        .body_type = "application/pkcs10" };
         int r;
 
-        if (nb_secret_join(&name, is_rke2 ? "rke2-Node-Name: " : "k3s-Node-Name: ",
-                           request->node_name, strlen(request->node_name)) < 0 ||
-            nb_secret_join(&password, is_rke2 ? "rke2-Node-Password: " : "k3s-Node-Password: ",
-                           request->node_password, strlen(request->node_password)) < 0)
-                return nb_failure_set_memory(f);
-        r = nb_api_perform(api, &call,
-                           &(struct nb_http_request){
-                                   .headers = { &name, &password },
-                                   .body = request->csr->data,
-                                   .body_len = request->csr->len,
-                                   .body_type = "application/pkcs10",
-                           },
-                           &answer, f);
-        return r < 0 ? r : read_certificate(api, &call, &answer, ret_certificate, f);
+        snprintf(path, sizeof(path), "/v1-%s/%s.crt", program, request->name);
+        if (request->node_password) {
+                snprintf(prefix, sizeof(prefix), "%s-Node-Password: ", program);
+                snprintf(header, sizeof(header), "%s-Node-Name: %s", program, request->node_name);
+                snprintf(ips, sizeof(ips), "%s-Node-IP: %s", program, request->node_ips);
+                if (nb_secret_join(&password, prefix, request->node_password,
+                                   strlen(request->node_password)) < 0)
+                        return nb_failure_set_memory(f);
+                http.headers[0] = &password;
+                http.lines[0] = header;
+                http.lines[1] = request->node_ips[0] ? ips : NULL;
+        }
+        r = nb_api_perform(api, &call, &http, &answer, f);
+        return r < 0 ? r : read_certificate(api, &call, request, &answer, ret_certificate, f);
+}
+
+int nb_k3s_verify_signing(struct nb_api *api, const struct nb_url *endpoint, const char *node_name,
+                          struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer csr = NB_BUFFER_INIT(NB_PKCS10_PEM_MAX),
+                                                   ignored = NB_BUFFER_INIT(NB_K3S_CERTIFICATE_MAX);
+        _cleanup_(nb_key_freep) struct nb_key *key = NULL;
+        const struct nb_k3s_request request = { .endpoint = endpoint,
+                                                .name = "client-kube-proxy",
+                                                .node_name = node_name,
+                                                .csr = &csr };
+        int r = nb_key_generate(&key);
+
+        if (r >= 0)
+                r = nb_pkcs10_create(key, node_name, false, &csr);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the CSR cannot be created");
+        return nb_k3s_sign(api, &request, &ignored, f);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /* The supervisor of k3s and RKE2 (k3s pkg/server/handlers): /cacerts, requested without a
- * credential, and client-kubelet.crt, which signs at once. k3s serves them on the API server's
+ * credential, and certificates, which are signed at once. k3s serves them on the API server's
  * port, RKE2 on another one and with "rke2" in paths and headers. */
 
 #include "base/buffer.h"
@@ -25,20 +25,27 @@ int nb_cacerts_verify(const struct nb_api *api, const struct nb_http_answer *ans
 
 struct nb_k3s_request {
         const struct nb_url *endpoint;
+        const char *name; /* the certificate: "client-kubelet", "serving-kubelet" */
         const char *node_name;
         const char *node_password;   /* the supervisor stores a hash of the first password for each
-                                        node name */
+                                        node name; NULL: neither name nor password is sent */
+        const char *node_ips;        /* "10.0.0.5,fd00::5", for a serving certificate; or "" */
         const struct nb_buffer *csr; /* PKCS #10 in DER */
 };
 
-/* Call this before sending anything that the supervisor stores. 0, also if its version is unknown;
- * NB_SUPERVISOR_TOO_OLD; -ECANCELED. */
-int nb_k3s_verify_version(struct nb_api *api, struct nb_failure *f);
+/*
+ * Asks whether the supervisor signs requests, before sending anything that it stores. Its version
+ * would not say: an agent's password is accepted for /v1-* only, and not for /version. The request
+ * is for kube-proxy's certificate, which needs no node password, with a key that nobody keeps. An
+ * old supervisor ignores the request and answers with its own key. Failures as nb_k3s_sign().
+ */
+int nb_k3s_verify_signing(struct nb_api *api, const struct nb_url *endpoint, const char *node_name,
+                          struct nb_failure *f);
 
 /*
  * Appends the issued certificate (PEM, unverified). NB_TOKEN_REJECTED (401),
  * NB_NODE_PASSWORD_REJECTED, NB_SUPERVISOR_REFUSED (403), NB_CSR_REJECTED (400), NB_SERVER_ERROR
- * (503, ...), ...
+ * (503, ...), NB_SUPERVISOR_TOO_OLD if the answer contains a private key, ...
  */
 int nb_k3s_sign(struct nb_api *api, const struct nb_k3s_request *request,
                 struct nb_buffer *ret_certificate, struct nb_failure *f);

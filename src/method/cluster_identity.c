@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "method/cluster_identity.h"
+#include "system/clock.h"
 
 int nb_cluster_identity_by_pins(const struct nb_settings *settings,
                                 struct nb_cluster_identity *ret_identity) {
@@ -43,6 +44,17 @@ static bool is_subset(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
 
 bool nb_record_has_k3s_hash(const struct nb_record *record) {
         return !strcmp(record->discovery, NB_CLUSTER_IDENTITY_K3S);
+}
+
+bool nb_record_is_by_supervisor(const struct nb_record *record) {
+        return nb_record_has_k3s_hash(record) && !record->provenance.csr[0];
+}
+
+time_t nb_record_renewal(const struct nb_record *record, time_t not_after) {
+        time_t begin = nb_time_parse(record->refreshed_at[0] ? record->refreshed_at
+                                                             : record->joined_at);
+
+        return not_after - (not_after - begin) / 3;
 }
 
 bool nb_pins_are_equal(const uint8_t (*a)[NB_PIN_SIZE], unsigned n_a,

@@ -44,6 +44,18 @@ bool nb_cluster_identity_is_recorded(const struct nb_cluster_identity *identity,
 /* Whether the hash in a record is that of a k3s token. */
 bool nb_record_has_k3s_hash(const struct nb_record *record);
 
+/*
+ * Whether kubelet's certificate comes from a supervisor of k3s, which also renews it: k3s
+ * authorizes no node to renew its certificate itself.
+ */
+bool nb_record_is_by_supervisor(const struct nb_record *record);
+
+/*
+ * When a third of the life of such a certificate is left, and refresh renews it. Its life begins
+ * when it was obtained: k3s issues certificates that are valid since its CA is.
+ */
+time_t nb_record_renewal(const struct nb_record *record, time_t not_after);
+
 bool nb_pins_contain(const uint8_t (*pins)[NB_PIN_SIZE], unsigned n_pins,
                      const uint8_t pin[static NB_PIN_SIZE]);
 

@@ -11,6 +11,7 @@
 #include "method/cluster_identity.h"
 #include "method/inputs.h"
 #include "method/method.h"
+#include "system/log.h"
 
 #define BUNDLE_MAX (512 * 1024)
 #define CERTIFICATE_FILE_MAX (256 * 1024)
@@ -31,15 +32,14 @@ static int read_password(struct nb_sources *sources, struct nb_secret *ret_passw
         return 0;
 }
 
-static int read_present_certificate(const struct nb_inputs *inputs, struct nb_identity *previous,
-                                    struct nb_failure *f) {
+static int read_present_certificate(struct nb_sources *sources, const struct nb_settings *settings,
+                                    struct nb_identity *previous, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
         char path[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1], line[101];
         int r;
 
-        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT,
-                 inputs->settings->certificate_directory);
-        r = nb_sources_read(inputs->sources, path, CERTIFICATE_FILE_MAX, &pem, NULL);
+        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        r = nb_sources_read(sources, path, CERTIFICATE_FILE_MAX, &pem, NULL);
         if (r >= 0)
                 r = nb_secret_copy(&previous->certificate, pem.data, pem.len);
         if (r < 0)
@@ -51,6 +51,15 @@ static int read_present_certificate(const struct nb_inputs *inputs, struct nb_id
         return 0;
 }
 
+int nb_bootstrap_load_node(struct nb_sources *sources, const struct nb_settings *settings,
+                           struct nb_bootstrap *bootstrap, struct nb_failure *f) {
+        int r;
+
+        bootstrap->issuer = NB_ISSUER_SUPERVISOR;
+        r = read_password(sources, &bootstrap->node_password, f);
+        return r < 0 ? r : read_present_certificate(sources, settings, &bootstrap->previous, f);
+}
+
 static int load_k3s(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
                     struct nb_failure *f) {
         enum nb_cluster_type type = inputs->settings->cluster_type;
@@ -58,16 +67,13 @@ static int load_k3s(struct nb_inputs *inputs, struct nb_bootstrap *bootstrap,
 
         if (!inputs->has_k3s_token && type != NB_CLUSTER_TYPE_K3S)
                 return 0;
+        nb_log_field(NB_FIELD_CLUSTER, "k3s");
         bootstrap->has_hash = inputs->k3s.has_hash;
         memcpy(bootstrap->hash, inputs->k3s.hash, sizeof(bootstrap->hash));
         memcpy(bootstrap->discovery_source, inputs->token_source, sizeof(inputs->token_source));
         if (type == NB_CLUSTER_TYPE_KUBERNETES)
                 return 1;
-        bootstrap->issuer = NB_ISSUER_SUPERVISOR;
-        r = read_password(inputs->sources, &bootstrap->node_password, f);
-        if (r < 0)
-                return r;
-        r = read_present_certificate(inputs, &bootstrap->previous, f);
+        r = nb_bootstrap_load_node(inputs->sources, inputs->settings, bootstrap, f);
         return r < 0 ? r : 1;
 }
 

@@ -13,6 +13,8 @@
 #include "settings/settings.h"
 
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
+/* The line in it of a node whose certificate refresh renews, for node-bootstrap-renewal.service. */
+#define NB_KUBELET_ENV_RENEWAL "NODE_BOOTSTRAP_RENEWAL=refresh"
 #define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 
 /*

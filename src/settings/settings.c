@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -198,4 +199,42 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
                                 settings->origin[NB_SETTING_PROVIDER_ID],
                                 settings->origin[NB_SETTING_EXTRA_ARGS]);
         return verify_paths(settings, f);
+}
+
+void nb_settings_client_ca(const struct nb_settings *settings,
+                           char ret[static NB_CLIENT_CA_PATH_MAX]) {
+        const char *path = settings->ca_file, *slash = strrchr(path, '/');
+
+        snprintf(ret, NB_CLIENT_CA_PATH_MAX, "%.*s/client-%s", (int)(slash - path), path,
+                 slash + 1);
+}
+
+/* Appends an address, unless it is none, only selects a family, or there is no room. */
+static void add_address(const char *text, size_t len, char ret[static NB_NODE_IPS_SIZE]) {
+        int family = memchr(text, ':', len) ? AF_INET6 : AF_INET;
+        char address[INET6_ADDRSTRLEN];
+        size_t used = strlen(ret);
+        struct in6_addr bytes;
+
+        snprintf(address, sizeof(address), "%.*s", (int)len, text);
+        if (inet_pton(family, address, &bytes) == 1 &&
+            inet_ntop(family, &bytes, address, sizeof(address)) && strcmp(address, "::") != 0 &&
+            strcmp(address, "0.0.0.0") != 0 && used + 1 + strlen(address) < NB_NODE_IPS_SIZE)
+                snprintf(ret + used, NB_NODE_IPS_SIZE - used, "%s%s", used > 0 ? "," : "", address);
+}
+
+void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]) {
+        static const char option[] = "node-ip=";
+
+        ret[0] = '\0';
+        for (unsigned i = 0; i < settings->n_extra_args; i++) {
+                const char *p = settings->extra_args[i];
+
+                if (strncmp(p, option, strlen(option)) != 0)
+                        continue;
+                for (p += strlen(option); *p; p += strspn(p, ",")) {
+                        add_address(p, strcspn(p, ","), ret);
+                        p += strcspn(p, ",");
+                }
+        }
 }

@@ -133,6 +133,19 @@ void nb_settings_forget_tokens(struct nb_settings *settings);
  * join. NB_SETTINGS_INVALID. */
 int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f);
 
+#define NB_CLIENT_CA_PATH_MAX (NB_SETTINGS_PATH_MAX + 8)
+
+/* Where the CA of the API server's client certificate is, if caFile has another one, as in k3s:
+ * beside caFile, "client-ca.crt" for "ca.crt". */
+void nb_settings_client_ca(const struct nb_settings *settings,
+                           char ret[static NB_CLIENT_CA_PATH_MAX]);
+
+#define NB_NODE_IPS_SIZE 96 /* an address of each family */
+
+/* The addresses in `node-ip` of kubelet.extraArgs, "10.0.0.5,fd00::5", as inet_ntop() writes them.
+ * "" for none: 0.0.0.0 and :: only select a family. */
+void nb_settings_node_ips(const struct nb_settings *settings, char ret[static NB_NODE_IPS_SIZE]);
+
 /* "discovery.endpoints": the key in a document. */
 const char *nb_setting_key(enum nb_setting setting);
 

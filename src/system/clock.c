@@ -28,6 +28,14 @@ void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]) {
                 ret[0] = '\0';
 }
 
+time_t nb_time_parse(const char *text) {
+        const char *end;
+        struct tm tm = { 0 };
+
+        end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+        return end && !*end ? timegm(&tm) : 0;
+}
+
 void nb_duration_format(uint64_t ms, char ret[static NB_DURATION_SIZE]) {
         uint64_t seconds = ms / 1000, minutes = seconds / 60, hours = minutes / 60,
                  days = hours / 24;

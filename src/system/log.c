@@ -40,6 +40,7 @@ static const char *const field_names[_NB_FIELD_N] = {
         [NB_FIELD_HTTP_STATUS] = "HTTP_STATUS",
         [NB_FIELD_REASON] = "REASON",
         [NB_FIELD_USER] = "USER",
+        [NB_FIELD_CLUSTER] = "CLUSTER",
         [NB_FIELD_CA_SHA256] = "CA_SHA256",
         [NB_FIELD_DURATION_USEC] = "DURATION_USEC",
         [NB_FIELD_AGE_USEC] = "AGE_USEC",
@@ -227,6 +228,13 @@ void nb_log_print_text(FILE *stream, const char *text) {
         fprintf(stream, "%s\n", text);
 }
 
+void nb_log_print_remedy(FILE *stream, enum nb_code code) {
+        const struct nb_failure_info *info = nb_failure_info(code);
+        bool is_k3s = info->remedy_k3s && !strcmp(values[NB_FIELD_CLUSTER], "k3s");
+
+        nb_log_print_text(stream, is_k3s ? info->remedy_k3s : info->remedy);
+}
+
 static void send_failure(int priority, const struct nb_failure *f) {
         struct entry entry = { 0 };
 
@@ -249,7 +257,7 @@ static void print_failure(const struct nb_failure *f) {
         fprintf(stream, "%s: %s: %s\n", program, nb_failure_info(f->code)->slug, f->detail);
         if (f->code != NB_USAGE) {
                 fputs("  ", stream);
-                nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
+                nb_log_print_remedy(stream, f->code);
         }
         if (memory && fclose(memory) == 0)
                 print_text(text, len);

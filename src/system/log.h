@@ -22,6 +22,7 @@ enum nb_field {
         NB_FIELD_HTTP_STATUS,
         NB_FIELD_REASON,
         NB_FIELD_USER,
+        NB_FIELD_CLUSTER, /* "k3s", if the join method is for k3s or RKE2 */
         NB_FIELD_CA_SHA256,
         NB_FIELD_DURATION_USEC,
         NB_FIELD_AGE_USEC,
@@ -60,6 +61,9 @@ void nb_log_failure(int priority, const struct nb_failure *f);
 
 /* Prints a text of struct nb_failure_info as one line, with the values of the fields. */
 void nb_log_print_text(FILE *stream, const char *text);
+
+/* Prints the remedy for the kind of cluster in NB_FIELD_CLUSTER, as nb_log_print_text(). */
+void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
 /* If install runs this program, it sets the variable; status texts are then sent to this
  * descriptor, one datagram each, instead of to systemd. */

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A k3s server as the scripted supervisor of tests/integration plays it: the real unit, its sandbox and its two users."""
+"""A k3s server as the scripted supervisor of tests/integration plays it: the real unit, its sandbox and its two users, a real kubelet."""
 
+import http.client
+import json
+import ssl
 import stat
 import sys
 
 import pytest
 import yaml
 from harness import network
-from harness.node import CA_FILE, CONFIG, CURRENT, SOURCE, UNIT
+from harness.node import CA_FILE, CONFIG, CURRENT, PKI, SOURCE, UNIT
+from harness.wait import until
 
 sys.path.append(str(SOURCE / "tests/integration"))
 
@@ -18,6 +22,9 @@ import supervisor  # noqa: E402
 ADDRESS = "198.51.100.93"
 TOKEN = "k3sk3s.0123456789abcdef"
 PASSWORD = "/etc/rancher/node/password"
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+CLIENT_CA = "/etc/kubernetes/pki/client-ca.crt"
+REFRESH, TIMER = "node-bootstrap-refresh.service", "node-bootstrap-refresh.timer"
 
 
 @pytest.fixture
@@ -62,12 +69,65 @@ def test_certificate_goes_first(agent, server):
     identity = agent.read(agent.dated())
     agent.path(CURRENT).unlink()
     agent.write(CURRENT, identity, 0o600)
-    server.cluster.nodes.add(agent.name)
+    server.cluster.members.add(agent.name)
     for token in server.cluster.tokens.values():
         token.valid = False
     agent.join("restart")
     assert server.seen("client-kubelet")[-1].connection.user == pki.node_user(agent.name)
     assert agent.read(agent.dated()) != identity
+
+
+def ask_kubelet(agent, ca, identity):
+    """The status of kubelet's answer to the API server, and the serial number of its certificate, which the server CA verifies."""
+    context = ssl.create_default_context(cadata=ca.pem.decode())
+    context.load_cert_chain(identity)
+    connection = http.client.HTTPSConnection(agent.address, 10250, context=context, timeout=5)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status, int(connection.sock.getpeercert()["serialNumber"], 16)
+    except OSError as failure:
+        return str(failure), 0
+
+
+def serials(server):
+    """Of the certificates that clients have presented to the API server."""
+    return {int(request.connection.peer["serialNumber"], 16) for request in server.requests if request.connection.peer and request.path.startswith("/api")}
+
+
+def test_kubelet_uses_renewed_certificates(agent, server, tmp_path):
+    """And before that those of the join: the API server can reach it. Its own rotation stays pending, as with k3s."""
+    cluster = server.cluster
+    config = yaml.safe_load(agent.read(KUBELET_CONFIG))
+    config["authentication"]["x509"]["clientCAFile"] = CLIENT_CA
+    agent.write(KUBELET_CONFIG, yaml.safe_dump({**config, "rotateCertificates": True}))
+    cluster.life = pki.DAY
+    agent.enable(UNIT).boot()
+    assert agent.await_end() == ("active", 0)
+    until(lambda: agent.is_active(TIMER), "the timer is switched on")
+    assert agent.run("systemctl", "is-enabled", TIMER).stdout.strip() == "enabled"
+    first, served = agent.certificate(), pki.load_certs(agent.read(f"{PKI}/kubelet.crt"))[0]
+    identity = cluster.signer.node("kube-apiserver").write(tmp_path / "apiserver")
+    until(lambda: ask_kubelet(agent, cluster.ca, identity) == (200, served.serial_number), "kubelet serves the certificate of the join")
+    stranger = pki.CA("stranger").node("kube-apiserver").write(tmp_path / "stranger")
+    assert ask_kubelet(agent, cluster.ca, stranger)[0] == 401
+    until(lambda: first.serial_number in serials(server), "kubelet presents the certificate of the join")
+
+    pid = agent.kubelet_pid()
+    agent.run("systemctl", "start", REFRESH)
+    assert agent.certificate() == first and agent.kubelet_pid() == pid, "it is new"
+    record = f"{PKI}/node-bootstrap.json"
+    agent.write(record, json.dumps({**json.loads(agent.read(record)), "joinedAt": "2026-01-02T03:04:05Z"}))
+    cluster.life = pki.YEAR
+    cluster.members.add(agent.name)
+    cluster.tokens.clear()
+    agent.run("systemctl", "start", REFRESH)
+    renewed, serving = agent.certificate(), pki.load_certs(agent.read(f"{PKI}/kubelet.crt"))[0]
+    assert len({certificate.serial_number for certificate in (first, served, renewed, serving)}) == 4
+    until(lambda: ask_kubelet(agent, cluster.ca, identity) == (200, serving.serial_number), "kubelet serves the renewed certificate")
+    until(lambda: renewed.serial_number in serials(server), "kubelet presents the renewed certificate")
+    assert agent.kubelet_pid() not in (0, pid) and agent.certificate() == renewed and agent.is_active(UNIT)
+    assert "through the supervisor" in agent.run("node-bootstrap", "status").stdout
+    assert not agent.exists("/var/lib/private/node-bootstrap-refresh/pending.key")
 
 
 SETTINGS = {
@@ -88,7 +148,7 @@ def test_folder_by_the_settings(agent, server, form):
 def test_no_folder_on_other_machines(node):
     node.enable(UNIT).boot("--unit=basic.target")
     node.join()
-    assert not node.exists("/etc/rancher")
+    assert not node.exists("/etc/rancher") and not node.is_active(TIMER)
 
 
 def test_no_place_for_the_password(agent, server):

@@ -5,7 +5,7 @@
 void fuzz_one(const char *data, size_t len) {
         _cleanup_(nb_buffer_done) struct nb_buffer first = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX),
                                                    second = NB_BUFFER_INIT(8 * NB_HANDOFF_MAX);
-        _cleanup_(nb_cluster_done) struct nb_cluster note = {}, again = {};
+        _cleanup_(nb_handoff_done) struct nb_handoff note = {}, again = {};
         struct nb_failure f = {};
         int r;
 
@@ -15,7 +15,7 @@ void fuzz_one(const char *data, size_t len) {
                    f.code == NB_HANDOFF_UNTRUSTED);
         if (r < 0)
                 return;
-        FUZZ_CHECK(note.ca[0]);
+        FUZZ_CHECK(note.cluster.ca[0]);
         FUZZ_CHECK(nb_state_file_format(&nb_refresh_file, &note, &first) == 0);
         if (first.len > NB_HANDOFF_MAX)
                 return;

@@ -36,7 +36,8 @@ CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 NODES = "/api/v1/nodes"
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-OTHERS = {REVIEWS: "review", "/version": "version", "/cacerts": "cacerts", "/v1-k3s/client-kubelet.crt": "client-kubelet", "/v1-rke2/client-kubelet.crt": "client-kubelet"}
+OTHERS = {REVIEWS: "review", "/version": "version", "/cacerts": "cacerts",
+          **{f"/v1-{program}/{name}.crt": name for program in ("k3s", "rke2") for name in ("client-kubelet", "client-kube-proxy", "serving-kubelet")}}
 
 
 # Requests and replies.
@@ -213,8 +214,8 @@ class ApiServer(endpoint.Endpoint):
 
     @property
     def kinds(self):
-        """Without the requests for the Node object and the server's version: see test_node_name_taken.py and test_k3s.py."""
-        return [request.kind for request in self.requests if request.kind not in ("node", "version")]
+        """Without the requests for the Node object: see test_node_name_taken.py."""
+        return [request.kind for request in self.requests if request.kind != "node"]
 
     def secure(self, connection):
         connection.handshake(self._context())

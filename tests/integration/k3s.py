@@ -4,7 +4,7 @@
 import apiserver
 import pki
 import supervisor
-from machine import NODE, SECRET, TOKEN, TOKEN_ID, Case, Machine, World
+from machine import FAILURES, NODE, SECRET, TOKEN, TOKEN_ID, Case, Machine, World
 
 PASSWORD_FILE = "etc/rancher/node/password"
 SERVER_SECRET = "5e6b2f8c0d9147a3"          # the password of the server's own agent token
@@ -56,6 +56,11 @@ class K3sCase(Case):
         world.machine.inspect().joined()
         return super().join(world)
 
+    def verify(self, world, run):
+        super().verify(world, run)
+        if remedy := self.code and FAILURES[self.code].get("remedy-k3s"):
+            assert remedy.split("@")[0] in run.stderr, "the remedy is for another kind of cluster"
+
 
 def join(world, **options):
     world.machine.inspect().joined()
@@ -79,4 +84,4 @@ class Rejoin:
 
     @property
     def users(self):
-        return [request.connection.user or request.user for request in self.world.server.seen("client-kubelet")]
+        return [request.connection.user or request.user for request in self.world.server.seen("client-kube-proxy")]

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scripted server of k3s or RKE2: what an agent that joins sees of its supervisor.
 
-`K3s` is the state of such a cluster, `Supervisor` one endpoint of it: /cacerts, /ping and
-/v1-k3s/client-kubelet.crt; everything else falls through to the Kubernetes API (apiserver.py), as it
-does in k3s. With program="rke2" it does not: the supervisor of RKE2 has a port of its own, 9345.
-Status codes and words are those of k3s (pkg/server/handlers, pkg/nodepassword, pkg/util/apierrors.go).
+`K3s` is the state of such a cluster, `Supervisor` one endpoint of it: /cacerts, /ping and the
+certificates below /v1-k3s; everything else falls through to the Kubernetes API (apiserver.py), as it
+does in k3s, and the Kubernetes API knows no passwords. With program="rke2" it does not: the
+supervisor of RKE2 has a port of its own, 9345. Status codes and words are those of k3s
+(pkg/server/handlers, pkg/nodepassword, pkg/util/apierrors.go), and certificates are valid since the
+CA is (dynamiclistener, cert/cert.go).
 """
 
 import base64
+import datetime
 import hashlib
+import ipaddress
 import os
 import re
 import ssl
@@ -31,6 +35,11 @@ def hash_ca(cacerts, root=None):
     return hashlib.sha256(cacerts if root is None else pki.der(root)).hexdigest()
 
 
+def since(ca):
+    """The certificates of this CA are valid as long as the CA itself."""
+    return (ca.cert.not_valid_before - datetime.datetime.utcnow()).total_seconds()
+
+
 class K3s(apiserver.Cluster):
     def __init__(self, *, program="k3s", tokens=None, passwords=None, **options):
         super().__init__(ca=options.pop("ca", None) or pki.CA(f"{program}-server-ca@1700000000"), tokens=tokens, **options)
@@ -38,11 +47,14 @@ class K3s(apiserver.Cluster):
         self.signer = pki.CA(f"{program}-client-ca@1700000000")
         self.passwords = passwords or {}        # user -> password: what stands after the hash in a server's own token
         self.cacerts = self.ca.pem              # as served, byte for byte
-        self.nodes = set()                      # Node objects
+        self.members = set()                    # names of Nodes
         self.node_passwords = {}                # node -> salt and hash: the secrets NODE.node-password.k3s
         self.is_ready = True
+        self.signs = True                       # False: a server before v1.32.1, which answers with a key of its own
         self.others = []                        # CAs whose client certificates get through TLS, and are no good then
         self.certificate = lambda leaf: leaf + self.signer.pem      # what is made of the certificate that was issued
+        self.serving_certificate = lambda leaf: leaf + self.ca.pem
+        self.life = pki.YEAR                    # seconds until a certificate expires
 
     def k10(self, credentials, root=None):
         """The token in full."""
@@ -73,7 +85,18 @@ class K3s(apiserver.Cluster):
 
     def issue(self, csr, node):
         """Uses only the public key of the request."""
-        return self.certificate(pki.cert_pem(self.signer.client(csr.public_key(), pki.node_user(node))))
+        return self.certificate(self._sign_client(csr.public_key(), pki.node_user(node), pki.NODES))
+
+    def issue_proxy(self, csr):
+        return self._sign_client(csr.public_key(), "system:kube-proxy") + self.signer.pem
+
+    def issue_serving(self, csr, node, ips):
+        names = [x509.DNSName(node), x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in ["127.0.0.1", *ips])]
+        leaf = self.ca.client(csr.public_key(), node, (), start=since(self.ca), end=self.life, eku=(pki.SERVER_AUTH,), sans=names)
+        return self.serving_certificate(pki.cert_pem(leaf))
+
+    def _sign_client(self, key, user, *groups):
+        return pki.cert_pem(self.signer.client(key, user, groups, start=since(self.signer), end=self.life))
 
 
 class Supervisor(apiserver.ApiServer):
@@ -104,7 +127,7 @@ class Supervisor(apiserver.ApiServer):
             complain(f"node password sent to a server that the cluster does not vouch for: {where}")
         if request.connection.user is not None and "authorization" in request.headers:
             complain(f"token and client certificate sent together: {where}")
-        if password and (request.kind != "client-kubelet" or password in repr((request.target, request.body))):
+        if password and (request.kind not in ("client-kubelet", "serving-kubelet") or password in repr((request.target, request.body))):
             complain(f"node password sent where nobody asks for it: {where}")
 
     def healthy(self, request):
@@ -112,10 +135,13 @@ class Supervisor(apiserver.ApiServer):
             return Reply(200, self.cluster.cacerts, {"Content-Type": "text/plain"})
         if request.path == "/ping":
             return Reply(200, b"pong", {"Content-Type": "text/plain"})
-        if re.fullmatch(r"/v1-[a-z0-9]+/client-kubelet\.crt", request.path):
-            return self._client_kubelet(request)
+        match = re.fullmatch(r"/v1-([a-z0-9]+)/(client-kubelet|serving-kubelet|client-kube-proxy)\.crt", request.path)
+        if match:
+            return self._certificate(request, *match.groups())
         if not self.is_apiserver:
             return Reply(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
+        if any(group.startswith(f"{self.cluster.program}:") for group in request.groups):
+            return apiserver.unauthorized()     # only the supervisor knows passwords
         return super().healthy(request)
 
     def _groups(self, request):
@@ -127,29 +153,38 @@ class Supervisor(apiserver.ApiServer):
             return ["system:nodes"] if is_good else None
         return None if request.user is None else request.groups
 
-    def _client_kubelet(self, request):
-        cluster, program = self.cluster, request.path.split("/")[1].removeprefix("v1-")
-        groups = self._groups(request)
+    def _certificate(self, request, program, name):
+        cluster, groups = self.cluster, self._groups(request)
         if groups is None:
             return status(401, "Unauthorized", "not authorized")
         if not AGENT_GROUPS & set(groups):
             return status(403, "Forbidden", "forbidden")
-        node, password = (request.headers.get(f"{program}-node-{what}", "") for what in ("name", "password"))
+        node = request.headers.get(f"{program}-node-name", "").lower()
+        refusal = name != "client-kube-proxy" and self._refuse_node(request, program, node)
+        if refusal:
+            return refusal
+        try:
+            csr = x509.load_der_x509_csr(request.body if request.method == "POST" else b"")
+        except ValueError:
+            cluster.violations.append(f"a request without a CSR in DER: {request.method} {request.path}")
+            csr = None
+        if csr is None or not cluster.signs:    # a key that all nodes share
+            return Reply(200, cluster.signer.node(node).combined)
+        ips = request.headers.get(f"{program}-node-ip")
+        pem = {"client-kube-proxy": lambda: cluster.issue_proxy(csr), "client-kubelet": lambda: cluster.issue(csr, node),
+               "serving-kubelet": lambda: cluster.issue_serving(csr, node, ips.split(",") if ips else [])}[name]()
+        return Reply(200, pem, {"Content-Type": None})
+
+    def _refuse_node(self, request, program, node):
+        cluster, password = self.cluster, request.headers.get(f"{program}-node-password", "")
         if not node or not password:
             return status(400, "BadRequest", f"node {'password' if node else 'name'} not set")
-        node = node.lower()
         if request.connection.user is not None and request.connection.user != pki.node_user(node):
             return status(400, "BadRequest", "header node name does not match auth node name")
         if not cluster.is_ready:
             return status(503, "ServiceUnavailable", "runtime core not ready")
-        if request.connection.user is not None and node not in cluster.nodes:
+        if request.connection.user is not None and node not in cluster.members:
             return status(401, "Unauthorized", f'unable to verify node identity: nodes "{node}" not found')
         if not cluster.check_node_password(node, password):
             return status(403, "Forbidden", f"unable to verify hash for node '{node}': hash does not match")
-        try:
-            csr = x509.load_der_x509_csr(request.body if request.method == "POST" else b"")
-        except ValueError:
-            # For old agents: a key that all nodes share. Ours never asks for it.
-            cluster.violations.append(f"a request without a CSR in DER: {request.method} {request.path}")
-            return Reply(200, pki.cert_pem(cluster.signer.client(pki.new_key().public_key(), pki.node_user(node))))
-        return Reply(200, cluster.issue(csr, node), {"Content-Type": None})
+        return None

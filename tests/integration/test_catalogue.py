@@ -13,6 +13,7 @@ from machine import FAILURES, SOURCE
 BUILD = pathlib.Path(os.environ.get("NB_BUILDDIR") or SOURCE / "build")
 EVENTS = {code for code, row in FAILURES.items() if row["class"] == "event"}
 PARTS = ("subject", "what", "unchanged", "remedy")
+K3S = "remedy-k3s"      # of some rows
 
 
 def section(page, title):
@@ -63,18 +64,19 @@ def test_rows_are_the_same_everywhere():
     assert list(in_diagnostics) == [code for code in codes if code not in EVENTS]
     for code, row in FAILURES.items():
         what, unchanged, remedy = (plain(row[part]) for part in PARTS[1:])
-        assert in_catalog[code] == [row[part] for part in PARTS]
+        k3s = [plain(row[K3S])] if K3S in row else []
+        assert in_catalog[code] == [*(row[part] for part in PARTS), *(f"With k3s and RKE2: {row[K3S]}" for _ in k3s)]
         assert in_messages[code] == (row["message-id"], row["subject"] + ".")
         assert in_explain[code] == one_line(
             f"{code}: {row['subject']} class {row['class']}, exit status {row['exit']}, MESSAGE_ID {row['message-id']} "
-            f"What happened {what} What was not changed {unchanged} What to do {remedy}")
+            f"What happened {what} What was not changed {unchanged} What to do {remedy}" + "".join(f" What to do with k3s and RKE2 {text}" for text in k3s))
         if code not in EVENTS:
-            assert in_diagnostics[code] == (row["class"], row["exit"], f"{row['subject']}. {what} {unchanged} {remedy}")
+            assert in_diagnostics[code] == (row["class"], row["exit"], " ".join([f"{row['subject']}. {what} {unchanged} {remedy}", *(f"With k3s and RKE2: {text}" for text in k3s)]))
 
 
 def test_fields_in_the_texts_are_fields():
     known = {"NODE_BOOTSTRAP_" + name for name in re.findall(r"\[NB_FIELD_\w+\] = \"(\w+)\"", (SOURCE / "src/system/log.c").read_text())}
-    named = {field for row in FAILURES.values() for part in PARTS for field in re.findall("@([^@ ]+)@", row[part])}
+    named = {field for row in FAILURES.values() for part in (*PARTS, K3S) for field in re.findall("@([^@ ]+)@", row.get(part, ""))}
     assert len(named) > 3 and named <= known
 
 

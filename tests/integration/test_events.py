@@ -102,6 +102,15 @@ def refresh_not_shown(world):
     refresh(world, lambda world: world.server.on("cluster-info", faults.forbidden))
 
 
+def certificate_is_renewed(world):
+    world.cluster.life = pki.DAY
+    join(world)
+    world.cluster.members.add(NODE)
+    record = world.machine.target(Machine.RECORD)
+    record.write_text(re.sub('"joinedAt": ".*?"', '"joinedAt": "2026-01-02T03:04:05Z"', record.read_text()))
+    world.machine.unit("--refresh").joined()
+
+
 def refresh_of_nothing(world):
     world.machine.unit("--refresh").joined()
 
@@ -176,6 +185,7 @@ EVENTS = [
     ("previous-refused", "notice", K3sWorld, previous_certificate_is_refused),
     ("refreshed", "notice", World, refresh_renewed),
     ("refresh-unchanged", "info", World, refresh),
+    ("renewed", "notice", K3sWorld, certificate_is_renewed),
     ("refresh-inapplicable", "info", World, refresh_of_nothing),
     ("refresh-not-shown", "warning", World, refresh_not_shown),
     ("keys-ignored", "notice", join_methods.World, kubeadm_document),

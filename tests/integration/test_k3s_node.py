@@ -27,19 +27,21 @@ def world(tmp_path):
 # The wire.
 
 def test_wire(world):
-    """Before verification only /cacerts is requested; then one request with everything."""
+    """Before verification only /cacerts is requested; what the supervisor stores is sent when it has shown that it signs."""
     join(world).joined()
-    first, second, version, request = world.server.requests
+    first, second, proxy, request, serving = world.server.requests
     for ask in (first, second):
         assert ask.method == "GET" and ask.path == "/cacerts" and not [key for key in ask.headers if "node" in key or key == "cookie"]
-    assert len({ask.connection.number for ask in (first, second, request)}) == 3 and version.connection == request.connection
-    assert (version.method, version.path) == ("GET", "/version") and not [key for key in version.headers if "node" in key]
+    assert len({ask.connection.number for ask in (first, second, request)}) == 3 and proxy.connection == request.connection
+    assert (proxy.method, proxy.path) == ("POST", "/v1-k3s/client-kube-proxy.crt") and not [key for key in proxy.headers if "node" in key]
     assert (request.method, request.path, request.user) == ("POST", "/v1-k3s/client-kubelet.crt", f"system:bootstrap:{TOKEN_ID}")
     assert request.headers["k3s-node-name"] == NODE and request.headers["k3s-node-password"] == world.password
     assert "expect" not in request.headers
     csr = x509.load_der_x509_csr(request.body)
     assert csr.is_signature_valid and pki.subject(csr) == (["system:nodes"], [USER]) and len(csr.extensions) == 0
     assert pki.spki(csr.public_key()) == pki.spki(pki.load_key((world.machine.state / "pending.key").read_bytes()).public_key())
+    assert (serving.path, serving.body, serving.connection) == ("/v1-k3s/serving-kubelet.crt", request.body, request.connection)
+    assert pki.spki(x509.load_der_x509_csr(proxy.body).public_key()) != pki.spki(csr.public_key()), "nobody keeps that key"
     assert world.csrs() == []
 
 
@@ -101,7 +103,7 @@ def test_password_is_made_once(world):
     assert path.stat().st_mode & 0o777 == 0o600 and re.fullmatch(r"[0-9a-f]{32}\n", path.read_text())
     assert list(world.cluster.node_passwords) == [NODE] and world.cluster.check_node_password(NODE, world.password)
     before = path.read_text()
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     world.machine.target(Machine.KUBECONFIG).unlink()
     world.machine.unit().joined()
     assert path.read_text() == before and len(world.server.seen("client-kubelet")) == 2
@@ -197,8 +199,8 @@ def rke(tmp_path):
 def test_rke2(rke):
     """kubelet's server is not the supervisor."""
     join(rke).joined()
-    request = rke.server.requests[-1]
-    assert request.path == "/v1-rke2/client-kubelet.crt" and request.headers["rke2-node-password"] == rke.password
+    request = rke.server.requests[-2]
+    assert request.path == "/v1-rke2/client-kubelet.crt" and rke.server.requests[-1].path == "/v1-rke2/serving-kubelet.crt" and request.headers["rke2-node-password"] == rke.password
     note = rke.machine.handoff()
     assert note["server"] == f"https://{rke.server.host}:6443" and note["endpoint"] == f"{rke.server.host}:9345"
     assert rke.apiserver.connections == []
@@ -222,7 +224,7 @@ def test_rke2_asked_at_the_wrong_port(rke):
 def test_certificate_goes_first(world):
     """The token may have been removed by then."""
     rejoin = Rejoin(world)
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     world.cluster.tokens[TOKEN_ID].valid = False
     rejoin.join().joined()
     assert rejoin.users == [USER]
@@ -256,7 +258,7 @@ def test_neither_counts(world):
 def test_certificate_with_an_old_kind_of_key(world):
     """RSA, as kubelet once made them."""
     rejoin = Rejoin(world, key="rsa")
-    world.cluster.nodes.add(NODE)
+    world.cluster.members.add(NODE)
     rejoin.join().joined()
     assert rejoin.users == [USER]
 

@@ -2,6 +2,7 @@
 """The scripted supervisor itself, tested with a client of the Python standard library: it behaves like that of k3s."""
 
 import base64
+import datetime
 import hashlib
 import http.client
 import ssl
@@ -15,7 +16,7 @@ import supervisor
 from machine import PATIENCE, SECRET, TOKEN, TOKEN_ID
 
 NODE, PASSWORD = "node-1", "8f3a5c7e" * 4
-PATH = "/v1-k3s/client-kubelet.crt"
+PATH, PROXY = "/v1-k3s/client-kubelet.crt", "/v1-k3s/client-kube-proxy.crt"
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_client_certificate(server, cluster, tmp_path):
     def ask(cert, **changes):
         return call(server, "POST", PATH, der_request(pki.new_key()), cert=cert, **changes)
     assert ask(own)[0] == 401 and b"unable to verify node identity" in ask(own)[1]
-    cluster.nodes.add(NODE)
+    cluster.members.add(NODE)
     assert ask(own)[0] == 200 and ask(other)[0] == 401 and ask(own, node="node-2")[0] == 400
     assert ask(cluster.signer.node(NODE, start=-2 * pki.DAY, end=-pki.DAY).write(tmp_path / "expired"))[0] == 401
 
@@ -111,7 +112,24 @@ def test_not_ready(server, cluster):
 
 
 def test_the_rest_is_the_kubernetes_api(server):
+    """Which knows bootstrap tokens, but no passwords."""
     assert b"gitVersion" in plain(server, "/version")[1]
+    assert call(server, "GET", "/version", auth=f"Bearer {TOKEN}", node=None, password=None)[0] == 200
+    assert call(server, "GET", "/version", auth=basic("node", "secret-of-the-server"), node=None, password=None)[0] == 401
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_needs_no_password_for_kube_proxy(server, cluster, is_old):
+    cluster.signs, key = not is_old, pki.new_key()
+    code, text = call(server, "POST", PROXY, der_request(key), auth=basic("node", "secret-of-the-server"), node=None, password=None)
+    assert code == 200 and (b"PRIVATE KEY" in text) is is_old and cluster.node_passwords == {}
+    assert (pki.spki(pki.load_certs(text)[0].public_key()) == pki.spki(key.public_key())) is not is_old
+
+
+def test_certificates_are_valid_since_the_ca_is(server, cluster):
+    cluster.signer = pki.CA("k3s-client-ca@1600000000", start=-5 * pki.YEAR)
+    leaf = pki.load_certs(call(server, "POST", PATH, der_request(pki.new_key()), auth=f"Bearer {TOKEN}")[1])[0]
+    assert abs(leaf.not_valid_before - cluster.signer.cert.not_valid_before) < datetime.timedelta(seconds=5)
 
 
 def test_what_must_not_be_sent_is_seen(server, cluster):

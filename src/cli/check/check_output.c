@@ -102,7 +102,7 @@ static void write_failure(struct nb_check_output *output, const struct nb_failur
                 output->r = -ENOMEM;
                 return;
         }
-        nb_log_print_text(stream, nb_failure_info(f->code)->remedy);
+        nb_log_print_remedy(stream, f->code);
         (void)fclose(stream);
         remedy[strcspn(remedy, "\n")] = '\0';
         NB_TEXT_COPY_LINE(detail, f->detail);
@@ -126,7 +126,7 @@ void nb_check_end_step(struct nb_check *check, const struct nb_failure *f) {
                 if (f->code == NB_NONE)
                         return;
                 printf("    ");
-                nb_log_print_text(stdout, nb_failure_info(f->code)->remedy);
+                nb_log_print_remedy(stdout, f->code);
                 return;
         }
         nb_json_close(&output->writer);

@@ -35,7 +35,7 @@ static void print_line(char mark, const char *text, const struct nb_unit_entry *
         if (code != NB_NONE) {
                 nb_unit_entry_adopt_fields(failure);
                 printf("    ");
-                nb_log_print_text(stdout, nb_failure_info(code)->remedy);
+                nb_log_print_remedy(stdout, code);
         }
         fflush(stdout);
         nb_terminal_line_show();

@@ -10,6 +10,7 @@
 #include "codec/json.h"
 #include "files/handoff.h"
 #include "join/load.h"
+#include "method/cluster_identity.h"
 #include "method/settings_documents.h"
 #include "settings/kubelet_env.h"
 #include "system/clock.h"
@@ -153,8 +154,15 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 nb_json_close(writer);
 }
 
+/* How to get the token that joins this machine again. */
+static const char *token_command(bool is_supervised) {
+        return is_supervised ? "`k3s token create` on a k3s server (with RKE2, its agent token)"
+                             : "`kubeadm token create` on a control plane node";
+}
+
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
         const struct nb_installed_certificate *certificate = &report->certificate;
+        bool is_supervised = report->has_record && nb_record_is_by_supervisor(&report->record);
         const double shares[] = { 0, 1, ROTATION_FROM, ROTATION_UNTIL };
         char times[N_ELEMENTS(shares)][NB_RFC3339_SIZE];
 
@@ -164,6 +172,11 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                                                          certificate->not_before) *
                                                 shares[i]),
                                times[i]);
+        if (is_supervised) {
+                nb_time_format(nb_record_renewal(&report->record, certificate->not_after),
+                               times[2]);
+                memcpy(times[3], times[1], sizeof(times[3]));
+        }
         if (writer)
                 nb_json_open(writer, "certificate", '{');
         print_fact(writer, "Subject", "subject", certificate->subject);
@@ -180,13 +193,16 @@ static void print_certificate(const struct report *report, struct nb_json_writer
         if (report->validity == NOT_YET_VALID)
                 print_fact(NULL, "NOT VALID", NULL,
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
-        if (report->validity != EXPIRED)
-                printf("%12s: by kubelet, between %s and %s\n", "Renewed", times[2], times[3]);
+        if (report->validity == EXPIRED)
+                printf("%12s: since %s; it cannot be renewed any more. `systemctl restart "
+                       "node-bootstrap.service` joins again; this requires a valid token: run %s\n",
+                       "EXPIRED", times[1], token_command(is_supervised));
+        else if (is_supervised)
+                printf("%12s: by node-bootstrap-refresh.timer, through the supervisor, from %s on; "
+                       "kubelet itself cannot renew it on k3s and RKE2\n",
+                       "Renewed", times[2]);
         else
-                printf("%12s: since %s; kubelet cannot renew it. `systemctl restart "
-                       "node-bootstrap.service` joins again; this requires a valid token: "
-                       "run `kubeadm token create` on a control plane node\n",
-                       "EXPIRED", times[1]);
+                printf("%12s: by kubelet, between %s and %s\n", "Renewed", times[2], times[3]);
 }
 
 static void print_timeline(const struct report *report) {
@@ -212,7 +228,7 @@ static void print_timeline(const struct report *report) {
         if (strcmp(report->last_failure.error, timeline->code) == 0)
                 nb_unit_entry_adopt_fields(&report->last_failure);
         printf("  ");
-        nb_log_print_text(stdout, nb_failure_info(code)->remedy);
+        nb_log_print_remedy(stdout, code);
         printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
 }
 

@@ -202,8 +202,8 @@ static struct note_case refreshes[] = {
           "\"tlsServerName\":\"a\\nb\"", UNTRUSTED,
           N "tlsServerName: expected a host name or '', found 'a?b'" },
         { "refreshed: user entries", "", "\"users\":[]", MALFORMED, N "unknown key 'users'" },
-        { "refreshed: a certificate", "", "\"certificate\":\"x\"", MALFORMED,
-          N "unknown key 'certificate'" },
+        { "refreshed: certificates", "", "\"certificate\":\"x\",\"serving\":\"y\"", NB_NONE, "" },
+        { "refreshed: a key", "", "\"key\":\"x\"", MALFORMED, N "unknown key 'key'" },
 };
 
 static void parses_refresh(void **state) {
@@ -211,7 +211,7 @@ static void parses_refresh(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(8192),
                                                    first = NB_BUFFER_INIT(8192),
                                                    second = NB_BUFFER_INIT(8192);
-        _cleanup_(nb_cluster_done) struct nb_cluster note = {}, again = {};
+        _cleanup_(nb_handoff_done) struct nb_handoff note = {}, again = {};
         struct nb_failure f = {};
         int r;
 
@@ -219,12 +219,12 @@ static void parses_refresh(void **state) {
         r = nb_state_file_parse(&nb_refresh_file, text.data, text.len, &note, &f);
         assert_outcome(c, r, &f);
         if (r < 0) {
-                assert_null(note.ca);
+                assert_null(note.cluster.ca);
                 return;
         }
-        assert_string_equal(note.ca, "CA\n");
-        assert_string_equal(note.server.path, "/p");
-        assert_string_equal(note.tls_server_name, "kubernetes");
+        assert_string_equal(note.cluster.ca, "CA\n");
+        assert_string_equal(note.cluster.server.path, "/p");
+        assert_string_equal(note.cluster.tls_server_name, "kubernetes");
         assert_int_equal(nb_state_file_format(&nb_refresh_file, &note, &first), 0);
         assert_int_equal(nb_state_file_parse(&nb_refresh_file, first.data, first.len, &again, &f),
                          0);
@@ -385,7 +385,7 @@ static void size_has_a_limit(void **state) {
 static void what_is_not_utf8_is_not_written(void **state) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(1024);
         char ca[] = "\xff";
-        struct nb_cluster handoff = { .ca = ca };
+        struct nb_handoff handoff = { .cluster = { .ca = ca } };
 
         assert_int_equal(nb_state_file_format(&nb_refresh_file, &handoff, &text), -EINVAL);
 }
@@ -398,7 +398,7 @@ static int run(const void *input) {
 }
 
 static int run_refresh(const void *input) {
-        _cleanup_(nb_cluster_done) struct nb_cluster note = {};
+        _cleanup_(nb_handoff_done) struct nb_handoff note = {};
         struct nb_failure f = {};
 
         return nb_state_file_parse(&nb_refresh_file, input, strlen(input), &note, &f);

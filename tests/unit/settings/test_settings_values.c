@@ -337,10 +337,52 @@ static void limits_texts(void **state) {
                 }
 }
 
+static void finds_node_ips(void **state) {
+        static const struct {
+                const char *value, *expected;
+        } rows[] = {
+                { "10.0.0.5", "10.0.0.5" },
+                { "10.0.0.5,FD00:0::5", "10.0.0.5,fd00::5" },
+                { "fd00::5,", "fd00::5" },
+                { "0.0.0.0", "" },
+                { "::", "" },
+                { "node-1,010.0.0.5", "" },
+                { "::ffff:10.0.0.5", "::ffff:10.0.0.5" },
+                { "1111:1111:1111:1111:1111:1111:1111:1111,2222:2222:2222:2222:2222:2222:2222:2222,"
+                  "3333:3333:3333:3333:3333:3333:3333:3333,4444::",
+                  "1111:1111:1111:1111:1111:1111:1111:1111,2222:2222:2222:2222:2222:2222:2222:2222,"
+                  "4444::" },
+        };
+        char ips[NB_NODE_IPS_SIZE];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct nb_settings settings = { .n_extra_args = 2, .extra_args = { "v=2" } };
+
+                (void)snprintf(settings.extra_args[1], sizeof(settings.extra_args[1]), "node-ip=%s",
+                               rows[i].value);
+                nb_settings_node_ips(&settings, ips);
+                assert_string_equal(ips, rows[i].expected);
+        }
+}
+
+static void client_ca_is_beside_the_ca(void **state) {
+        struct nb_settings settings = { .ca_file = "/etc/kubernetes/pki/ca.crt" };
+        char path[NB_CLIENT_CA_PATH_MAX];
+
+        nb_settings_client_ca(&settings, path);
+        assert_string_equal(path, "/etc/kubernetes/pki/client-ca.crt");
+        memset(settings.ca_file, 'a', sizeof(settings.ca_file) - 1);
+        settings.ca_file[0] = '/';
+        nb_settings_client_ca(&settings, path);
+        assert_int_equal(strlen(path), strlen(settings.ca_file) + strlen("client-"));
+}
+
 int main(void) {
         CASES(values, takes_value);
         CASE(empty_values_remove_those_of_weaker_documents);
         CASE(limits_lists);
         CASE(limits_texts);
+        CASE(finds_node_ips);
+        CASE(client_ca_is_beside_the_ca);
         return case_run("settings_values");
 }

@@ -63,6 +63,9 @@ static void instants_are_rfc_3339_in_utc(void **state) {
         assert_string_equal(text, "2006-01-02T15:04:05Z");
         nb_time_format((time_t)INT64_MAX, text);
         assert_string_equal(text, "");
+        assert_int_equal(nb_time_parse("2006-01-02T15:04:05Z"), 1136214245);
+        assert_int_equal(nb_time_parse("2006-01-02T15:04:05Z "), 0);
+        assert_int_equal(nb_time_parse(""), 0);
 }
 
 static void the_clock_goes_on(void **state) {
