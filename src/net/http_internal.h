@@ -5,10 +5,10 @@
  * Private to net/.
  *
  * Each connection has a process of its own, a worker. Workers are forked by the launcher, a small
- * process that was started before this process read any secret, so they cannot contain one. They
- * are children of this process (CLONE_PARENT), which kills and reaps them. A worker has open: a
- * socket to this process, the memory files with the trusted CAs and the client certificate, and
- * /dev/null.
+ * process that was started before this process read any secret, so they contain none but what the
+ * command line and the environment have. They are children of this process (CLONE_PARENT), which
+ * kills and reaps them. A worker has open: a socket to this process, the memory files with the
+ * trusted CAs and the client certificate, and /dev/null.
  *
  * A worker resolves the name and connects in a first sandbox. A second one, entered before the
  * first byte of TLS, leaves it only its open files (http_sandbox.c). A server that exploits or

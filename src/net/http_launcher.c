@@ -69,26 +69,6 @@ static void load_resolvers(void) {
                 freeaddrinfo(found);
 }
 
-/* What libcurl and the resolver use. Anything else may be a secret of another program. */
-static void forget_environment(void) {
-        static const char *const kept[] = { "https_proxy=", "HTTPS_PROXY=", "all_proxy=",
-                                            "ALL_PROXY=",   "no_proxy=",    "NO_PROXY=",
-                                            "LOCALDOMAIN=", "RES_OPTIONS=" };
-        char **to = environ;
-
-        for (char **from = environ; *from; from++) {
-                bool is_kept = false;
-
-                for (size_t i = 0; i < N_ELEMENTS(kept) && !is_kept; i++)
-                        is_kept = strncmp(*from, kept[i], strlen(kept[i])) == 0;
-                if (is_kept)
-                        *to++ = *from;
-                else
-                        explicit_bzero(*from, strlen(*from));
-        }
-        *to = NULL;
-}
-
 /* The parent handles the signals that stop a service or that a terminal sends, and ends this
  * process. */
 static int begin_process(pid_t parent) {
@@ -135,7 +115,6 @@ static int begin_launcher(int channel, pid_t parent) {
                 r = nb_http_sandbox_prepare();
         if (r >= 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 r = -EIO;
-        forget_environment();
         return r;
 }
 
