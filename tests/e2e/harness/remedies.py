@@ -18,7 +18,7 @@ PROGRAMS = ("cat crictl curl df findmnt fuser getent grep hostnamectl install ip
 READS = re.compile(
     r"(cat|crictl ps|curl|df|findmnt|fuser|getent|grep|ip route get|journalctl|ls|oc get|openssl|resolvectl status|timedatectl$|(k3s|rke2) --version|"
     r"k3s token list|kubeadm certs check-expiration|kubeadm token list|kubectl (-n \S+ |--namespace \S+ )?(describe|get|logs)|"
-    r"(sudo )?node-bootstrap (check|status|--help)|node-bootstrap-admin (approve$|cluster-info (publish --dry-run|verify))|systemctl (show|status))\b")
+    r"(sudo )?node-bootstrap (check|explain|status|--help)|node-bootstrap-admin (approve$|cluster-info (publish --dry-run|verify))|systemctl (cat|show|status))\b")
 
 
 def commands(code):

@@ -577,3 +577,16 @@ def secret_of_k3s(r):
     r.cluster.request("POST", path, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gone.node-password.k3s"}})
     r.there("kubectl --namespace kube-system delete secret")
     assert r.cluster.find(f"{path}/gone.node-password.k3s") is None
+
+
+# --- The sandbox ---
+
+@situation("sandbox-refused")
+def drop_in_refuses_landlock(r):
+    r.node.drop_in(UNIT, "[Service]\nSystemCallFilter=~landlock_create_ruleset\n", "50-filter.conf")
+    r.begin()
+    assert "SystemCallFilter=~landlock_create_ruleset" in r.here("systemctl cat")
+    r.node.path(f"/etc/systemd/system/{UNIT}.d/50-filter.conf").unlink()
+    r.here("systemctl daemon-reload")
+    r.here("systemctl restart")
+    r.joins()
