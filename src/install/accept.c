@@ -162,6 +162,31 @@ static int parse_chain(const char *pem, const char *what, struct nb_certificates
                      : 0;
 }
 
+/*
+ * For a renewal: the existing CAs replace those of the handoff. `refresh` could add a certificate
+ * of their key that expires soon, or that kubelet cannot read.
+ */
+static int keep_issuers(const struct nb_certificates *trusted, struct nb_certificates **chain,
+                        struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer pem = NB_BUFFER_INIT(NB_HANDOFF_MAX);
+        struct nb_certificates *kept = NULL;
+        int r;
+
+        if (!nb_certificate_is_trusted(*chain, trusted))
+                return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
+                                      "the renewed certificate is not issued by a CA of the "
+                                      "existing one");
+        nb_certificate_export(*chain, 0, &pem);
+        for (size_t i = 1; i < nb_certificates_count(trusted); i++)
+                nb_certificate_export(trusted, i, &pem);
+        r = pem.error < 0 ? pem.error : nb_certificates_parse(pem.data, pem.len, false, &kept);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot copy certificates: %m");
+        nb_certificates_free(*chain);
+        *chain = kept;
+        return 0;
+}
+
 static int take_certificate(const struct nb_context *context, const struct nb_key *key,
                             const struct nb_certificates *trusted, struct nb_accepted *accepted,
                             struct nb_failure *f) {
@@ -171,6 +196,11 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
         r = parse_chain(accepted->handoff.certificate, "certificate", &chain, f);
         if (r < 0)
                 return r;
+        if (trusted) {
+                r = keep_issuers(trusted, &chain, f);
+                if (r < 0)
+                        return r;
+        }
         /* A NotBefore in the future means that this machine's clock is wrong, and kubelet ignores
          * it: accept any. */
         r = nb_certificate_verify_node(chain, key, context->node_name, context->now, UINT_MAX, f);
@@ -180,10 +210,10 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
                                        accepted->handoff.provenance.csr);
                 return r;
         }
-        if (trusted && !nb_certificate_is_trusted(chain, trusted))
+        if (trusted && nb_certificate_not_after(chain, 0) <= nb_certificate_not_after(trusted, 0))
                 return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
-                                      "the renewed certificate is not issued by a CA of the "
-                                      "existing one");
+                                      "the renewed certificate does not expire after the existing "
+                                      "one");
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
         accepted->client_ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
         /* Only the key that has signed this certificate: `join` could add a CA of its own that

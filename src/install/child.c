@@ -254,8 +254,7 @@ static int await_child(const struct nb_child *child, pid_t pid, int channel, int
         return status;
 }
 
-/* Ends this process by the same signal, so that Restart=on-abnormal applies. */
-static void end_like(int signal) {
+void nb_child_end_like(int signal) {
         sigset_t set;
 
         sigemptyset(&set);
@@ -266,10 +265,10 @@ static void end_like(int signal) {
 }
 
 static int fork_child(const struct nb_child *child, const sigset_t *signals, int signal_fd,
-                      bool *is_stopped, struct nb_failure *f) {
+                      struct nb_child_end *end, struct nb_failure *f) {
         _cleanup_(nb_closep) int ours = -1;
         int pair[2], status;
-        struct sweeper sweeper;
+        struct sweeper sweeper = { .fd = -1 };
         pid_t pid;
         int r;
 
@@ -303,19 +302,18 @@ static int fork_child(const struct nb_child *child, const sigset_t *signals, int
                 return r;
         }
         (void)send(ours, "", 1, MSG_NOSIGNAL);
-        status = await_child(child, pid, ours, signal_fd, &sweeper, is_stopped, f);
+        status = await_child(child, pid, ours, signal_fd, &sweeper, &end->is_stopped, f);
         if (status < 0)
                 return status;
-        if (WIFSIGNALED(status) && !*is_stopped)
-                end_like(WTERMSIG(status));
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        end->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + end->signal;
+        return 0;
 }
 
-int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
-                 struct nb_failure *f) {
+int nb_child_run(const struct nb_child *child, struct nb_child_end *ret_end, struct nb_failure *f) {
         struct sigaction by_default = { .sa_handler = SIG_DFL };
         _cleanup_(nb_closep) int signal_fd = -1;
-        bool is_stopped = false;
+        struct nb_child_end end = { 0 };
         sigset_t watched, before;
         int r;
 
@@ -331,11 +329,10 @@ int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_sto
                 return fail_run(errno, "sigprocmask", f);
         signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
         r = signal_fd < 0 ? fail_run(errno, "signalfd", f)
-                          : fork_child(child, &before, signal_fd, &is_stopped, f);
+                          : fork_child(child, &before, signal_fd, &end, f);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         if (r < 0)
                 return r;
-        *ret_status = r;
-        *ret_is_stopped = is_stopped;
+        *ret_end = end;
         return 0;
 }

@@ -30,14 +30,21 @@ struct nb_child {
 };
 
 /*
- * Returns 0 with the exit status of the child in *ret_status. *ret_is_stopped is true if SIGINT has
- * asked this process to stop, as `systemctl stop` does (KillSignal= in the unit). SIGINT and
- * SIGTERM are passed on to the child if it runs as the same user; otherwise systemd sends them to
- * both. If a signal kills the child, this process ends by the same signal. NB_INTERNAL;
- * NB_JOIN_OVERDUE if the child, which knows its own deadline, has not ended NB_CHILD_GRACE_S after
- * it; the child is then killed.
+ * Returns 0 and how the child has ended. SIGINT and SIGTERM are passed on to the child if it runs
+ * as the same user; otherwise systemd sends them to both. NB_INTERNAL; NB_JOIN_OVERDUE if the
+ * child, which knows its own deadline, has not ended NB_CHILD_GRACE_S after it; the child is then
+ * killed.
  */
 #define NB_CHILD_GRACE_S 10
 #define NB_SWEEPER_MAX_S 30
-int nb_child_run(const struct nb_child *child, int *ret_status, bool *ret_is_stopped,
-                 struct nb_failure *f);
+struct nb_child_end {
+        int status;      /* exit status, or 128 + signal */
+        int signal;      /* that killed it; 0: none */
+        bool is_stopped; /* SIGINT has asked this process to stop, as `systemctl stop` does
+                            (KillSignal=) */
+};
+int nb_child_run(const struct nb_child *child, struct nb_child_end *ret_end, struct nb_failure *f);
+
+/* Ends this process by the signal that has killed the child, so that Restart=on-abnormal applies.
+ */
+void nb_child_end_like(int signal);

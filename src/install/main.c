@@ -138,7 +138,7 @@ static int run_locked(const struct arguments *arguments, enum step step,
 
 /* The user of the service owns its state directory. */
 static int run_child(const struct arguments *arguments, const struct nb_inspection *inspection,
-                     int *ret_status, bool *ret_is_stopped, struct nb_failure *f) {
+                     struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         char directory[PATH_MAX + 32], until[64], previous[64];
         const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
@@ -173,30 +173,45 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         snprintf(previous, sizeof(previous), "--previous=%s",
                  nb_node_state_name(inspection->state));
         snprintf(until, sizeof(until), "--valid-until=%s", inspection->not_after);
-        return nb_child_run(&child, ret_status, ret_is_stopped, f);
+        return nb_child_run(&child, ret_end, f);
+}
+
+/* A join that has crashed, or that an attacker ends, must not keep kubelet down if there is a
+ * usable certificate. */
+static bool is_joined_without(const struct arguments *arguments, const struct nb_child_end *end) {
+        struct nb_failure f = { 0 };
+
+        (void)nb_failure_set(&f, NB_INTERNAL, ECHILD, "join %s %d",
+                             end->signal > 0 ? "was killed by signal" : "ended with exit status",
+                             end->signal > 0 ? end->signal : end->status);
+        return is_joined_anyway(arguments, END, &f);
 }
 
 /* Without a failure, *ret_status is the exit status of the service. */
 static int run_service(const struct arguments *arguments, int *ret_status, struct nb_failure *f) {
         struct nb_inspection inspection = { .timeout_ms = NB_TIME_INFINITE };
-        bool is_stopped = false;
-        int r, status = 0;
+        struct nb_child_end end = { 0 };
+        int r;
 
         r = run_locked(arguments, BEGIN, &inspection, f);
         if (r <= 0)
                 return r;
         if (arguments->program[0]) {
-                r = run_child(arguments, &inspection, &status, &is_stopped, f);
+                r = run_child(arguments, &inspection, &end, f);
                 if (r < 0)
                         return is_joined_anyway(arguments, END, f) ? 0 : r;
         }
         /* SIGINT arrived before the child could block it. */
-        if (is_stopped && status == 128 + SIGINT)
-                status = NB_EXIT_STOPPED;
+        if (end.is_stopped && end.signal == SIGINT)
+                end.status = NB_EXIT_STOPPED;
         /* The unit treats NB_EXIT_STOPPED as success. If only the child was stopped (by SIGTERM),
          * the next step inspects the machine. */
-        if (status != 0 && (status != NB_EXIT_STOPPED || is_stopped)) {
-                *ret_status = status;
+        if (end.status != 0 && (end.status != NB_EXIT_STOPPED || end.is_stopped)) {
+                if (!end.is_stopped && is_joined_without(arguments, &end))
+                        return 0;
+                if (end.signal > 0 && !end.is_stopped)
+                        nb_child_end_like(end.signal);
+                *ret_status = end.status;
                 return 0;
         }
         return run_locked(arguments, END, &inspection, f);

@@ -330,8 +330,10 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
         nb_sources_init(&sources, options->config_directory);
         nb_log_field(NB_FIELD_STAGE, "refresh");
         r = nb_http_begin(false, f);
-        if (r >= 0)
+        if (r >= 0) {
+                nb_http_report_landlock();
                 r = run_refresh(&sources, f);
+        }
         nb_http_end();
         if (r >= 0)
                 return 0;

@@ -115,6 +115,13 @@ static void read_conditions(struct nb_json *json, struct nb_csr *csr) {
                 read_condition(json, i, csr);
 }
 
+static bool is_group_of_controller(const char *group) {
+        size_t len = strlen(NB_TOKEN_GROUP_NODE);
+
+        return strncmp(group, NB_TOKEN_GROUP_NODE, len) == 0 &&
+               (group[len] == '\0' || group[len] == ':');
+}
+
 static void read_groups(struct nb_json *json, struct nb_csr *csr) {
         char path[PATH_SIZE], group[sizeof(csr->groups)];
         ssize_t n = nb_json_array(json, "spec.groups");
@@ -122,8 +129,7 @@ static void read_groups(struct nb_json *json, struct nb_csr *csr) {
         for (ssize_t i = 0; i < n && json->r >= 0; i++) {
                 snprintf(path, sizeof(path), "spec.groups[%zd]", i);
                 nb_json_line(json, path, group, sizeof(group));
-                csr->is_for_controller |= strncmp(group, NB_TOKEN_GROUP_NODE,
-                                                  strlen(NB_TOKEN_GROUP_NODE)) == 0;
+                csr->is_for_controller |= is_group_of_controller(group);
                 if (strcmp(group, "system:authenticated") != 0)
                         nb_text_list_add(csr->groups, sizeof(csr->groups), group);
         }

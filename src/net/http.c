@@ -109,7 +109,9 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         int r;
 
         r = http_new(NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
-        if (r >= 0 && trust)
+        if (r < 0)
+                return r;
+        if (trust)
                 r = set_trust(http, trust, f);
         if (r >= 0 &&
             !strncasecmp(nb_http_find_proxy(&http->config), "https://", strlen("https://"))) {

@@ -146,7 +146,7 @@ static int await_end(const struct nb_process *process, pid_t pid, const int sign
                         return 0;
                 if (polls[1].revents && has_ended(signal_fds[1], pid))
                         is_ended = true;
-                if (polls[2].revents)
+                if (polls[2].revents && process->output)
                         r = read_output(reader, process->output);
                 if (r < 0)
                         return r;
@@ -155,14 +155,29 @@ static int await_end(const struct nb_process *process, pid_t pid, const int sign
         }
 }
 
-/* SIGTERM first, so that the program can restore the terminal. */
-static void end_program(const struct nb_process *process, pid_t pid, int child_fd) {
+/* The program may have left its process group. */
+static bool kill_program(const struct nb_process *process, pid_t pid, int child_fd, int number) {
+        uint64_t end = nb_now_ms() + GRACE_MS, now;
         struct pollfd ended = { .fd = child_fd, .events = POLLIN };
-        pid_t target = process->is_interactive ? pid : -pid;
 
-        (void)kill(target, SIGTERM);
-        (void)poll(&ended, 1, GRACE_MS);
-        (void)kill(target, SIGKILL);
+        if (!process->is_interactive)
+                (void)kill(-pid, number);
+        (void)kill(pid, number);
+        while (!has_ended(child_fd, pid)) {
+                now = nb_now_ms();
+                if (now >= end)
+                        return false;
+                (void)poll(&ended, 1, (int)(end - now));
+        }
+        return true;
+}
+
+/* SIGTERM first, so that the program can restore the terminal. False if it has not ended: it runs
+ * as another user, or waits for a disk. */
+static bool end_program(const struct nb_process *process, pid_t pid, int child_fd) {
+        bool has_stopped = kill_program(process, pid, child_fd, SIGTERM);
+
+        return kill_program(process, pid, child_fd, SIGKILL) || has_stopped;
 }
 
 static int reap_child(pid_t pid) {
@@ -195,11 +210,10 @@ static void read_last_line(int fd, char ret[static NB_PROCESS_ERROR_SIZE]) {
 static int wait_for_program(const struct nb_process *process, pid_t pid,
                             const int signal_fds[static 2], int reader,
                             struct nb_process_result *ret_result) {
-        int r = await_end(process, pid, signal_fds, reader), status;
+        int r = await_end(process, pid, signal_fds, reader), status = 0;
 
-        if (r < 0)
-                end_program(process, pid, signal_fds[1]);
-        status = reap_child(pid);
+        if (r >= 0 || end_program(process, pid, signal_fds[1]))
+                status = reap_child(pid);
         if (r == -ETIMEDOUT) {
                 ret_result->status = NB_PROCESS_LATE;
                 snprintf(ret_result->error, sizeof(ret_result->error), "did not finish within %u s",

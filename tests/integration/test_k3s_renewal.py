@@ -277,6 +277,12 @@ def leave(world, *, key=None, certificate=None, serving=None, **changes):
     machine.put_state("refreshed.json", json.dumps(note))
 
 
+def again(world):
+    """The pair that is installed; its end has not changed."""
+    certificates, text = world.machine.installed_identity()
+    leave(world, key=pki.load_key(text[text.rindex("-----BEGIN "):].encode()), certificate=b"".join(map(pki.cert_pem, certificates)))
+
+
 def client(ca=None, **changes):
     def make(world):
         key, signer = pki.new_key(), ca or world.cluster.signer
@@ -326,6 +332,7 @@ HOSTILE = {
     "serving certificate without a name": (served(sans=[]), "certificate-unusable"),
     "serving certificate for clients": (served(eku=(pki.CLIENT_AUTH,)), "certificate-unusable"),
     "serving certificate that has expired": (served(start=-pki.YEAR, end=-pki.DAY), "certificate-unusable"),
+    "the existing certificate once more": (lambda world: again(world), "handoff-untrusted"),
     "another CA beside that of the cluster": (lambda world: leave(world, ca=(world.cluster.ca.pem + pki.CA("new").pem).decode()), "handoff-untrusted"),
     "another server": (lambda world: leave(world, server="https://192.0.2.66:6443"), "handoff-untrusted"),
     "a command beside it": (lambda world: leave(world, exec="sh"), "handoff-malformed"),
@@ -361,6 +368,7 @@ def cross_signed(cluster, leaf):
 @pytest.mark.parametrize("when", ["join", "renewal"])
 def test_clients_of_another_ca_are_not_trusted(world, when):
     machine = joined_long_ago(world) if when == "renewal" else world.machine
+    existing = machine.installed_identity()[0][1:] if when == "renewal" else None
     world.cluster.certificate = lambda leaf: cross_signed(world.cluster, leaf)
     if when == "renewal":
         leave(world)
@@ -369,6 +377,8 @@ def test_clients_of_another_ca_are_not_trusted(world, when):
         join(world)
     [ca] = pki.load_certs(machine.target(CLIENT_CA).read_bytes())
     assert key_of(ca) == key_of(world.cluster.signer.cert)
+    if existing:
+        assert [ca] == existing[:1] and machine.installed_identity()[0][1:] == existing, "a certificate of the same key may expire soon"
 
 
 def test_address_that_the_settings_name_is_missing(world):

@@ -206,6 +206,19 @@ def test_previous_is_kept(world, spoil):
     assert snapshot(world.machine.root) == files
 
 
+@pytest.mark.parametrize("script", ["exit 1", "kill -KILL $$", "kill -ABRT $$", "kill -INT $$"])
+def test_previous_is_kept_if_join_crashes(world, tmp_path, script):
+    """Or if an attacker who has taken it over ends it."""
+    other_cluster(world)
+    files = snapshot(world.machine.root)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    run = world.machine.start("install", *world.machine.install_words(f"--program={program}")).wait()
+    assert run.exit == 0 and "joining again failed" in run.stderr, run.stderr
+    assert snapshot(world.machine.root) == files
+
+
 @pytest.mark.parametrize("path", ["etc/kubernetes/pki/.ca.crt.tmp", f"{Machine.PKI}/.kubelet-client-current.pem.tmp", f"{Machine.PKI}/.node-bootstrap.json.tmp",
                                   "var/lib/kubelet/node-bootstrap.env"])
 def test_previous_is_kept_when_a_file_cannot_be_written(world, path):
