@@ -28,7 +28,7 @@ struct nb_csr {
         char resource_version[64];
         char signer_name[NB_CSR_NAME_MAX + 1];
         char username[384]; /* the user who submitted it, according to the API server; printable,
-                               one line; "" when absent. Holds that of any ServiceAccount */
+                               one line; "" when absent. Has room for any ServiceAccount */
         char groups[192];   /* the user's groups without system:authenticated: "a, b, ..." */
         bool is_for_controller;     /* a group begins with NB_TOKEN_GROUP_NODE: node-bootstrap's
                                        controller decides */
