@@ -35,7 +35,7 @@ struct nb_failure_info {
         const char *unchanged; /* what was not changed on this machine */
         const char *remedy; /* what to do next. These texts may contain @FIELD@ for a field of the
                                journal entry */
-        const char *remedy_k3s; /* instead of it with k3s and RKE2; NULL: none */
+        const char *remedy_k3s; /* replaces `remedy` with k3s and RKE2; NULL: none */
 };
 
 struct nb_failure {

@@ -102,9 +102,10 @@ int nb_certificate_verify_node(const struct nb_certificates *chain, const struct
                                const char *node_name, time_t now, unsigned skew_sec,
                                struct nb_failure *f);
 
-/* Verifies a serving certificate of kubelet that k3s issued: the leaf has this key, the extended
- * key usage serverAuth, has not expired, and its names are the node's, localhost, all `ips` ("a,b")
- * and perhaps other addresses; it chains to one of the CAs. NB_CERTIFICATE_UNUSABLE. */
+/* Verifies a serving certificate of kubelet that k3s issued: the leaf is for this key, has the
+ * extended key usage serverAuth, has not expired, and chains to one of the CAs. Its names must be
+ * the node's, localhost and all `ips` ("a,b"); other addresses are accepted.
+ * NB_CERTIFICATE_UNUSABLE. */
 int nb_certificate_verify_serving(const struct nb_certificates *chain,
                                   const struct nb_certificates *ca, const struct nb_key *key,
                                   const char *node_name, const char *ips, time_t now,

@@ -24,9 +24,9 @@ struct nb_handoff {
 
 void nb_handoff_done(struct nb_handoff *handoff);
 
-/* joined.json, and refreshed.json: the cluster that a refresh has found, and the certificates that
- * it has renewed. Each is a struct nb_handoff. NB_HANDOFF_MALFORMED; for server, tlsServerName and
- * proxyURL NB_HANDOFF_UNTRUSTED. */
+/* joined.json and refreshed.json, each a struct nb_handoff. The latter has the cluster that a
+ * refresh has found, and the certificates that it has renewed. NB_HANDOFF_MALFORMED; for server,
+ * tlsServerName and proxyURL NB_HANDOFF_UNTRUSTED. */
 extern const struct nb_state_file nb_handoff_file, nb_refresh_file;
 
 enum nb_node_state {

@@ -216,8 +216,8 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
                                       "one");
         nb_time_format(nb_certificate_not_after(chain, 0), accepted->not_after);
         accepted->client_ca = (struct nb_buffer)NB_BUFFER_INIT(NB_HANDOFF_MAX);
-        /* Only the key that has signed this certificate: `join` could add a CA of its own that
-         * issues another certificate of that key. */
+        /* Take only the CA that signed this certificate: `join` could add a CA of its own, which
+         * has issued another certificate for the same key. */
         if (nb_certificates_count(chain) > 1)
                 nb_certificate_export(chain, 1, &accepted->client_ca);
         r = accepted->client_ca.error;

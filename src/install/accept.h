@@ -29,8 +29,8 @@ struct nb_accepted {
         struct nb_buffer ca;       /* the trusted CAs as PEM; empty: the system's CAs */
         struct nb_buffer kubelet_config; /* kubelet's configuration from the cluster; or empty */
         /* From a supervisor of k3s, otherwise empty: */
-        struct nb_buffer client_ca; /* the CA that issued the certificate, and the API server's
-                                     * client certificate; as PEM */
+        struct nb_buffer client_ca; /* PEM: the CA that issued this certificate and the client
+                                     * certificate of the API server */
         struct nb_secret serving;   /* kubelet's serving certificate, with its CAs and key */
         struct nb_ca_selection selection;
         char not_after[32]; /* of the leaf, RFC 3339 */
@@ -47,10 +47,10 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *accepted, struct nb_failure *f);
 
 /*
- * Verifies the certificates in accepted->handoff for the key in the state directory, the serving
- * certificate also with accepted->ca, and formats them. `trusted`: whose CAs must have issued a
- * renewed certificate; NULL for a join. NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED,
- * NB_CERTIFICATE_UNUSABLE.
+ * Verifies the certificates in accepted->handoff for the key in the state directory, and formats
+ * them. The serving certificate must also chain to accepted->ca. `trusted` is the existing chain,
+ * whose CAs must have issued a renewed certificate; NULL for a join. NB_HANDOFF_MALFORMED,
+ * NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE.
  */
 int nb_accept_certificates(const struct nb_context *context, const struct nb_state *state,
                            const struct nb_certificates *trusted, struct nb_accepted *accepted,

@@ -140,9 +140,9 @@ static bool is_listed(const char *text, pid_t pid) {
         return other == pid;
 }
 
-/* Kills what `text` lists. The caller may signal each process of root, and a number in the list may
- * belong to one by now. A descriptor keeps one process, and a second list shows that this one is in
- * the control group. Returns how many were killed. */
+/* Kills the processes that `text` lists. The caller may send signals to processes of root, and one
+ * of them may have a number in the list by now. A descriptor always refers to the same process; a
+ * second list shows that it is in the control group. Returns the number of killed processes. */
 static unsigned kill_listed(struct nb_buffer *text, pid_t parent, pid_t child, bool *is_any) {
         pid_t pids[PROCESSES_MAX];
         int fds[PROCESSES_MAX], r;

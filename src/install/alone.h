@@ -16,8 +16,8 @@
 /* NB_NOT_ALONE */
 int nb_alone_verify(struct nb_failure *f);
 
-/* Kills the other processes of the control group until none is left. This process, `parent` and
- * `child`, a zombie, are not counted. Returns whether there was any. */
+/* Kills the other processes of the control group, except `parent`, until none is left. Returns
+ * whether there was any besides `child`, which is killed, too, if it still runs. */
 bool nb_alone_kill(pid_t parent, pid_t child);
 
 /*

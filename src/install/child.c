@@ -89,16 +89,16 @@ static int execute_program(const struct nb_child *child, int channel, const sigs
 /* --- The sweeper --- */
 
 /*
- * install has neither CAP_KILL nor CAP_FOWNER, so this process is forked before install confines
- * itself. It has no capability either, but its effective user is that of the service. Its real and
- * saved user remain root, so that no process of the service can signal it.
+ * install has neither CAP_KILL nor CAP_FOWNER, so it forks the sweeper before it confines itself.
+ * The sweeper has no capability either, but its effective user is that of the service. Its real and
+ * saved user remain root, so that no process of the service can send it a signal.
  */
 struct sweeper {
         pid_t pid;
-        int fd; /* it begins when this is closed */
+        int fd; /* the sweeper begins when this is closed */
 };
 
-/* If this process fails, or is killed, nb_alone_verify() finds what is left. */
+/* If this process fails, or is killed, nb_alone_verify() finds the processes that are left. */
 static _Noreturn void sweep(const struct nb_child *child, pid_t pid, const sigset_t *signals,
                             int fd) {
         bool is_left = false;
@@ -137,8 +137,9 @@ static int start_sweeper(const struct nb_child *child, pid_t pid, const sigset_t
         return 0;
 }
 
-/* `child` must not be reaped before. Returns after at most NB_SWEEPER_MAX_S: 1 if processes besides
- * it were found; 0; -ETIME if the work is unfinished; another -errno. */
+/* Reap the child only after this: its number must not get a new owner. Returns after at most
+ * NB_SWEEPER_MAX_S: 1 if other processes than the child were killed; 0 if none; -ETIME if the work
+ * is unfinished; another -errno. */
 static int run_sweeper(struct sweeper *sweeper) {
         int status;
 
@@ -175,7 +176,7 @@ static int read_signal(int signal_fd) {
 }
 
 /* Statuses are read only when one may be passed on: a flood of them would stall systemd. Returns 1
- * after the child has ended, which is not reaped; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
+ * when the child has ended, without reaping it; 0 NB_CHILD_GRACE_S after the deadline; -errno. */
 static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_ms,
                        bool *is_stopped) {
         struct pollfd polls[] = { { .fd = signal_fd, .events = POLLIN },
@@ -194,7 +195,7 @@ static int watch_child(pid_t pid, int channel, int signal_fd, uint64_t deadline_
                 if (now >= deadline_ms) {
                         if (is_late)
                                 return 0;
-                        /* After a suspend, the child has not noticed its deadline, either. */
+                        /* After a suspend, the child has not noticed its deadline yet, either. */
                         is_late = true;
                         deadline_ms = now + NB_CHILD_GRACE_S * 1000;
                 }
@@ -236,7 +237,7 @@ static int await_child(const struct nb_child *child, pid_t pid, int channel, int
                 return fail_run(r, "wait", f);
         if (r == 0)
                 return nb_failure_set(f, NB_JOIN_OVERDUE, ETIMEDOUT,
-                                      "join had not ended %d s after the deadline, and was killed",
+                                      "join had not ended %d s after the deadline and was killed",
                                       NB_CHILD_GRACE_S);
         /* The child may have ended by the same signal before this process has read it. */
         while ((number = read_signal(signal_fd)) != 0)
@@ -245,7 +246,7 @@ static int await_child(const struct nb_child *child, pid_t pid, int channel, int
                 return fail_run(errno, "wait", f);
         if (left == -ETIME)
                 nb_log(LOG_WARNING, NB_NONE,
-                       "removing what join has left took more than %d s; the next join continues",
+                       "removing the files of join took more than %d s; the next join continues",
                        NB_SWEEPER_MAX_S);
         /* If a signal has killed the child, its workers may not have noticed yet. */
         if (left > 0 && WIFEXITED(status))

@@ -11,8 +11,9 @@
  * passes it to systemd: at most four a second, and the last one always.
  *
  * When the child has ended, or has to end, a third process kills it and every other process of the
- * service except this one, and then empties the state directory (nb_state_empty()). A process that
- * is left could change files between check and use, and would keep running in an active service.
+ * service except this one, and then empties the state directory (nb_state_empty()). Otherwise a
+ * process that the child left could change files between check and use, and would keep running in
+ * an active service.
  */
 
 #include <stdbool.h>
@@ -31,9 +32,8 @@ struct nb_child {
 
 /*
  * Returns 0 and how the child has ended. SIGINT and SIGTERM are passed on to the child if it runs
- * as the same user; otherwise systemd sends them to both. NB_INTERNAL; NB_JOIN_OVERDUE if the
- * child, which knows its own deadline, has not ended NB_CHILD_GRACE_S after it; the child is then
- * killed.
+ * as the same user; otherwise systemd sends them to both. The child enforces the deadline itself;
+ * if it has not ended NB_CHILD_GRACE_S later, it is killed: NB_JOIN_OVERDUE. NB_INTERNAL.
  */
 #define NB_CHILD_GRACE_S 10
 #define NB_SWEEPER_MAX_S 30

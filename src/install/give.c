@@ -180,7 +180,7 @@ int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, stru
         char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1],
                 record[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
         const char *const paths[] = { settings->kubeconfig, settings->ca_file,
-                                      /* only to renew */
+                                      /* only for a renewal */
                                       record, certificate, password };
         int r;
 

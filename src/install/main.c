@@ -85,8 +85,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         return nb_install_end(&context, inspection, f);
 }
 
-/* A process that could not be killed would keep running in an active service. The failure may have
- * another cause, such as the lock. */
+/* A process that could not be killed would keep running in an active service. Looks again, since
+ * the failure may have another cause, such as the lock. */
 static bool is_process_left(const struct arguments *arguments, enum step step) {
         struct nb_failure f = { 0 };
 

@@ -23,7 +23,7 @@ enum target {
         TARGET_CLIENT_CA,
         TARGET_SERVING,
         TARGET_LINK,
-        TARGET_RECORD, /* after a renewal, since it says that there was one */
+        TARGET_RECORD, /* after a renewed certificate, since it records the renewal */
         TARGET_CA,
         TARGET_KUBECONFIG,
         _TARGET_N,
@@ -133,7 +133,7 @@ static bool is_supervised(const struct refresh *refresh) {
         return refresh->has_record && nb_record_is_by_supervisor(&refresh->record);
 }
 
-/* k3s has no cluster-info, so there is nothing to do until then. */
+/* k3s has no cluster-info, so there is nothing else to refresh. */
 static bool is_renewal_due(const struct refresh *refresh) {
         time_t not_after = nb_certificate_not_after(refresh->chain, 0),
                renewal = nb_record_renewal(&refresh->record, not_after);
@@ -185,8 +185,9 @@ static void clear_state(const struct nb_state *state) {
                 nb_log(LOG_WARNING, NB_NONE, "cannot empty the state directory: %s", strerror(-r));
 }
 
-/* Only for a node that a supervisor has joined. Its CAs must be those of the existing certificate,
- * so that a refresh that was taken over cannot replace a valid certificate by another one. */
+/* Only for a node that joined through a supervisor. A CA of the existing certificate must have
+ * issued the new one: an attacker who has taken over `refresh` cannot replace a valid certificate
+ * by one of another CA. */
 static int accept_renewal(struct refresh *refresh, const struct nb_state *state,
                           struct nb_failure *f) {
         struct nb_accepted *accepted = &refresh->accepted;
@@ -256,7 +257,7 @@ static int prepare_files(struct refresh *refresh, struct nb_failure *f) {
                 return r;
         files[TARGET_CA].is_wanted = r > 0;
         files[TARGET_LINK].is_wanted = refresh->accepted.pem.len > 0;
-        /* A running kubelet does not read a renewed certificate. */
+        /* A running kubelet does not load a certificate that it has not renewed itself. */
         files[TARGET_RESTART].is_wanted = refresh->context->settings.restart_kubelet ||
                                           files[TARGET_LINK].is_wanted;
         files[TARGET_RECORD].is_wanted = refresh->has_record;
@@ -267,14 +268,14 @@ static int prepare_files(struct refresh *refresh, struct nb_failure *f) {
             (files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted))
                 return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EPERM,
                                       "'" NB_REFRESH_FILE
-                                      "' names another CA or server, but only the certificates "
-                                      "of this node are renewed");
+                                      "' names another CA or server, but on this node a refresh "
+                                      "renews only certificates");
         return files[TARGET_CA].is_wanted || files[TARGET_KUBECONFIG].is_wanted ||
                files[TARGET_LINK].is_wanted;
 }
 
-/* Creates the dated file of a renewed certificate. kubelet.crt and kubelet.key are there only if a
- * join has made them links; another pair is kubelet's own or the administrator's. */
+/* Creates the dated file of a renewed certificate. Replaces kubelet-serving.pem only if it exists:
+ * without it, kubelet.crt and kubelet.key are kubelet's own or the administrator's. */
 static int prepare_renewal(struct refresh *refresh, struct nb_failure *f) {
         const char *store = refresh->context->settings.certificate_directory;
         const struct nb_accepted *accepted = &refresh->accepted;
@@ -319,7 +320,7 @@ static int stage_and_publish(struct refresh *refresh, struct nb_failure *f) {
         return r;
 }
 
-/* The last file first, so that a kubeconfig is never without the CA that it needs. */
+/* Begins with the last file, so that a kubeconfig is never without the CA that it needs. */
 static void undo(struct refresh *refresh) {
         bool is_undone = true;
 

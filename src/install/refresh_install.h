@@ -5,11 +5,11 @@
  * The root side of node-bootstrap-refresh.service. Only what a join of this program wrote is
  * refreshed: a kubeconfig that is byte for byte what nb_kubeconfig_format() writes, and the CA file
  * that it names. References to certificate and key do not change. If a supervisor of k3s has issued
- * the certificate, only the certificate is renewed, once a third of its life is left.
+ * the certificate, a refresh only renews it, when a third of its life is left.
  *
  * The output of `refresh` is untrusted. Verified here: its format; that the bundle contains only
- * CAs, and that the node already trusts the public key of one of them; a renewed certificate as
- * that of a join, and that the CAs of the existing one have issued it. Not verified, because only
+ * CAs, and that the node already trusts the public key of one of them; a renewed certificate like
+ * that of a join, and that a CA of the existing one has issued it. Not verified, because only
  * `refresh` uses the network: that the data comes from the cluster.
  *
  * Files are written in this order. Each step is durable before the next; all are undone if one
@@ -33,8 +33,8 @@
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
-/* Keeps what `refresh` needs in the memory of the sources, and returns 1; 0 if a certificate need
- * not be renewed yet; NB_REFRESH_INAPPLICABLE when there is nothing to refresh. */
+/* Loads what `refresh` needs into the sources, and returns 1; 0 if it is too early to renew the
+ * certificate; NB_REFRESH_INAPPLICABLE if there is nothing to refresh. */
 int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
 
 /* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,

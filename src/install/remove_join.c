@@ -220,7 +220,7 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
-                /* from a supervisor */
+                /* from a supervisor of k3s */
                 { certificate, true, 0, NULL, NB_STORE_SERVING },
                 { key, true, 0, NULL, NB_STORE_SERVING },
                 { serving, true, 0, NULL },

@@ -14,7 +14,7 @@
 #include "system/clock.h"
 #include "system/sources.h"
 
-#define DEPTH_MAX 32 /* two descriptors each, of the 256 that the unit permits */
+#define DEPTH_MAX 32 /* each level needs two descriptors, of the 1024 that the unit permits */
 
 int nb_state_open(struct nb_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_closep) int fd = -1;
@@ -135,8 +135,8 @@ static bool remove_entry(const struct nb_state *state, int folder_fd, const char
         return unlinkat(folder_fd, name, AT_REMOVEDIR) == 0 || is_any;
 }
 
-/* Moves a directory that is nested too deeply to the top. Returns whether anything was removed or
- * moved. */
+/* Removes the entries of a folder. Moves a directory that is nested too deeply to the top of the
+ * state directory. Returns whether anything was removed or moved. */
 static bool empty_folder(const struct nb_state *state, int folder_fd, unsigned depth) {
         _cleanup_(nb_folder_closep) DIR *folder = nb_folder_list(folder_fd);
         struct dirent *entry;

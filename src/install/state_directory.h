@@ -42,8 +42,8 @@ int nb_state_clear(const struct nb_state *state);
  * because it would make every join fail. */
 void nb_state_sweep(const struct nb_state *state);
 
-/* For a process of the owner: removes everything but files with one of these names. Follows no
- * links. The work has no limit. */
+/* For a process of the owner: removes everything except files with one of these names. Follows no
+ * links. Has no limit: the caller must set one. */
 void nb_state_empty(const struct nb_state *state);
 
 void nb_state_done(struct nb_state *state);

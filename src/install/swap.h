@@ -39,7 +39,7 @@ struct nb_swap {
         mode_t mode;    /* S_IFLNK: a symbolic link to `text` */
         bool is_wanted; /* nb_swap_stage() writes `text` */
         struct nb_buffer text;
-        const struct nb_secret *secret; /* instead of `text`; borrowed; NULL: none */
+        const struct nb_secret *secret; /* replaces `text`; borrowed; NULL: none */
 
         /* Set by nb_swap_open(). */
         int folder_fd;

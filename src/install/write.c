@@ -119,8 +119,8 @@ static void prepare_ca(struct nb_swap *file, const struct nb_buffer *ca) {
                 nb_buffer_append(&file->text, ca->data, ca->len);
 }
 
-/* What only a supervisor of k3s issues. kubelet.crt and kubelet.key are links to one file with
- * both, so that a renewal replaces both at once. */
+/* The files that only a supervisor of k3s issues. kubelet.crt and kubelet.key are links to one file
+ * with certificate and key, so that a renewal replaces both at once. */
 static void prepare_supervised(struct plan *plan) {
         const struct nb_accepted *accepted = plan->accepted;
         struct nb_swap *files = plan->files;

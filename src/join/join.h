@@ -58,7 +58,7 @@ struct nb_join {
         struct nb_pending pending;
         unsigned n_idle_rounds;       /* successive watches and polls without a change */
         struct nb_buffer certificate; /* PEM chain, verified */
-        struct nb_buffer serving;     /* from a supervisor: kubelet's serving certificate, too */
+        struct nb_buffer serving;     /* kubelet's serving certificate, from a supervisor */
 
         time_t waiting_since; /* 0: not waiting */
 };

@@ -13,7 +13,7 @@
 /* Why a CSR is not approved automatically. */
 enum nb_pending_reason {
         NB_PENDING_UNASKED,
-        NB_PENDING_CONTROLLER, /* node-bootstrap's controller decides, and has not yet */
+        NB_PENDING_CONTROLLER, /* node-bootstrap's controller has not approved it yet */
         NB_PENDING_UNKNOWN,    /* the API server did not say */
         NB_PENDING_UNBOUND,    /* the requester is not authorized for automatic approval */
         NB_PENDING_UNAPPROVED, /* the requester is, but no approver has approved the CSR */

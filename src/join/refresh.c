@@ -6,8 +6,9 @@
  * new bundle shares a CA with the current one (nb_ca_renew()), and if the new server presents the
  * same cluster-info over TLS that the new CAs verify.
  *
- * If install passes on kubelet's client certificate, with its key, the supervisor of k3s renews it
- * instead: as a join, but with this certificate in place of a token. k3s has no cluster-info.
+ * If install passes kubelet's client certificate with its key, this program renews the certificate
+ * instead, through the supervisor of k3s: as a join does, but with this certificate in place of a
+ * token. k3s has no cluster-info.
  *
  * Writes nothing to disk. There are few retries, since a timer repeats the refresh.
  */
@@ -125,8 +126,8 @@ static int find_newer(const struct nb_cluster *present, uint64_t deadline_ms,
 
 struct renewal {
         struct nb_join join;
-        struct nb_bootstrap bootstrap; /* without a token; `previous` is there if install has passed
-                                          on kubelet's certificate */
+        struct nb_bootstrap bootstrap; /* without a token; has `previous` if install has passed
+                                          kubelet's certificate */
         struct nb_record record;
         char node_name[NB_CERTIFICATE_NODE_SIZE];
 };
@@ -136,7 +137,7 @@ static void renewal_done(struct renewal *renewal) {
         nb_bootstrap_done(&renewal->bootstrap);
 }
 
-/* What install passes on only to renew. */
+/* Loads what install passes only for a renewal. */
 static int load_renewal(struct nb_sources *sources, const struct nb_settings *settings,
                         struct renewal *renewal, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
@@ -164,7 +165,7 @@ static int load_renewal(struct nb_sources *sources, const struct nb_settings *se
         return 0;
 }
 
-/* 401 has other causes and remedies than that of a token. */
+/* A 401 for a certificate has other causes and remedies than a 401 for a token. */
 static int renew_at(struct renewal *renewal, const struct nb_url *endpoint, struct nb_failure *f) {
         int r;
 
@@ -175,8 +176,8 @@ static int renew_at(struct renewal *renewal, const struct nb_url *endpoint, stru
         return r;
 }
 
-/* Asks the supervisor of the join, and then those in the settings: by now, the first one may be
- * gone. Reports the failure of the first one. */
+/* Asks the supervisor of the join, which may be gone by now, and then those in the settings.
+ * Reports the failure of the first one. */
 static int renew_once(void *userdata, struct nb_failure *f) {
         struct renewal *renewal = userdata;
         const struct nb_settings *settings = renewal->join.settings;
@@ -201,7 +202,7 @@ static int renew_once(void *userdata, struct nb_failure *f) {
         return r;
 }
 
-/* 1: renewed, -ECANCELED, ... */
+/* 1: renewed; -ECANCELED, ... */
 static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_handoff *ret,
                  struct nb_failure *f) {
         struct nb_join *join = &renewal->join;
@@ -261,7 +262,7 @@ static int load_installed(struct nb_sources *sources, struct nb_settings *ret_se
         return 0;
 }
 
-/* Without a credential. 1: the cluster differs; 0: no change. */
+/* Sends no credential. 1: the cluster differs; 0: no change. */
 static int ask_cluster(const struct nb_cluster *present, uint64_t deadline_ms,
                        struct nb_cluster *ret_newer, struct nb_failure *f) {
         char server[NB_URL_MAX];

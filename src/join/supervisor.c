@@ -28,7 +28,7 @@ static bool can_present_previous(const struct nb_join *join) {
 
 /* --- The addresses of this node --- */
 
-/* The source address of packets to `target`; connecting such a socket sends nothing. */
+/* The source address of packets to `target`. Connecting a UDP socket sends nothing. */
 static bool find_source(const char *target, char ret[static INET6_ADDRSTRLEN]) {
         struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(9) };
         struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
@@ -46,8 +46,8 @@ static bool find_source(const char *target, char ret[static INET6_ADDRSTRLEN]) {
                          INET6_ADDRSTRLEN);
 }
 
-/* As kubelet does: node-ip, otherwise the addresses on the default routes. Without a default route,
- * the address from which this machine reaches the supervisor. */
+/* As kubelet does, takes node-ip, otherwise the addresses on the default routes. Without a default
+ * route, takes the address from which this machine reaches the supervisor. */
 static void find_node_ips(const struct nb_join *join, const char *supervisor,
                           char ret[static NB_NODE_IPS_SIZE]) {
         const char *const targets[] = { "192.0.2.1", "2001:db8::1", supervisor };

@@ -11,8 +11,8 @@
 #define NB_TOKEN_ID_LEN 6
 #define NB_TOKEN_SECRET_LEN 16
 #define NB_TOKEN_LEN (NB_TOKEN_ID_LEN + 1 + NB_TOKEN_SECRET_LEN)
-/* The group of a token for one node. It is bound to system:node-bootstrapper only, so that
- * kube-controller-manager approves nothing: node-bootstrap's controller decides. */
+/* The group of a token for one node. It is bound to system:node-bootstrapper only, so
+ * kube-controller-manager approves none of its requests: node-bootstrap's controller decides. */
 #define NB_TOKEN_GROUP_NODE "system:bootstrappers:node-bootstrap"
 
 /* 0; -EINVAL if the token is malformed; -EBADMSG if it looks like the ciphertext of

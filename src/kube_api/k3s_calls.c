@@ -37,12 +37,12 @@ static int refuse_key(const struct nb_api *api, const struct nb_k3s_request *req
 
         if (!request->node_password)
                 return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EPROTONOSUPPORT,
-                                      "the supervisor at %s answered a request with a private key "
-                                      "of its own, and stored nothing",
+                                      "the supervisor at %s answered the request with a private "
+                                      "key of its own, and stored nothing",
                                       api->name);
         return nb_failure_set(f, NB_SUPERVISOR_TOO_OLD, EPROTONOSUPPORT,
-                              "the supervisor at %s answered a request with a private key of its "
-                              "own, and stored this machine's node password in the secret "
+                              "the supervisor at %s answered the request with a private key of "
+                              "its own, and stored this machine's node password in the secret "
                               "kube-system/%.160s.node-password.%s",
                               api->name, name, program);
 }

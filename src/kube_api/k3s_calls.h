@@ -34,10 +34,10 @@ struct nb_k3s_request {
 };
 
 /*
- * Asks whether the supervisor signs requests, before sending anything that it stores. Its version
- * would not say: an agent's password is accepted for /v1-* only, and not for /version. The request
- * is for kube-proxy's certificate, which needs no node password, with a key that nobody keeps. An
- * old supervisor ignores the request and answers with its own key. Failures as nb_k3s_sign().
+ * Finds out whether the supervisor signs requests, before sending anything that it stores. Its
+ * version cannot be read: it accepts an agent's password for /v1-* only, not for /version. Requests
+ * kube-proxy's certificate, which needs no node password, for a key that is not kept. An old
+ * supervisor ignores the request and answers with its own key. Failures as nb_k3s_sign().
  */
 int nb_k3s_verify_signing(struct nb_api *api, const struct nb_url *endpoint, const char *node_name,
                           struct nb_failure *f);

@@ -45,14 +45,14 @@ bool nb_cluster_identity_is_recorded(const struct nb_cluster_identity *identity,
 bool nb_record_has_k3s_hash(const struct nb_record *record);
 
 /*
- * Whether kubelet's certificate comes from a supervisor of k3s, which also renews it: k3s
- * authorizes no node to renew its certificate itself.
+ * Whether kubelet's certificate comes from a supervisor of k3s, which also renews it: k3s does not
+ * authorize nodes to renew their certificates themselves.
  */
 bool nb_record_is_by_supervisor(const struct nb_record *record);
 
 /*
- * When a third of the life of such a certificate is left, and refresh renews it. Its life begins
- * when it was obtained: k3s issues certificates that are valid since its CA is.
+ * The time at which a third of the life of such a certificate is left, and refresh renews it. Its
+ * life begins when it was issued, not at its notBefore, which k3s copies from its CA.
  */
 time_t nb_record_renewal(const struct nb_record *record, time_t not_after);
 

@@ -105,7 +105,7 @@ const struct nb_method *nb_method(enum nb_method_id id);
  */
 int nb_bootstrap_load(struct nb_sources *sources, const struct nb_settings *settings,
                       struct nb_bootstrap *ret_bootstrap, struct nb_failure *f);
-/* Takes the identity of a node that a supervisor has issued a certificate: the node password, and
+/* Takes the identity of a node whose certificate a supervisor has issued: the node password, and
  * kubelet's client certificate with its key. Either may be missing. 0, -ENOMEM. */
 int nb_bootstrap_load_node(struct nb_sources *sources, const struct nb_settings *settings,
                            struct nb_bootstrap *bootstrap, struct nb_failure *f);

@@ -55,7 +55,7 @@ static int fail_file(int r, struct nb_failure *f) {
                               "certificate: %m");
 }
 
-/* A worker cannot open the file with the CAs of the system. */
+/* Reads the CAs of the system here, since a worker cannot open their file. */
 static int make_system_ca_file(int *ret_fd, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret ca = NB_SECRET_INIT;
         int r = nb_path_read(-1, NB_SYSTEM_CA_FILE, NB_HTTP_CA_MAX, &ca);

@@ -120,17 +120,17 @@ void nb_unverified_done(struct nb_unverified *unverified);
 /*
  * Starts the launcher, which forks a process for each connection. Must be called before this
  * process reads a secret, since those processes begin with a copy of its memory. Does nothing if
- * the launcher runs. NB_SANDBOX_REFUSED: the kernel has Landlock, but a system call filter refuses
- * it, and it is not optional. NB_WORKER_UNSTARTABLE; NB_INTERNAL;
+ * the launcher runs. NB_SANDBOX_REFUSED if the kernel has Landlock, which is not optional, but a
+ * system call filter refuses it; NB_WORKER_UNSTARTABLE; NB_INTERNAL;
  * -ECANCELED without a failure if a stop was requested.
  */
 int nb_http_begin(bool is_landlock_optional, struct nb_failure *f);
 
-/* Whether Landlock restricts the processes of connections; logs that it does not. */
+/* The first: whether Landlock restricts the processes of connections. The second logs if not. */
 bool nb_http_has_landlock(void);
 void nb_http_report_landlock(void);
 
-/* Ends the launcher, so that this process leaves no other behind. */
+/* Ends the launcher, so that this process leaves no other process behind. */
 void nb_http_end(void);
 
 /* `trust` NULL: the server is not verified. NB_WORKER_UNSTARTABLE; NB_TLS_UNTRUSTED if the CAs of

@@ -4,15 +4,15 @@
 /*
  * Private to net/.
  *
- * Each connection has a process of its own, a worker. Workers are forked by the launcher, a small
- * process that was started before this process read any secret, so they contain none but what the
- * command line and the environment have. They are children of this process (CLONE_PARENT), which
- * kills and reaps them. A worker has open: a socket to this process, the memory files with the
- * trusted CAs and the client certificate, and /dev/null.
+ * Each connection has a process of its own, a worker. The launcher forks the workers. It is a small
+ * process that starts before this process reads any secret, so the memory of a worker has no secret
+ * except those of the command line and the environment. Workers are children of this process
+ * (CLONE_PARENT), which kills and reaps them. The open files of a worker are a socket to this
+ * process, the memory files with the trusted CAs and the client certificate, and /dev/null.
  *
- * A worker resolves the name and connects in a first sandbox. A second one, entered before the
- * first byte of TLS, leaves it only its open files (http_sandbox.c). A server that exploits or
- * blocks libcurl or GnuTLS therefore affects only a process that can be killed, and whose only
+ * A worker resolves the name and connects in a first sandbox. Before the first byte of TLS, it
+ * enters a second one, which leaves it only its open files (http_sandbox.c). A server that exploits
+ * or blocks libcurl or GnuTLS therefore affects only a process that can be killed, and whose only
  * secret is the key of a client certificate, if one is used.
  *
  * http.c and http_wait.c run in this process, http_launcher.c in all three, http_sandbox.c in the
@@ -51,8 +51,8 @@ struct nb_http_worker {
         int fd;
 };
 
-/* What a worker has to know. The launcher is a fork of this process, so functions have the same
- * addresses in it. */
+/* The configuration of a worker. The launcher and the workers are forks of this process, so
+ * pointers to functions are valid in them. */
 struct nb_http_config {
         bool is_verified;     /* the server is verified; the CAs are in NB_HTTP_CA_FD */
         bool is_metadata;     /* a cloud's metadata service: plain HTTP, no proxy */
@@ -77,8 +77,8 @@ struct nb_http {
         struct nb_http_transfer *first;
 };
 
-/* The descriptors of a worker; for a file that it does not have, its socket once more. libcurl gets
- * paths, since with GnuTLS in Debian 12 it lacks CURLOPT_CAINFO_BLOB and ignores the blob of a
+/* The descriptors of a worker. One without a file is a second descriptor of the socket. libcurl
+ * gets paths, since with GnuTLS in Debian 12 it lacks CURLOPT_CAINFO_BLOB and ignores the blob of a
  * certificate. */
 #define NB_HTTP_CALLS_FD 3
 #define NB_HTTP_CA_FD 4
@@ -151,8 +151,8 @@ void nb_http_transfer_take_reply(struct nb_http_transfer *transfer);
 /* Ends a transfer whose time limit has passed. */
 void nb_http_transfer_fail_late(struct nb_http_transfer *transfer);
 
-/* Lets the launcher fork a worker. *ret_fd is the socket to it. 0, -errno; -EAGAIN also if the
- * kernel lacks memory, which passes, unlike a lack of memory in this process. */
+/* Lets the launcher fork a worker. *ret_fd is the socket to the worker. 0, -errno; -EAGAIN also if
+ * the kernel lacks memory: this is temporary, unlike a lack of memory in this process. */
 int nb_http_worker_start(const struct nb_http *http, pid_t *ret_pid, int *ret_fd);
 
 /* The version of Landlock that the kernel offers; 0 if it has none; -errno if it refuses the
@@ -166,8 +166,8 @@ int nb_http_sandbox_prepare(void);
 
 /* --- In the worker --- */
 
-/* The first step: no file but those of the resolver, no process, no memory without limit. The
- * second: no socket and no thread either. 0, -errno. */
+/* The first step refuses all files except those of the resolver, and new processes, and limits
+ * memory. The second step also refuses sockets and threads. 0, -errno. */
 int nb_http_sandbox_begin(bool has_landlock);
 int nb_http_sandbox_finish(void);
 
@@ -182,11 +182,11 @@ struct nb_http_exchange {
                                      received them */
         int sandbox_r;            /* of nb_http_sandbox_begin() */
         int socket_fd;            /* the connection; -1 until there is one */
-        bool is_socket_used;      /* libcurl has it */
-        bool is_marked;           /* the TLS server name has NO_ADDRESS, to see whether ... */
-        bool is_direct;           /* ... NO_PROXY lists the TLS server name */
+        bool is_socket_used;      /* libcurl has taken it */
+        bool is_marked;           /* the TLS server name resolves to NO_ADDRESS */
+        bool is_direct;           /* NO_PROXY lists the TLS server name */
         bool has_connected;       /* and, if required, has verified the server */
-        bool is_confined;         /* the second step of the sandbox is entered */
+        bool is_confined;         /* the worker has entered the second step of the sandbox */
         curl_off_t resolve_us;
         curl_off_t tcp_us;
         struct nb_http_call call;
@@ -226,8 +226,8 @@ const char *nb_http_certificate(CURL *easy, int i);
  * unknown. */
 uint64_t nb_http_raw_received(const struct nb_http_exchange *exchange);
 
-/* Connects to the server or its proxy, without sending or receiving a byte, and sets socket_fd.
- * `result` says how that ended. 0; -EIO if libcurl does not support an option. */
+/* Connects to the server or its proxy, without sending or receiving a byte, and sets socket_fd. The
+ * outcome is in `result`. 0; -EIO if libcurl does not support an option. */
 int nb_http_exchange_connect(struct nb_http_exchange *exchange);
 
 /* Sets all options of a transfer over that connection. 0; -EIO if libcurl does not support one. */

@@ -26,7 +26,7 @@
  * are loaded. */
 #define ANSWER_MAX_MS 10000
 
-/* How often the launcher is started, a second apart, if the system refuses another process. */
+/* Attempts to start the launcher, a second apart, while the system refuses another process. */
 #define ATTEMPTS 60
 
 #define N_FDS (NB_HTTP_PROXY_CA_FD - NB_HTTP_CALLS_FD + 1)
@@ -38,8 +38,8 @@ struct order {
 };
 
 struct answer {
-        unsigned number; /* of the order; 0 after the start */
-        int r;           /* 0, or the process ID of a worker; -errno */
+        unsigned number; /* that of the order; 0 after the start */
+        int r;           /* the process ID of a worker, or 0 after the start; -errno */
 };
 
 /* Room for the descriptors, aligned for the kernel. */
@@ -56,8 +56,9 @@ static int landlock_version;
 /* --- The launcher --- */
 
 /*
- * Loads all modules for name resolution (nsswitch.conf): a worker cannot open a library. No module
- * finds a name with a label above 63 bytes, and none sends it to a name server.
+ * Loads all modules for name resolution (nsswitch.conf), since a worker cannot open a library. The
+ * label of this name is longer than 63 bytes: no module finds it or sends it to a name server, so
+ * all modules are tried.
  */
 static void load_resolvers(void) {
         static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -69,8 +70,8 @@ static void load_resolvers(void) {
                 freeaddrinfo(found);
 }
 
-/* The parent handles the signals that stop a service or that a terminal sends, and ends this
- * process. */
+/* Blocks the signals that stop a service or that a terminal sends: the parent handles them, and
+ * ends this process. */
 static int begin_process(pid_t parent) {
         static const int theirs[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
         sigset_t blocked;
@@ -86,8 +87,8 @@ static int begin_process(pid_t parent) {
         return sigprocmask(SIG_SETMASK, &blocked, NULL) < 0 ? -errno : 0;
 }
 
-/* Moves `n` descriptors, in ascending order, to those from NB_HTTP_CALLS_FD on, and closes all
- * others. */
+/* Moves `n` descriptors, which are in ascending order, to NB_HTTP_CALLS_FD and the following
+ * numbers, and closes all others. */
 static int keep_descriptors(const int *fds, int n) {
         for (int i = 0; i < n; i++)
                 if (fds[i] != NB_HTTP_CALLS_FD + i && dup2(fds[i], NB_HTTP_CALLS_FD + i) < 0)
@@ -102,7 +103,7 @@ static int begin_launcher(int channel, pid_t parent) {
                 r = keep_descriptors(&channel, 1);
         if (r < 0)
                 return r;
-        /* What a worker could print would use up the rate limit of the journal. */
+        /* Otherwise a worker could print so much that it uses up the rate limit of the journal. */
         null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
             dup2(null, STDERR_FILENO) < 0)
@@ -118,7 +119,7 @@ static int begin_launcher(int channel, pid_t parent) {
         return r;
 }
 
-/* 1; 0 at the end; -EMFILE if there was no room for the descriptors. */
+/* 1; 0 if there are no more orders; -EMFILE if there was no room for the descriptors. */
 static int receive_order(struct order *order, int ret_fds[static N_FDS]) {
         union descriptors control;
         struct iovec part = { order, sizeof(*order) };
@@ -146,8 +147,8 @@ static int receive_order(struct order *order, int ret_fds[static N_FDS]) {
         return -EMFILE;
 }
 
-/* Forks a child of this process' parent, which can then wait for it. fork(2) has no flag for that,
- * and clone3(2) is refused by RestrictNamespaces=. */
+/* Forks a child of the parent of this process, so that the parent can wait for it. fork(2) has no
+ * flag for that, and RestrictNamespaces= refuses clone3(2). */
 static pid_t fork_sibling(void) {
         return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
 }
@@ -200,8 +201,9 @@ static void reap(pid_t pid) {
 }
 
 /*
- * The answer to an order. An answer to an earlier one came too late: nobody knows its worker.
- * -EPIPE: the launcher is gone; -ETIMEDOUT.
+ * Receives the answer to an order. An answer to an earlier order came too late: its worker is
+ * killed, since no transfer uses it. 0 or a process ID; -EPIPE if the launcher has ended;
+ * -ETIMEDOUT; another -errno.
  */
 static int receive_answer(unsigned number) {
         struct pollfd polls[2] = { [1] = { .fd = launcher_fd, .events = POLLIN } };
@@ -250,8 +252,8 @@ static int send_order(const struct nb_http *http, unsigned number, int socket_fd
         return sendmsg(launcher_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* Another launcher would have a copy of this process' secrets, so only a new process helps: the
- * signal lets Restart=on-abnormal start one. */
+/* Another launcher would have a copy of the secrets of this process. So this process ends by a
+ * signal, and Restart=on-abnormal starts a new one. */
 static void end_without_launcher(void) {
         nb_log(LOG_ERR, NB_INTERNAL,
                "something has ended the process that makes connections; ending as well");
@@ -311,9 +313,9 @@ int nb_http_begin(bool is_landlock_optional, struct nb_failure *f) {
         landlock_version = nb_http_landlock_version();
         if (landlock_version < 0 && !is_landlock_optional)
                 return nb_failure_set(f, NB_SANDBOX_REFUSED, landlock_version,
-                                      "Landlock is refused to this process: "
+                                      "a system call filter refuses Landlock to this process: "
                                       "landlock_create_ruleset: %m");
-        /* Otherwise waitpid(2) could not tell how a worker has ended. */
+        /* With SIG_IGN, waitpid(2) would not return how a worker has ended. */
         (void)signal(SIGCHLD, SIG_DFL);
         for (int i = 0; i < ATTEMPTS && is_passing(r); i++) {
                 if (i > 0 && nb_stop_wait(1000) == -ECANCELED)

@@ -24,9 +24,9 @@
  * MiB), the stacks and heaps of a few threads that resolve names. */
 #define MEMORY_MAX ((rlim_t)256 * 1024 * 1024)
 
-/* The kernel refuses to pass descriptors while more than the sender's limit are in flight from all
- * processes of the user. A lower limit than that of this process keeps a worker from using it up.
- */
+/* The kernel refuses to pass descriptors while all processes of the user together have more in
+ * flight than the limit of the sender. The limit of a worker is lower than that of the parent, so
+ * that a worker cannot prevent the parent from passing descriptors. */
 #define DESCRIPTORS_MAX 64
 
 /* --- Landlock --- */
@@ -47,8 +47,8 @@ struct path_rule {
         int32_t fd;
 } __attribute__((packed));
 
-/* What the kernel can restrict, by ABI version: 13 kinds of access to files, then REFER, TRUNCATE
- * and IOCTL_DEV. */
+/* The kinds of access that the kernel can restrict, by ABI version: 13, then REFER, TRUNCATE and
+ * IOCTL_DEV. */
 static uint64_t all_file_access(int abi) {
         unsigned bits = 13 + (abi >= 2) + (abi >= 3) + (abi >= 5);
 
@@ -74,7 +74,7 @@ static int permit_reading(int ruleset_fd, const char *path) {
 }
 
 static int restrict_files(int abi) {
-        /* What the resolver reads for each name. Its modules are already loaded. */
+        /* The files that the resolver reads for each name. Its modules are already loaded. */
         static const char *const paths[] = { "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf",
                                              "/etc/host.conf", "/etc/gai.conf" };
         const struct ruleset ruleset = {
@@ -114,8 +114,8 @@ static int restrict_files(int abi) {
         }
 
 /*
- * For both steps. No call that names another process, a path to write to, or another address.
- * O_ASYNC would let a process send signals, and MSG_FASTOPEN connects.
+ * For both steps. Permits no call that names another process, a path to write to, or an address.
+ * O_ASYNC would let a process send signals, and MSG_FASTOPEN would let it connect.
  */
 static const struct nb_filter_rule common_rules[] = {
         { .calls = "read readv write writev pread64 recv recvfrom recvmsg poll ppoll ppoll_time64 "
@@ -137,7 +137,8 @@ static const struct nb_filter_rule common_rules[] = {
 
 /* For the exchange with the server. */
 static const struct nb_filter_rule exchange_rules[] = {
-        /* libcurl connects the socket that is connected already, and waits until it is. */
+        /* libcurl calls connect(2) on the connected socket again. With this error, it waits until
+         * the socket is connected, which it already is. */
         { .calls = "connect", .error = EINPROGRESS },
         { .calls = "sendto", .tests = { HAS_NOT(3, MSG_FASTOPEN), IS_NULL(4) } },
         { .calls = "prlimit64", .tests = { IS(0, 0), IS_NULL(2) } },
@@ -162,7 +163,7 @@ static const struct nb_filter_rule connect_rules[] = {
         INTERNET_SOCKET(AF_INET6, 0),
         INTERNET_SOCKET(AF_INET6, IPPROTO_TCP),
         INTERNET_SOCKET(AF_INET6, IPPROTO_UDP),
-        /* The index of an interface, for the scope of an IPv6 address. */
+        /* Reads the index of an interface, for the scope of an IPv6 address. */
         { .calls = "ioctl", .tests = { IS(1, SIOCGIFINDEX) } },
         { .calls = "ioctl", .tests = { IS(1, FIONREAD) } },
         { .calls = "fcntl fcntl64", .tests = { IS(1, F_DUPFD_CLOEXEC) } },
@@ -170,8 +171,8 @@ static const struct nb_filter_rule connect_rules[] = {
         { .calls = "prlimit64", .tests = { IS(0, 0), IS_NULL(2) } },
         { .calls = "prlimit64", .tests = { IS(0, 0), IS(1, RLIMIT_NPROC) } },
         { .calls = "clone", .tests = { { 0, CLONE_THREAD, CLONE_THREAD } } },
-        /* Its flags are in memory, where a filter cannot see them; the C library uses clone then.
-         */
+        /* The flags of clone3 are in memory, where a filter cannot see them. With this error, the C
+         * library uses clone. */
         { .calls = "clone3", .error = ENOSYS },
 };
 
@@ -189,7 +190,7 @@ int nb_http_sandbox_prepare(void) {
 
 /* --- The two steps --- */
 
-/* Not above what somebody else has set. */
+/* Keeps a limit that is already lower. */
 static int lower_limit(__rlimit_resource_t resource, rlim_t max) {
         struct rlimit limit;
 
@@ -222,7 +223,7 @@ int nb_http_sandbox_begin(bool has_landlock) {
 }
 
 int nb_http_sandbox_finish(void) {
-        /* setrlimit(3) is prlimit64 for this process. */
+        /* connect_rules permit this: setrlimit(2) calls prlimit64 for this process. */
         int r = lower_limit(RLIMIT_NPROC, 0);
 
         return r < 0 ? r : nb_filter_load(&exchange_filter);

@@ -20,11 +20,11 @@
 #define KEEPALIVE_INTERVAL_SEC 10L
 #define HTTPS_PROXY_PORT 443L /* libcurl's default; that of other proxies is 1080 */
 
-/* Longer than connecting may take. libcurl 8.14 forgets a name at once if it is to keep it for ever
- * (-1). */
+/* Longer than connecting may take. Not -1 (for ever), since libcurl 8.14 then forgets a name at
+ * once. */
 #define DNS_CACHE_SEC 3600L
 
-/* TEST-NET-1 (RFC 5737): nobody has it. */
+/* An address that nobody has: TEST-NET-1 (RFC 5737). */
 #define NO_ADDRESS "192.0.2.1"
 
 /* Overhead in addition to the largest body: chunk sizes and extensions, small TLS records, the
@@ -238,8 +238,8 @@ static bool is_no_address(const struct sockaddr *address) {
                        sizeof(none));
 }
 
-/* After the first step, hands out the connection once: a worker that may have secrets must not
- * contact another server. */
+/* In the first step, creates a socket. After it, returns the connected socket, but only once: a
+ * worker that may have secrets must not contact another server. */
 static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
                                struct curl_sockaddr *address) {
         struct nb_http_exchange *exchange = userdata;
@@ -270,10 +270,10 @@ static bool has_proxy(const struct nb_http_exchange *exchange) {
 }
 
 /*
- * libcurl verifies the certificate for the host in the URL, so a tls-server-name is put into the
- * URL, and the address into CONNECT_TO. With both CONNECT_TO and a proxy, it would talk to the
- * proxy while connecting: then the name gets NO_ADDRESS, by which on_socket() sees that NO_PROXY
- * lists it.
+ * libcurl verifies the certificate for the host in the URL, so the URL has the tls-server-name, and
+ * CONNECT_TO the address. With both CONNECT_TO and a proxy, libcurl would talk to the proxy while
+ * connecting. In that case the name resolves to NO_ADDRESS instead: if on_socket() sees this
+ * address, NO_PROXY lists the name.
  */
 static int set_server(struct nb_http_exchange *exchange, const char *name, const char *host,
                       bool is_connecting) {
@@ -297,7 +297,8 @@ static int set_server(struct nb_http_exchange *exchange, const char *name, const
         return 0;
 }
 
-/* While connecting, the scheme is http, since libcurl would go on to TLS; all URLs have a port. */
+/* While connecting, the scheme is http, since with https libcurl would also begin TLS. All URLs
+ * have a port. */
 static int set_url(struct nb_http_exchange *exchange, bool is_connecting) {
         const char *name = exchange->config->tls_server_name, *host, *rest;
         bool is_plain = exchange->config->is_metadata;
@@ -318,9 +319,9 @@ static int set_url(struct nb_http_exchange *exchange, bool is_connecting) {
 }
 
 /*
- * Proxies to which libcurl talks before the request. While connecting, they are taken for plain
- * ones, so that it does not. A SOCKS proxy resolves the name, as for client-go, since a worker
- * cannot any more.
+ * The proxies to which libcurl talks before the request, and their schemes in the second step.
+ * While connecting, the scheme is http, so that libcurl only connects. A SOCKS proxy resolves the
+ * name, as for client-go, since a worker in the second step cannot.
  */
 static const char *const proxy_schemes[][2] = {
         { "https://", "https://" },    { "socks://", "socks4a://" },
@@ -376,7 +377,7 @@ static int set_tls(struct nb_http_exchange *exchange) {
         return 0;
 }
 
-/* What is left of a time limit, at least 1 ms; 0: there is none. */
+/* The rest of a time limit, at least 1 ms; 0 if there is no limit. */
 static long time_left(const struct nb_http_exchange *exchange, uint32_t limit_ms) {
         uint64_t elapsed_ms = (nb_now_usec() - exchange->begin_usec) / 1000;
 
@@ -396,7 +397,7 @@ static int set_limits(struct nb_http_exchange *exchange) {
         return 0;
 }
 
-/* For both steps. The name that was resolved is not resolved again. */
+/* For both steps. The second one does not resolve the name again. */
 static int set_connection(struct nb_http_exchange *exchange, bool is_connecting) {
         SET(CURLOPT_NOSIGNAL, 1L);
         /* On exit, do not wait for a resolver thread whose name servers do not answer. */
@@ -417,7 +418,7 @@ int nb_http_exchange_connect(struct nb_http_exchange *exchange) {
 
         do {
                 was_direct = exchange->is_direct;
-                /* A new handle for the second attempt: this one keeps NO_ADDRESS for the name. */
+                /* The second attempt needs a new handle: this one keeps NO_ADDRESS for the name. */
                 if (was_direct) {
                         curl_easy_cleanup(exchange->easy);
                         exchange->easy = curl_easy_init();
@@ -436,7 +437,7 @@ int nb_http_exchange_connect(struct nb_http_exchange *exchange) {
         if (exchange->result != CURLE_OK)
                 return 0;
         (void)curl_easy_getinfo(exchange->easy, CURLINFO_ACTIVESOCKET, &fd);
-        /* libcurl closes its own descriptor when it likes. */
+        /* libcurl may close its own descriptor at any time. */
         exchange->socket_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         return exchange->socket_fd < 0 ? -EIO : 0;
 }

@@ -26,8 +26,7 @@ void nb_http_reply_send(struct nb_http_exchange *exchange, enum nb_http_reply_ki
 
         reply->kind = kind;
         reply->len = len;
-        /* Not sendmsg(2), which the sandbox refuses: it can pass descriptors. SIGPIPE is ignored.
-         */
+        /* The sandbox refuses sendmsg(2), which can pass descriptors. SIGPIPE is ignored. */
         while (writev(NB_HTTP_CALLS_FD, parts, N_ELEMENTS(parts)) < 0)
                 if (errno != EINTR)
                         _exit(EXIT_FAILURE);
@@ -73,7 +72,7 @@ static void report_outcome(struct nb_http_exchange *exchange) {
 }
 
 /* Connects in the first step of the sandbox, and enters the second before libcurl sends or receives
- * a byte. -ESTALE: another worker is needed, since this one has had its connection. */
+ * a byte. -ESTALE if another worker is needed, since this one has used its connection. */
 static int connect_once(struct nb_http_exchange *exchange) {
         int r;
 
@@ -108,7 +107,7 @@ static void serve_call(struct nb_http_exchange *exchange) {
                 (void)nb_failure_set(&exchange->reply.failure,
                                      r == -EIO ? NB_INTERNAL : NB_SANDBOX_REFUSED, r,
                                      r == -EIO ? "libcurl refuses the request"
-                                               : "the sandbox of a connection: %m");
+                                               : "cannot enter the sandbox of a connection: %m");
                 nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
                 return;
         }

@@ -13,7 +13,7 @@
 #include "settings/settings.h"
 
 #define NB_KUBELET_ENV_FILE "node-bootstrap.env"
-/* The line in it of a node whose certificate refresh renews, for node-bootstrap-renewal.service. */
+/* The line for node-bootstrap-renewal.service, if refresh renews the certificate of this node. */
 #define NB_KUBELET_ENV_RENEWAL "NODE_BOOTSTRAP_RENEWAL=refresh"
 #define NB_KUBELET_ENV_PATH NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE
 

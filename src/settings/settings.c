@@ -209,7 +209,8 @@ void nb_settings_client_ca(const struct nb_settings *settings,
                  slash + 1);
 }
 
-/* Appends an address, unless it is none, only selects a family, or there is no room. */
+/* Appends an address. Ignores other text, addresses that only select a family, and those for which
+ * there is no room. */
 static void add_address(const char *text, size_t len, char ret[static NB_NODE_IPS_SIZE]) {
         int family = memchr(text, ':', len) ? AF_INET6 : AF_INET;
         char address[INET6_ADDRSTRLEN];

@@ -135,8 +135,8 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
 
 #define NB_CLIENT_CA_PATH_MAX (NB_SETTINGS_PATH_MAX + 8)
 
-/* Where the CA of the API server's client certificate is, if caFile has another one, as in k3s:
- * beside caFile, "client-ca.crt" for "ca.crt". */
+/* The file for the CA of the API server's client certificate, if that CA is not in caFile, as with
+ * k3s: beside caFile, "client-ca.crt" for "ca.crt". */
 void nb_settings_client_ca(const struct nb_settings *settings,
                            char ret[static NB_CLIENT_CA_PATH_MAX]);
 

@@ -19,7 +19,7 @@ time_t nb_build_time(void);
 /* UTC, whole seconds; "" if the time cannot be formatted. */
 void nb_time_format(time_t when, char ret[static NB_RFC3339_SIZE]);
 
-/* The time in a text of nb_time_format(); 0 if it is another text. */
+/* Parses a text of nb_time_format(). 0 for any other text. */
 time_t nb_time_parse(const char *text);
 
 /* "5 s", "3 min 20 s", "2 h 5 min", "3 d 4 h": for people. */

@@ -55,7 +55,7 @@ static int add_rules(scmp_filter_ctx context, const struct nb_filter_rule *rule)
         return 0;
 }
 
-/* libseccomp writes the program only to a file before version 2.6. */
+/* Before version 2.6, libseccomp can write the program only to a file. */
 static int read_program(scmp_filter_ctx context, struct nb_filter *ret) {
         _cleanup_(nb_closep) int fd = nb_memory_file_open("filter");
         off_t size;
@@ -104,6 +104,6 @@ int nb_filter_load(const struct nb_filter *filter) {
                                             .filter = filter->program };
         long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 
-        /* A positive value is a thread that could not be synchronized. */
+        /* A positive value is the ID of a thread that could not take over the filter. */
         return r < 0 ? -errno : r > 0 ? -EBUSY : 0;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /* System call filters, made with libseccomp. A filter applies to all threads of this process and to
- * its children, and cannot be removed. Calls by another ABI of the processor end the process. */
+ * its children, and cannot be removed. A call by another ABI of the processor kills the process. */
 
 #include <stddef.h>
 #include <stdint.h>

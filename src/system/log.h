@@ -62,7 +62,7 @@ void nb_log_failure(int priority, const struct nb_failure *f);
 /* Prints a text of struct nb_failure_info as one line, with the values of the fields. */
 void nb_log_print_text(FILE *stream, const char *text);
 
-/* Prints the remedy for the kind of cluster in NB_FIELD_CLUSTER, as nb_log_print_text(). */
+/* Prints the remedy for the kind of cluster in NB_FIELD_CLUSTER, as nb_log_print_text() does. */
 void nb_log_print_remedy(FILE *stream, enum nb_code code);
 
 /* If install runs this program, it sets the variable; status texts are then sent to this

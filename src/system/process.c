@@ -105,7 +105,7 @@ static int read_output(int fd, struct nb_secret *output) {
         return n > 0;
 }
 
-/* Not by a pidfd, which valgrind does not know. */
+/* Does not use a pidfd, since valgrind does not know it. */
 static bool has_ended(int child_fd, pid_t pid) {
         struct signalfd_siginfo signal;
         siginfo_t info = { 0 };
@@ -141,7 +141,7 @@ static int await_end(const struct nb_process *process, pid_t pid, const int sign
                 }
                 if (polls[0].revents)
                         return -ECANCELED;
-                /* The output was polled after the end of the program, and so is complete. */
+                /* This poll(2) began after the end of the program, so the output is complete. */
                 if (is_ended && !polls[2].revents)
                         return 0;
                 if (polls[1].revents && has_ended(signal_fds[1], pid))

@@ -3,9 +3,9 @@
 
 /*
  * Runs another program and waits for it, up to a time limit. If SIGTERM or SIGINT arrives
- * meanwhile, it is ended with its process group; the signal stays pending, so that it then ends
- * this process as well, or stops its next wait (system/stop.h). Processes that outlive it are not
- * awaited.
+ * meanwhile, ends the program with its process group. The signal stays pending, so that it then
+ * ends this process as well, or stops its next wait (system/stop.h). Does not wait for processes
+ * that outlive the program.
  */
 
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 #include "base/secret.h"
 
 #define NB_PROCESS_ERROR_SIZE 256
-#define NB_PROCESS_TIMEOUT_MS 60000 /* for what takes a second, or several with a slow TPM */
-#define NB_PROCESS_LATE 124         /* the exit status at the time limit, as of timeout(1) */
+#define NB_PROCESS_TIMEOUT_MS 60000 /* programs take a second, or several with a slow TPM */
+#define NB_PROCESS_LATE 124         /* the exit status at the time limit, as with timeout(1) */
 
 struct nb_process {
         const char *const *argv;

@@ -380,8 +380,7 @@ class Machine:
         run = self.start("install", *self.install_words(f"--program={recorder}", *arguments), **options).wait()
         run.note = self.arguments = self.passed = None
         if recorded.exists():
-            # 0: the existing certificate is kept although the program has failed.
-            assert run.exit in (RECORDED, 0)
+            assert run.exit in (RECORDED, 0), "0: the existing certificate is kept"
             run.exit = 0
             self.passed = Passed(passed.read_bytes())
             passed.unlink()

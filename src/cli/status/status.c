@@ -154,9 +154,9 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 nb_json_close(writer);
 }
 
-/* How to get the token that joins this machine again. */
+/* The command that prints a token for joining again, and where to type it. */
 static const char *token_command(bool is_supervised) {
-        return is_supervised ? "`k3s token create` on a k3s server (with RKE2, its agent token)"
+        return is_supervised ? "`k3s token create` (`rke2 token create`) on a server"
                              : "`kubeadm token create` on a control plane node";
 }
 
@@ -194,7 +194,7 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                 print_fact(NULL, "NOT VALID", NULL,
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
         if (report->validity == EXPIRED)
-                printf("%12s: since %s; it cannot be renewed any more. `systemctl restart "
+                printf("%12s: since %s; it can no longer be renewed. `systemctl restart "
                        "node-bootstrap.service` joins again; this requires a valid token: run %s\n",
                        "EXPIRED", times[1], token_command(is_supervised));
         else if (is_supervised)
