@@ -116,7 +116,7 @@ static void assert_lines(int fd) {
 
         assert_true(n > 0);
         assert_memory_equal(text, expected, strlen(expected));
-        assert_non_null(strstr(text, "the ID abcdef, with"));
+        assert_non_null(strstr(text, "the ID abcdef with"));
         assert_int_equal(text[n - 1], '\n');
         assert_null(strstr(text, "a detail"));
 }
