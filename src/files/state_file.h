@@ -23,8 +23,7 @@
 #define NB_METADATA_FILE "metadata.yaml"  /* state directory: settings from metadata, no tokens */
 #define NB_RECORD_FILE "node-bootstrap.json"          /* certificateDirectory: the last join */
 #define NB_STORE_CURRENT "kubelet-client-current.pem" /* certificateDirectory: kubelet's link */
-#define NB_STORE_SERVING "kubelet-serving.pem" /* certificateDirectory: the target of both links \
-                                                */
+#define NB_STORE_SERVING "kubelet-serving.pem" /* certificateDirectory: both links lead to it */
 #define NB_SERVING_CERTIFICATE "kubelet.crt"   /* kubelet's default for --tls-cert-file */
 #define NB_SERVING_KEY "kubelet.key"
 

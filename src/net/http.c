@@ -73,7 +73,7 @@ static int set_trust(struct nb_http *http, const struct nb_http_trust *trust,
         struct nb_http_config *config = &http->config;
         int r = 0;
 
-        assert(http && trust->is_server && (!trust->ca || trust->ca_len > 0));
+        assert(trust->is_server && (!trust->ca || trust->ca_len > 0));
         config->is_verified = true;
         config->is_server = trust->is_server;
         config->explain = trust->explain;
@@ -111,6 +111,7 @@ int nb_http_new(const struct nb_http_trust *trust, struct nb_http **ret_http,
         r = http_new(NB_HTTP_CONNECT_TIMEOUT_MS, &http, f);
         if (r < 0)
                 return r;
+        assert(http);
         if (trust)
                 r = set_trust(http, trust, f);
         if (r >= 0 &&
