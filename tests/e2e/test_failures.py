@@ -179,7 +179,7 @@ def certificate_that_has_expired(trouble):
 
 def clock_is_behind(trouble):
     """The clock is behind by more than the age of the cluster's CA."""
-    fake_clock(trouble.node, "-60d", is_fixed=True)
+    fake_clock(trouble.node, "-60d")
     trouble.prepare("clock")
 
 
