@@ -306,7 +306,6 @@ def token_not_for_authentication(r):
     r.cluster.patch_token(token, {"usage-bootstrap-authentication": "false"})
     r.begin(token)
     assert re.search(rf"{token.id}\S+ +\S+ +\S+ +signing ", r.there("kubeadm token list"))
-    r.left.remove("k3s token create")   # for another kind of cluster
     r.node.give(new_token(r))
     r.joins(restart=True)
 
