@@ -6,9 +6,9 @@ import pathlib
 import re
 
 
-def processes_with(secrets):
-    """The descendants of this process whose memory holds one of these."""
-    found, parents = [], {os.getpid()}
+def processes_with(secrets, root=None):
+    """The descendants of this process, or of `root`, whose memory holds one of these."""
+    found, parents = [], {root or os.getpid()}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
             status = pathlib.Path(f"/proc/{pid}/status").read_text()

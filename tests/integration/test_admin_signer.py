@@ -148,7 +148,7 @@ def test_kubernetes_own_signer_goes_first(api, run):
         put_info(api, **change)
         wait_seen(api, "get configmaps", len(api.seen("get configmaps")) + 1)
     assert signatures(api) == {token_id: pki.jws("another", token_id, "0123456789abcdef") for token_id in tokens}
-    assert not api.seen(WRITES)
+    assert not [request for request in api.seen(WRITES) if request.status != 409], "Kubernetes was faster each time"
 
 
 def test_a_fight_becomes_slower(api, run):

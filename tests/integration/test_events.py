@@ -108,6 +108,7 @@ def certificate_is_renewed(world):
     world.cluster.members.add(NODE)
     record = world.machine.target(Machine.RECORD)
     record.write_text(re.sub('"joinedAt": ".*?"', '"joinedAt": "2026-01-02T03:04:05Z"', record.read_text()))
+    world.cluster.life = 2 * pki.DAY
     world.machine.unit("--refresh").joined()
 
 
