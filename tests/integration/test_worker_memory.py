@@ -4,12 +4,14 @@
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 
 import csrs
 import faults
 import pki
+from attackers import FAST
 from join_methods import World
 from machine import SECRET
 from memory import processes_with
@@ -42,6 +44,48 @@ def test_token_is_in_join_alone_until_a_server_is_verified(world):
     world.server.on("cluster-info", lambda request: found.append(holders(world, [secret])))
     world.machine.unit().joined()
     assert found[0] == ["join"]
+
+
+def children_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def children_of_join(world):
+    """The launcher, then the processes of connections."""
+    return children_of(children_of(world.machine.current().pid)[0])
+
+
+def signal_launcher(world, number):
+    """While the first connection is open, which is then lost."""
+    def act(request):
+        if not world.signalled:
+            world.signalled = children_of_join(world)[0]
+            os.kill(world.signalled, number)
+            faults.reset(request.connection)
+    world.signalled = None
+    world.server.on("cluster-info", act)
+
+
+def test_launcher_that_is_killed(world):
+    """No connection can be made any more: join ends by a signal, after which systemd starts the service again."""
+    signal_launcher(world, signal.SIGKILL)
+    run = world.machine.unit()
+    assert run.exit == -signal.SIGABRT and "something has ended the process that makes connections" in run.stderr
+
+
+def test_launcher_that_answers_late(world):
+    """The late answer is not taken for the next one: join ends each process of a connection, and no other."""
+    def look(request):
+        states.extend(re.search(r"^State:\t(\w)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1] for pid in children_of_join(world))
+
+    states = []
+    signal_launcher(world, signal.SIGSTOP)
+    world.server.on("create", look)
+    run = world.machine.start_unit(faketime=FAST)
+    run.wait_until(lambda: "worker-unstartable" in run.codes)
+    os.kill(world.signalled, signal.SIGCONT)
+    run.wait().joined()
+    assert len(states) == 2 and "Z" not in states, "the launcher, and the process of this connection"
 
 
 def test_key_is_in_join_alone(world):

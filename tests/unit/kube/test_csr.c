@@ -374,6 +374,9 @@ static struct requester_case requesters[] = {
         { "requester: another group of node-bootstrap",
           SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrap:rack-4\"]"), "",
           "system:bootstrappers:node-bootstrap:rack-4", true },
+        { "requester: a group whose name only begins alike",
+          SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrapping\"]"), "",
+          "system:bootstrappers:node-bootstrapping" },
         { "requester: another group of bootstrappers",
           SPEC_OF(",\"groups\":[\"system:bootstrappers:node\"]"), "", "system:bootstrappers:node" },
 };
