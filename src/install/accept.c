@@ -196,6 +196,12 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
         r = parse_chain(accepted->handoff.certificate, "certificate", &chain, f);
         if (r < 0)
                 return r;
+        /* The record counts a join without a request as one through a supervisor, whose renewal
+         * gives kubelet's key to the network side. */
+        if (context->bootstrap.issuer == NB_ISSUER_CSR && !accepted->handoff.provenance.csr[0])
+                return nb_failure_set(f, NB_HANDOFF_MALFORMED, EINVAL,
+                                      "'" NB_HANDOFF_FILE
+                                      "': csr: expected the name of the request, found none");
         if (trusted) {
                 r = keep_issuers(trusted, &chain, f);
                 if (r < 0)

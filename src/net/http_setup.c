@@ -245,12 +245,12 @@ static curl_socket_t on_socket(void *userdata, _unused_ curlsocktype purpose,
         struct nb_http_exchange *exchange = userdata;
 
         exchange->is_socket_wanted = true;
-        if (exchange->is_marked && is_no_address(&address->addr))
+        if (exchange->is_marked && is_no_address(&address->addr)) {
                 exchange->is_direct = true;
-        else if (!exchange->is_confined)
-                return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-        if (!exchange->is_confined)
                 return CURL_SOCKET_BAD;
+        }
+        if (!exchange->is_confined)
+                return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
         if (exchange->is_socket_used) {
                 exchange->is_stale = true;
                 return CURL_SOCKET_BAD;

@@ -59,12 +59,18 @@ static void read_head(struct nb_http_exchange *exchange) {
         NB_TEXT_COPY_LINE(reply->location, location);
 }
 
-static void report_outcome(struct nb_http_exchange *exchange) {
+/* `r` < 0: the request was not sent. */
+static void report_outcome(struct nb_http_exchange *exchange, int r) {
         if (exchange->is_stale) {
                 nb_http_reply_send(exchange, NB_HTTP_STALE, NULL, 0);
                 return;
         }
-        if (exchange->result != CURLE_OK)
+        if (r < 0)
+                (void)nb_failure_set(&exchange->reply.failure,
+                                     r == -EIO ? NB_INTERNAL : NB_SANDBOX_REFUSED, r,
+                                     r == -EIO ? "libcurl refuses the request"
+                                               : "cannot enter the sandbox of a connection: %m");
+        else if (exchange->result != CURLE_OK)
                 (void)nb_http_outcome(exchange, &exchange->reply.failure);
         else
                 read_head(exchange);
@@ -103,17 +109,9 @@ static void serve_call(struct nb_http_exchange *exchange) {
         exchange->is_stale = r == -ESTALE;
         if (r >= 0 && exchange->result == CURLE_OK)
                 r = nb_http_exchange_setup(exchange);
-        if (r < 0 && !exchange->is_stale) {
-                (void)nb_failure_set(&exchange->reply.failure,
-                                     r == -EIO ? NB_INTERNAL : NB_SANDBOX_REFUSED, r,
-                                     r == -EIO ? "libcurl refuses the request"
-                                               : "cannot enter the sandbox of a connection: %m");
-                nb_http_reply_send(exchange, NB_HTTP_DONE, NULL, 0);
-                return;
-        }
         if (r >= 0 && exchange->result == CURLE_OK)
                 exchange->result = curl_easy_perform(exchange->easy);
-        report_outcome(exchange);
+        report_outcome(exchange, r);
         curl_slist_free_all(exchange->connect_to);
 }
 

@@ -175,9 +175,8 @@ static bool kill_program(const struct nb_process *process, pid_t pid, int child_
 /* SIGTERM first, so that the program can restore the terminal. False if it has not ended: it runs
  * as another user, or waits for a disk. */
 static bool end_program(const struct nb_process *process, pid_t pid, int child_fd) {
-        bool has_stopped = kill_program(process, pid, child_fd, SIGTERM);
-
-        return kill_program(process, pid, child_fd, SIGKILL) || has_stopped;
+        (void)kill_program(process, pid, child_fd, SIGTERM);
+        return kill_program(process, pid, child_fd, SIGKILL);
 }
 
 static int reap_child(pid_t pid) {

@@ -150,6 +150,7 @@ FIELDS = [
     Row("proxy that is a file", member(proxyURL="file:///etc/shadow"), *UNTRUSTED, words=["proxyURL"]),
     Row("proxy with a line break", member(proxyURL="http://192.0.2.1:3128\nx: y"), *UNTRUSTED, words=["proxyURL"]),
     Row("name of the request with an escape sequence", member(csr="node-csr-\x1b[2J"), *MALFORMED, words=["csr"]),
+    Row("without the name of the request, as from a supervisor", member(csr=""), *MALFORMED, words=["csr"]),
     Row("endpoint with a line break", member(endpoint="192.0.2.10:6443\nx"), *MALFORMED, words=["endpoint"]),
     Row("endpoint that is not configured", member(endpoint="192.0.2.66:6443"), *UNTRUSTED, words=["192.0.2.66:6443"]),
     Row("token id that is none", member(tokenID="ABCDEF"), *MALFORMED, words=["tokenID"]),
