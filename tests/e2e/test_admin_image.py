@@ -5,6 +5,7 @@ import hashlib
 import json
 import subprocess
 import tarfile
+import threading
 
 import pytest
 import yaml
@@ -78,25 +79,48 @@ def test_only_what_it_needs(image, world):
     assert not [e.name for e in entries if e.uid or e.gid or e.mode & 0o7022 or not (e.isfile() or e.isdir())]
 
 
-def test_runs_as_the_deployments_container(image, ctr, cluster, world):
-    """As the image's user, with a read-only root and the files of its ServiceAccount, against the real control plane."""
+@pytest.fixture(scope="module")
+def container(image, ctr, cluster, world):
+    """The arguments of ctr for a container as the Deployment has it: the image's user, a read-only root, the runtime's default profile, and
+    the files of the ServiceAccount."""
     ctr("images", "import", "--snapshotter=native", str(image))
     [name] = [line for line in ctr("images", "list", "--quiet").stdout.split() if line.startswith(REFERENCE)]
     documents = list(yaml.safe_load_all((admin.KUBERNETES / "deployment.yaml").read_text()))
     [container] = documents[0]["spec"]["template"]["spec"]["containers"]
     assert name.endswith("/" + container["image"])
     account = yaml.safe_load(admin.service_account(cluster).read_text())
-    folder = world.work / "account"
+    folder, metrics = world.work / "account", world.work / "metrics"
     folder.mkdir(mode=0o755)
+    metrics.mkdir()
+    metrics.chmod(0o777)
     (folder / "token").write_text(account["users"][0]["user"]["token"])
     (folder / "ca.crt").write_bytes(cluster.ca.pem)
+    return [
+        "run", "--rm", "--snapshotter=native", "--net-host", "--read-only", "--seccomp",
+        f"--mount=type=bind,src={folder},dst={ACCOUNT_FILES},options=rbind:ro", f"--mount=type=bind,src={metrics},dst=/metrics,options=rbind:rw",
+        "--env=KUBERNETES_SERVICE_HOST=127.0.0.1", f"--env=KUBERNETES_SERVICE_PORT={cluster.port}", name]
+
+
+def test_runs_as_the_deployments_container(ctr, container, cluster):
+    """Against the real control plane."""
     token = cluster.token()
-    done = ctr(
-        "run", "--rm", "--snapshotter=native", "--net-host", "--read-only",
-        f"--mount=type=bind,src={folder},dst={ACCOUNT_FILES},options=rbind:ro",
-        "--env=KUBERNETES_SERVICE_HOST=127.0.0.1", f"--env=KUBERNETES_SERVICE_PORT={cluster.port}",
-        name, "one", f"/{admin.PROGRAM}", "token", "list")
+    done = ctr(*container, "one", f"/{admin.PROGRAM}", "token", "list")
     assert token.id in done.stdout and token.secret not in done.stdout
+
+
+def test_controller_says_whether_it_has_landlock(ctr, container, world):
+    """The default profile of an older runtime refuses it: a warning and a metric, and the controller works."""
+    metrics, ended = world.work / "metrics/controller.prom", []
+    thread = threading.Thread(
+        target=lambda: ended.append(ctr(*container, "two", f"/{admin.PROGRAM}", "controller", "--parts=signer", "--metrics=/metrics/controller.prom")))
+    thread.start()
+    try:
+        text = until(lambda: metrics.exists() and "_leader 1" in (said := metrics.read_text()) and said, "it leads")
+    finally:
+        ctr("task", "kill", "--signal=SIGTERM", "two")
+        thread.join()
+    said = ended[0].stdout + ended[0].stderr
+    assert ("node_bootstrap_controller_landlock 0\n" in text) == ("connections are made without Landlock" in said), text + said
 
 
 def test_the_cluster_accepts_the_deployment(cluster):
