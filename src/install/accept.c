@@ -197,8 +197,10 @@ static int take_certificate(const struct nb_context *context, const struct nb_ke
         if (r < 0)
                 return r;
         /* The record counts a join without a request as one through a supervisor, whose renewal
-         * gives kubelet's key to the network side. */
-        if (context->bootstrap.issuer == NB_ISSUER_CSR && !accepted->handoff.provenance.csr[0])
+         * gives kubelet's key to the network side. (A renewal has no token, which names the
+         * issuer.) */
+        if (!trusted && context->bootstrap.issuer == NB_ISSUER_CSR &&
+            !accepted->handoff.provenance.csr[0])
                 return nb_failure_set(f, NB_HANDOFF_MALFORMED, EINVAL,
                                       "'" NB_HANDOFF_FILE
                                       "': csr: expected the name of the request, found none");

@@ -44,12 +44,13 @@ def join(world, **settings):
 
 
 def joined_long_ago(world, days=300, **settings):
-    """A node whose certificate is valid for 65 days more, and has been for so many."""
+    """A node whose certificate is valid for 65 days more, and has been for so many. The unit that renews it has no token."""
     world.cluster.life = 65 * pki.DAY
     machine = join(world, **settings)
     world.cluster.life = pki.YEAR
     age(machine, days)
     world.cluster.tokens.clear()
+    (machine.credentials / "node-bootstrap.token").unlink()
     return machine
 
 
