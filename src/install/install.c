@@ -6,13 +6,13 @@
 #include "base/macro.h"
 #include "files/handoff.h"
 #include "install/accept.h"
-#include "install/context.h"
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
-#include "install/present.h"
 #include "install/state_directory.h"
 #include "install/write.h"
+#include "node/context.h"
+#include "node/present.h"
 #include "system/log.h"
 
 static void log_names(const struct nb_accepted *accepted) {
@@ -75,12 +75,18 @@ static int accept_and_write(const struct nb_context *context,
                             struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context joined = { 0 };
         _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
+        _cleanup_(nb_secret_done) struct nb_secret metadata = NB_SECRET_INIT;
         char server[NB_URL_MAX];
-        int r;
+        int r = 0;
 
         if (!nb_state_has(state, NB_HANDOFF_FILE))
                 return 0;
-        r = nb_context_load_joined(context, state, &joined, f);
+        /* If this machine's own settings are enough, `join` must not be able to add any. */
+        if (context->is_metadata_wanted)
+                r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, &metadata, f);
+        if (r < 0 && (r != -ENOENT || f->code != NB_NONE))
+                return r;
+        r = nb_context_load_joined(context, &metadata, &joined, f);
         if (r < 0)
                 return r;
         r = nb_accept(&joined, state, &accepted, f);

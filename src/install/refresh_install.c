@@ -9,11 +9,11 @@
 #include "install/accept.h"
 #include "install/certificate_store.h"
 #include "install/give.h"
-#include "install/present.h"
 #include "install/refresh_install.h"
 #include "install/state_directory.h"
 #include "install/swap.h"
 #include "kube/kubeconfig_format.h"
+#include "node/present.h"
 #include "system/clock.h"
 #include "system/log.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "install/present.h"
 #include "kube/kubeconfig.h"
+#include "node/present.h"
 #include "system/clock.h"
 
 #define PEM_FILE_MAX (256 * 1024)

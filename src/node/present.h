@@ -17,7 +17,7 @@
 #include "crypto/key.h"
 #include "files/handoff.h"
 #include "files/record.h"
-#include "install/context.h"
+#include "node/context.h"
 
 struct nb_present {
         enum nb_node_state state;      /* NB_NODE_STATE_USABLE if everything could be read */
