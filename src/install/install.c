@@ -9,6 +9,7 @@
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
+#include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/write.h"
 #include "node/context.h"
@@ -122,6 +123,22 @@ static int inspect_node(const struct nb_context *context, struct nb_inspection *
         return 0;
 }
 
+/* Also writes a lost kubeconfig. */
+static int mend_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
+                     struct nb_failure *f) {
+        _cleanup_(nb_present_done) struct nb_present present = { 0 };
+        int r = nb_present_read(context, &present, f);
+
+        if (r < 0)
+                return r;
+        nb_present_classify(&present, context, ret_inspection);
+        if (ret_inspection->state != NB_NODE_STATE_WITHOUT_KUBECONFIG ||
+            !nb_present_is_mendable(&present))
+                return 0;
+        r = nb_restore_kubeconfig(context, &present, f);
+        return r < 0 ? r : inspect_node(context, ret_inspection, f);
+}
+
 /* While the clock is wrong, the token is kept. */
 static int keep_join(const struct nb_context *context, const struct nb_state *state,
                      const struct nb_inspection *inspection) {
@@ -233,7 +250,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 r = nb_context_recall(context, f);
                 if (r < 0)
                         return r;
-                r = inspect_node(context, inspection, f);
+                r = mend_node(context, inspection, f);
                 if (r < 0)
                         return r;
         }

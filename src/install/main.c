@@ -35,6 +35,7 @@
 struct arguments {
         bool is_refresh;
         bool is_reset;
+        bool is_reload;
         const char *program; /* of the child; "": none is run, for tests */
         const char *root;
         int root_fd; /* -1 without */
@@ -81,7 +82,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)
-                return nb_install_begin(&context, arguments->program[0], inspection, f);
+                return nb_install_begin(&context, arguments->program[0] && !arguments->is_reload,
+                                        inspection, f);
         return nb_install_end(&context, inspection, f);
 }
 
@@ -196,6 +198,8 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
         r = run_locked(arguments, BEGIN, &inspection, f);
         if (r <= 0)
                 return r;
+        if (arguments->is_reload)
+                return nb_failure_set(f, NB_JOIN_NEEDED, 0, "%s", inspection.detail);
         if (arguments->program[0]) {
                 r = run_child(arguments, &inspection, &end, f);
                 if (r < 0)
@@ -226,6 +230,9 @@ int main(int argc, char *argv[]) {
                   .ret_switch = &arguments.is_refresh },
                 { "reset", NULL, "run by node-bootstrap reset: remove what the last join wrote",
                   .ret_switch = &arguments.is_reset },
+                { "reload", NULL,
+                  "run by systemctl reload: write a lost kubeconfig again; joins nothing",
+                  .ret_switch = &arguments.is_reload },
                 { "root", "DIR",
                   "write below DIR, as for an image; paths inside the files omit DIR",
                   .ret_value = &arguments.root },

@@ -20,9 +20,10 @@
 #include "node/context.h"
 
 struct nb_present {
-        enum nb_node_state state;      /* NB_NODE_STATE_USABLE if everything could be read */
-        struct nb_failure why;         /* its detail: the reason for any other state */
-        struct nb_certificates *chain; /* NULL unless NB_NODE_STATE_USABLE */
+        enum nb_node_state state; /* NB_NODE_STATE_USABLE if everything could be read */
+        struct nb_failure why;    /* its detail: the reason for any other state */
+        /* With another state: of kubelet's certificate store, or NULL. */
+        struct nb_certificates *chain;
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
@@ -38,6 +39,10 @@ void nb_present_done(struct nb_present *present);
 
 void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
                          struct nb_inspection *ret_inspection);
+
+/* Whether nb_mend_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
+ * needs the record, and the CA file unless the last join used the system's CAs. */
+bool nb_present_is_mendable(const struct nb_present *present);
 
 /* No join is needed: usable, or not yet valid. */
 bool nb_node_state_is_joined(enum nb_node_state state);
