@@ -99,23 +99,26 @@ static bool is_process_left(const struct arguments *arguments, enum step step) {
 /* If kubelet can start with the existing files, the failure is only a warning. */
 static bool is_joined_anyway(const struct arguments *arguments, enum step step,
                              const struct nb_failure *f) {
-        struct nb_inspection inspection;
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        const struct nb_inspection *inspection = &node.inspection;
+        struct nb_failure ignored = { 0 };
 
         if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
-            !nb_salvage(arguments->root_fd, arguments->sources, &inspection))
+            nb_node_inspect(arguments->root_fd, arguments->sources, &node, &ignored) < 0 ||
+            !nb_inspection_is_kept(inspection))
                 return false;
-        nb_log_field(NB_FIELD_NODE, "%s", inspection.node);
+        nb_log_field(NB_FIELD_NODE, "%s", inspection->node);
         nb_log_failure(LOG_WARNING, f);
-        if (inspection.fallback) {
+        if (inspection->fallback) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
                        "until %s",
-                       inspection.not_after);
+                       inspection->not_after);
                 nb_log_status("Already joined; joining again failed: %s", f->detail);
                 return true;
         }
         nb_log(LOG_WARNING, NB_JOINED_ANYWAY, "node '%s' has joined, so kubelet can start: %s",
-               inspection.node, inspection.detail);
+               inspection->node, inspection->detail);
         nb_log_status("Joined; ignored %s: %s", nb_failure_info(f->code)->slug, f->detail);
         return true;
 }

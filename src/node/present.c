@@ -340,35 +340,48 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
         *ret_inspection = inspection;
 }
 
-/* --- Salvaging --- */
+/* --- The whole --- */
 
-static bool is_kept(struct nb_context *context, struct nb_inspection *ret_inspection) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        char name[NB_CERTIFICATE_NODE_SIZE];
-        struct nb_failure ignored = { 0 };
-
-        if (nb_present_read(context, &present, &ignored) < 0)
-                return false;
-        if (!context->node_name[0] && present.chain) {
-                nb_certificate_node_name(present.chain, name);
-                (void)nb_node_name_parse(name, strlen(name), context->node_name);
-        }
-        nb_present_classify(&present, context, ret_inspection);
-        return nb_node_state_is_joined(ret_inspection->state) || ret_inspection->fallback;
+bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
+        return nb_node_state_is_joined(inspection->state) || inspection->fallback;
 }
 
-bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection) {
-        _cleanup_(nb_context_done) struct nb_context context = { 0 };
-        struct nb_failure ignored = { 0 };
+/* With a context that is loaded or salvaged. */
+static int inspect(struct nb_node *node, struct nb_failure *f) {
+        struct nb_context *context = &node->context;
+        char name[NB_CERTIFICATE_NODE_SIZE];
+        int r = nb_present_read(context, &node->present, f);
 
-        if (nb_context_load(&context, root_fd, sources, &ignored) >= 0)
-                return is_kept(&context, ret_inspection);
-        for (unsigned is_by_record = 0; is_by_record < 2; is_by_record++) {
-                _cleanup_(nb_context_done) struct nb_context salvaged = { 0 };
-
-                nb_context_salvage(&salvaged, root_fd, sources, is_by_record);
-                if (is_kept(&salvaged, ret_inspection))
-                        return true;
+        if (r < 0)
+                return r;
+        if (!context->node_name[0] && node->present.chain) {
+                nb_certificate_node_name(node->present.chain, name);
+                (void)nb_node_name_parse(name, strlen(name), context->node_name);
         }
-        return false;
+        nb_present_classify(&node->present, context, &node->inspection);
+        return 0;
+}
+
+int nb_node_inspect(int root_fd, struct nb_sources *sources, struct nb_node *ret_node,
+                    struct nb_failure *f) {
+        struct nb_failure settings = { 0 };
+        int r;
+
+        *ret_node = (struct nb_node){ 0 };
+        if (nb_context_load(&ret_node->context, root_fd, sources, &settings) >= 0)
+                return inspect(ret_node, f);
+        for (unsigned is_by_record = 0;; is_by_record++) {
+                nb_node_done(ret_node);
+                nb_failure_clear(f);
+                ret_node->settings = settings;
+                nb_context_salvage(&ret_node->context, root_fd, sources, is_by_record);
+                r = inspect(ret_node, f);
+                if (is_by_record || (r >= 0 && nb_inspection_is_kept(&ret_node->inspection)))
+                        return r;
+        }
+}
+
+void nb_node_done(struct nb_node *node) {
+        nb_context_done(&node->context);
+        nb_present_done(&node->present);
 }

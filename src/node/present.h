@@ -47,12 +47,23 @@ bool nb_present_is_mendable(const struct nb_present *present);
 /* No join is needed: usable, or not yet valid. */
 bool nb_node_state_is_joined(enum nb_node_state state);
 
+/* Needs no join, or keeps its certificate if joining again fails. */
+bool nb_inspection_is_kept(const struct nb_inspection *inspection);
+
+/* The state of this machine, as the service would find it at its next start. */
+struct nb_node {
+        struct nb_context context;
+        struct nb_failure settings; /* why the settings cannot be used; NB_NONE: they can */
+        struct nb_present present;
+        struct nb_inspection inspection;
+};
+
 /*
- * A machine with usable credentials starts kubelet even if the settings cannot be read, the state
- * directory cannot be opened, or the disk is full. Returns whether this machine has joined, and
- * writes nothing. Looks at the paths of the settings if they can be read; otherwise at the paths of
- * the keys that are valid, at those that the last join recorded, and at the default ones. Without
- * readable settings, the node name is taken from the certificate, and whether another cluster is
- * configured is not checked.
+ * Writes nothing. Kubelet must start even if the settings cannot be read: then this looks at the
+ * paths of the settings that are valid, and at those that the last join recorded or the default
+ * ones; the node name is taken from the certificate, and whether another cluster is configured is
+ * not checked. Fails as nb_present_read(). Release `node` with nb_node_done() even then.
  */
-bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection);
+int nb_node_inspect(int root_fd, struct nb_sources *sources, struct nb_node *ret_node,
+                    struct nb_failure *f);
+void nb_node_done(struct nb_node *node);
