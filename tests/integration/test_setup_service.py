@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What setup and reset ask systemd for; systemd is a part of the tests, or does not run."""
 
+import socket
 import subprocess
 
 import pytest
 
-from machine import FAILURES, TOKEN, find_program
+import pki
+from machine import FAILURES, TOKEN, Machine, find_program
 from manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
@@ -16,6 +18,11 @@ mount -t tmpfs tmpfs /run
 mkdir -p /etc/systemd/system /run/systemd
 printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n' >/etc/systemd/system/{UNIT}
 if [ -e "$0/systemd" ]; then mount --bind "$0/systemd" /run/systemd; fi
+if [ -e "$0/joined" ]; then
+    mount -t tmpfs tmpfs /var/lib
+    cp -a "$0/joined/root/etc/." /etc
+    cp -a "$0/joined/root/var/lib/." /var/lib
+fi
 "$@"
 readlink /etc/systemd/system/multi-user.target.wants/{UNIT} || true
 """
@@ -44,6 +51,10 @@ def test_service_is_enabled_without_systemd(tmp_path):
 @pytest.mark.parametrize("was_enabled", [True, False])
 def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     """systemd makes the links, and a service that is active is not started."""
+    (tmp_path / "joined").mkdir()
+    joined = Machine(tmp_path / "joined")
+    ca = pki.CA()
+    joined.put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
     manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled" if was_enabled else "disabled"}
     done = run(tmp_path, *SETUP)
     assert done.returncode == 0 and "has joined already: Joined as a\n" in done.stdout, done.stderr
