@@ -263,6 +263,10 @@ void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state) {
         copy_property(text, "StatusText", ret_state->status, sizeof(ret_state->status));
         ret_state->is_enabled = nb_unit_has_word(text, "UnitFileState", "enabled");
         ret_state->has_job = read_number(text, "Job") > 0;
+        /* Until a queued start begins, systemd keeps the status of the previous run. */
+        if (ret_state->has_job && strcmp(ret_state->active, "activating") != 0 &&
+            strcmp(ret_state->active, "active") != 0)
+                ret_state->status[0] = '\0';
         ret_state->exit_status = (int)read_number(text, "ExecMainStatus");
         ret_state->active_since = read_number(text, "ActiveEnterTimestampMonotonic");
         ret_state->begun = (time_t)(read_number(text, "InactiveExitTimestamp") / 1000000);
@@ -354,10 +358,38 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         return 0;
 }
 
+/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
+static uint64_t read_time(sd_journal *journal) {
+        uint64_t when_usec = 0;
+        char text[32];
+
+        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
+        if (text[0])
+                return strtoull(text, NULL, 10);
+        (void)sd_journal_get_realtime_usec(journal, &when_usec);
+        return when_usec;
+}
+
+static void read_entry(sd_journal *journal, struct nb_unit_entry *ret_entry) {
+        char text[64];
+
+        ret_entry->when_usec = read_time(journal);
+        read_field(journal, "PRIORITY", text, sizeof(text));
+        ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
+        read_field(journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
+        read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
+        read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
+        for (int i = 0; i < _NB_FIELD_N; i++) {
+                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
+                read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
+        }
+}
+
 /* Searches the entries of all runs backwards. 1, with the journal before the first entry of the run
  * and restricted to it; 0 if there is no such run; -errno. */
-static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
-        char run[64] = "", invocation[64], message_id[64];
+static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test pass_over) {
+        char run[64] = "", invocation[64];
+        struct nb_unit_entry entry;
         bool is_passed = true;
         int r;
 
@@ -376,8 +408,10 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
                         strcpy(run, invocation);
                         is_passed = false;
                 }
-                read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
-                is_passed |= !strcmp(message_id, pass_over);
+                if (!is_passed) {
+                        read_entry(journal, &entry);
+                        is_passed = pass_over(&entry);
+                }
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
@@ -388,7 +422,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         return r < 0 ? r : 1;
 }
 
-int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
         int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
@@ -401,20 +435,7 @@ int nb_unit_journal_open_run(const char *unit, const char *pass_over,
         return r;
 }
 
-/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
-static uint64_t read_time(sd_journal *journal) {
-        uint64_t when_usec = 0;
-        char text[32];
-
-        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
-        if (text[0])
-                return strtoull(text, NULL, 10);
-        (void)sd_journal_get_realtime_usec(journal, &when_usec);
-        return when_usec;
-}
-
 int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry) {
-        char text[64];
         int r;
 
         /* Detect journal files that were added since the last call. */
@@ -422,16 +443,7 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
         r = sd_journal_next(journal);
         if (r <= 0)
                 return r;
-        ret_entry->when_usec = read_time(journal);
-        read_field(journal, "PRIORITY", text, sizeof(text));
-        ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
-        read_field(journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
-        read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
-        read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
-        for (int i = 0; i < _NB_FIELD_N; i++) {
-                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
-                read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
-        }
+        read_entry(journal, ret_entry);
         return 1;
 }
 

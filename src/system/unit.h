@@ -23,7 +23,7 @@ struct nb_unit_state {
         char load[32];         /* LoadState: "loaded", "not-found", "masked", ... */
         char active[32];       /* ActiveState: "active", "activating", "failed", ... */
         char sub[32];          /* SubState */
-        char status[512];      /* StatusText, control characters replaced */
+        char status[512];      /* StatusText of this run, control characters replaced */
         int exit_status;       /* ExecMainStatus */
         bool is_enabled;       /* UnitFileState */
         bool has_job;          /* a job is queued or running */
@@ -105,11 +105,11 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size);
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
-/*
- * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
- * without an entry with the MESSAGE_ID `pass_over`. 1; 0 if there is no such run; -errno.
- */
-int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+typedef bool (*nb_unit_entry_test)(const struct nb_unit_entry *entry);
+
+/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
+ * without an entry that `pass_over` is true for. 1; 0 if there is no such run; -errno. */
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
                              struct sd_journal **ret_journal);
 
 /* Reads the next entry. 1; 0 if there is none yet; -errno. */

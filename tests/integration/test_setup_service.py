@@ -69,6 +69,14 @@ def test_service_that_fails_at_once(manager, tmp_path):
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("StartUnit", f"{UNIT} replace")]
 
 
+def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
+    """systemd keeps it until the service starts again, which may have to wait for another unit."""
+    old = {**AT_REST, "ActiveState": "inactive", "StatusText": "Joined long ago"}
+    manager.units[UNIT] = [old, {**old, "Job": (1, "/job")}, {**AT_REST, "ActiveState": "active", "StatusText": "Joined now"}]
+    done = run(tmp_path, *SETUP)
+    assert done.returncode == 0 and "* Joined now\n" in done.stdout and "long ago" not in done.stdout
+
+
 def test_systemd_refuses(manager, tmp_path):
     """Its message is shown."""
     done = run(tmp_path, *SETUP)
