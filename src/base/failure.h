@@ -20,7 +20,7 @@
 
 enum nb_class {
         NB_CLASS_WAIT,    /* retried until the deadline */
-        NB_CLASS_CONFIRM, /* retried for 30 s, since a race can cause it */
+        NB_CLASS_CONFIRM, /* retried for a limited time, since a race can cause it */
         NB_CLASS_FATAL,   /* fails at once */
         NB_CLASS_EVENT,   /* not a failure, but has a MESSAGE_ID */
 };

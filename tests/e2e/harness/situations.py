@@ -421,6 +421,15 @@ def refresh_of_a_machine(r):
     assert r.entries("refresh-unchanged", REFRESH)
 
 
+@situation("node-name-taken")
+def reinstalled_machine(r):
+    r.cluster.make_ready(r.node.name)
+    r.begin()
+    assert " Ready " in r.there("kubectl get node")
+    assert "deleted" in r.there("kubectl delete node")
+    r.joins()
+
+
 @situation("node-name-invalid", "node-name-localhost")
 def host_name_that_is_no_node_name(r):
     r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
