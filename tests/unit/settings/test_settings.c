@@ -539,23 +539,6 @@ static void verifies(void **state) {
         assert_string_equal(f.detail, c->detail);
 }
 
-static void finds_folders(void **state) {
-        static const char *const paths[][2] = {
-                { "/etc/kubernetes", "/etc/kubernetes" },
-                { "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes" },
-                { "/var/lib/kubelet/pki", "/var/lib/kubelet" },
-                { "/etc/kubernetes2/pki", "" },
-                { "/etc", "" },
-                { "/", "" },
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
-                const char *folder = nb_settings_folder_of(paths[i][0]);
-
-                assert_string_equal(folder ? folder : "", paths[i][1]);
-        }
-}
-
 static void formats_keys(void **state) {
         assert_string_equal(nb_setting_key(NB_SETTING_CA_CERT_HASHES), "discovery.caCertHashes");
         assert_string_equal(nb_setting_key(NB_SETTING_TIMEOUT), "timeout");
@@ -605,7 +588,6 @@ int main(void) {
         CASE(limits_paths);
         CASE(truncates_a_long_origin);
         CASES(combinations, verifies);
-        CASE(finds_folders);
         CASE(formats_keys);
         CASE(salvage_keeps_valid_keys);
         CASE(reports_allocation_failures);
