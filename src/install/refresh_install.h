@@ -29,7 +29,7 @@
 
 #include "base/failure.h"
 #include "files/handoff.h"
-#include "install/context.h"
+#include "node/context.h"
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 
