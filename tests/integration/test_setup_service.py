@@ -13,7 +13,7 @@ SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-
 INSIDE = f"""
 mount -t tmpfs tmpfs /etc
 mount -t tmpfs tmpfs /run
-mkdir -p /etc/systemd/system /run/systemd
+mkdir -p /etc/systemd/system /etc/kubernetes /run/systemd
 printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n' >/etc/systemd/system/{UNIT}
 if [ -e "$0/systemd" ]; then mount --bind "$0/systemd" /run/systemd; fi
 "$@"
@@ -29,8 +29,8 @@ def manager(tmp_path):
     manager.close()
 
 
-def run(path, *words):
-    return subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, path, find_program("node-bootstrap"), *words],
+def run(path, *words, inside=INSIDE):
+    return subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", inside, path, find_program("node-bootstrap"), *words],
                           capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
 
 
@@ -56,6 +56,13 @@ def test_service_that_fails_at_once(manager, tmp_path):
     done = run(tmp_path, *SETUP)
     assert done.returncode == 77 and f"setup-unfinished: {UNIT} is failed (failed, exit status 77)" in done.stderr
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("StartUnit", f"{UNIT} replace")]
+
+
+def test_folders_cannot_be_created(manager, tmp_path):
+    """Nothing is written, and nothing is started."""
+    done = run(tmp_path, *SETUP, inside=INSIDE.replace("/etc/kubernetes", ""))
+    assert done.returncode == int(FAILURES["directory-missing"]["exit"]) and "wrote" not in done.stdout and manager.calls == []
+    assert "directory-missing: systemd-tmpfiles does not create '/etc/kubernetes': " in done.stderr
 
 
 def test_systemd_refuses(manager, tmp_path):

@@ -247,7 +247,7 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         bool can_encrypt = false;
         int r = 0;
 
-        r = setup->root || setup->is_rehearsal ? 0 : make_folders(f);
+        r = setup->root || setup->is_rehearsal || setup->is_start_unwanted ? 0 : make_folders(f);
         if (r < 0)
                 return r;
         snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
