@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,11 +63,18 @@ static enum validity check_validity(const struct report *report) {
 
 static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
         const struct nb_present *present = &report->state.node.present;
+        const struct nb_failure *settings = &report->state.node.settings;
 
         if (nb_machine_look(sources, &report->state) < 0)
                 return nb_failure_set_memory(f);
-        if (report->state.node.settings.code != NB_NONE)
-                nb_log_failure(LOG_WARNING, &report->state.node.settings);
+        /* Without the settings, the paths of a machine that has not joined are unknown. */
+        if (settings->code != NB_NONE && !nb_inspection_is_kept(&report->state.node.inspection) &&
+            report->state.kind != NB_MACHINE_HIDDEN) {
+                *f = *settings;
+                return -EPROTO;
+        }
+        if (settings->code != NB_NONE)
+                nb_log_failure(LOG_WARNING, settings);
         report->record = present->has_record ? &present->record : NULL;
         report->chain = present->chain;
         if (!report->chain)
