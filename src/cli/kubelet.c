@@ -25,9 +25,6 @@
 #define RUNTIME_DEFAULT "unix://" RUNTIME_SOCKET
 #define DOCKER "/run/docker.sock"
 
-/* Written by the join with kubelet.configFrom. */
-#define CONFIG_FILE NB_KUBELET_DIRECTORY "/config.yaml"
-
 struct kubelet {
         struct nb_sources *sources;
         const char *text; /* of nb_kubelet_show() */
@@ -224,14 +221,15 @@ static int check_config(struct kubelet *kubelet) {
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here: %s", kubelet->config,
                             strerror(-r));
-        else if (kubelet->settings->is_config_from_cluster && !strcmp(kubelet->config, CONFIG_FILE))
+        else if (kubelet->settings->is_config_from_cluster &&
+                 !strcmp(kubelet->config, NB_KUBELET_CONFIG_PATH))
                 add_finding(kubelet, NB_KUBELET_GOOD,
                             "kubelet's configuration: the join writes '%s' (kubelet.configFrom)",
                             kubelet->config);
         else
                 add_finding(kubelet, NB_KUBELET_BAD, "kubelet's configuration '%s' is missing%s",
                             kubelet->config,
-                            strcmp(kubelet->config, CONFIG_FILE) != 0
+                            strcmp(kubelet->config, NB_KUBELET_CONFIG_PATH) != 0
                                     ? ""
                                     : "; `kubelet: {configFrom: cluster}` in the settings fetches "
                                       "it from the cluster");

@@ -72,7 +72,7 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                 [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, S_IFLNK },
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
-                [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml", 0644 },
+                [TARGET_CONFIG] = { NB_KUBELET_CONFIG_PATH, "", 0644 },
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
@@ -136,15 +136,18 @@ static void prepare_supervised(struct plan *plan) {
         nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
-/* Never replaces an existing config.yaml, which is the administrator's. */
+bool nb_config_is_wanted(const struct nb_context *context) {
+        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_KUBELET_CONFIG_PATH,
+                                                   O_PATH | O_NOFOLLOW);
+
+        return context->settings.is_config_from_cluster && fd == -ENOENT;
+}
+
 static void prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
         struct nb_swap *file = &plan->files[TARGET_CONFIG];
-        struct stat st;
 
-        file->is_wanted = config->len > 0 &&
-                          fstatat(file->folder_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-                          errno == ENOENT;
+        file->is_wanted = config->len > 0 && nb_config_is_wanted(plan->context);
         if (file->is_wanted)
                 nb_buffer_append(&file->text, config->data, config->len);
 }
@@ -370,6 +373,21 @@ static void warn_volatile(const struct plan *plan) {
                "its token is valid",
                plan->context->settings.certificate_directory,
                st.f_type == TMPFS_MAGIC ? "tmpfs" : "ramfs");
+}
+
+int nb_write_config(const struct nb_context *context, const struct nb_accepted *accepted,
+                    struct nb_failure *f) {
+        const struct nb_buffer *config = &accepted->kubelet_config;
+        _cleanup_(nb_closep) int folder_fd = -1;
+        int r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &folder_fd);
+
+        if (r >= 0)
+                r = nb_file_create(folder_fd, "config.yaml", 0644, config->data, config->len);
+        if (r < 0)
+                return nb_swap_fail(NB_KUBELET_CONFIG_PATH, r, f);
+        nb_log(LOG_NOTICE, NB_NONE,
+               "'" NB_KUBELET_CONFIG_PATH "' was missing, and was read from the cluster");
+        return 0;
 }
 
 int nb_write(const struct nb_context *context, const struct nb_accepted *accepted,

@@ -25,7 +25,8 @@
 #include "settings/types.h"
 
 #define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
-#define NB_CA_FILE_MAX (256 * 1024)             /* bytes of kubelet.caFile */
+#define NB_KUBELET_CONFIG_PATH NB_KUBELET_DIRECTORY "/config.yaml"
+#define NB_CA_FILE_MAX (256 * 1024) /* bytes of kubelet.caFile */
 
 #define NB_SETTINGS_ENDPOINTS_MAX 16
 #define NB_SETTINGS_PINS_MAX 32

@@ -9,7 +9,7 @@ import apiserver
 import endpoint
 import faults
 import pki
-from installed import SERVER
+from installed import SERVER, contents
 from kubelet_config import CONFIG, FILTERED, KUBEADM, config_map
 from machine import HEADER, NODE, Case, to_yaml
 
@@ -191,3 +191,118 @@ def test_ignored_by_default(world):
     world.machine.put_state("kubelet-config.yaml", FILTERED)
     world.machine.install().joined()
     assert not world.machine.target(CONFIG).exists() and list(world.machine.state.iterdir()) == []
+
+
+# A machine that has joined, and whose config.yaml is missing.
+
+@pytest.fixture
+def joined(world):
+    kubeadm_role(world)
+    world.machine.unit().joined()
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    world.machine.target(CONFIG).unlink()
+    world.server.requests.clear()
+    world.before = contents(world.machine)
+    return world
+
+
+def test_missing_file_is_fetched(joined):
+    run = joined.machine.unit().joined()
+    assert contents(joined.machine) == {**joined.before, CONFIG: FILTERED.encode()}
+    assert joined.machine.target(CONFIG).stat().st_mode & 0o777 == 0o644 and list(joined.machine.state.iterdir()) == []
+    assert [request.user for request in joined.server.requests] == [pki.node_user(NODE)]
+    assert "was missing, and was read from the cluster" in run.stderr
+    joined.machine.put(CONFIG, "mine", 0o644)
+    joined.machine.unit().joined()
+    assert joined.machine.read(CONFIG) == "mine" and len(joined.server.requests) == 1
+
+
+def test_missing_file_that_the_settings_do_not_want(joined):
+    joined.machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "none"}}), "config.yaml.d/20.yaml")
+    joined.machine.unit().joined()
+    assert contents(joined.machine) == joined.before and joined.server.requests == []
+
+
+def test_what_the_network_side_gets(joined):
+    """Kubelet's certificate with its key, but neither the record nor a token."""
+    machine = joined.machine
+    machine.inspect()
+    assert machine.arguments == ["refresh", "--kubelet-config"]
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "10.yaml", "kubelet.conf", "ca.crt", "kubelet-client-current.pem"}
+
+
+def role_is_missing(world):
+    world.server.on("other", lambda request: forbidden("x"))
+
+
+def certificate_is_revoked(world):
+    world.server.on("other", lambda request: apiserver.unauthorized())
+
+
+def other_kubeconfig(world):
+    world.machine.put(world.machine.KUBECONFIG, world.machine.read(world.machine.KUBECONFIG) + "# mine\n")
+
+
+def empty_ca_file(world):
+    world.machine.put(world.machine.CA_FILE, "", 0o644)
+
+
+def impostor(world):
+    world.server.identity = pki.CA("kubernetes").serving()
+
+
+def no_pods(world):
+    world.server.on("other", lambda request: config_map(KUBEADM.replace("Webhook", "AlwaysAllow")))
+
+
+UNFETCHED = {
+    "no ConfigMap": (maps({}), "kubelet-config-missing"),
+    "no Role": (role_is_missing, "kubelet-config-refused"),
+    "401": (certificate_is_revoked, "kubelet-config-refused"),
+    "AlwaysAllow": (no_pods, "kubelet-config-unacceptable"),
+    "no server": (lambda world: world.server.close(), "endpoint-refused"),
+    "another server": (impostor, "tls-untrusted"),
+    "a kubeconfig that somebody edited": (other_kubeconfig, "kubelet-unprepared"),
+    "an empty CA file": (empty_ca_file, "kubelet-unprepared"),
+}
+
+
+@pytest.mark.parametrize("name", UNFETCHED)
+def test_kubelet_starts_without_it(joined, name):
+    change, code = UNFETCHED[name]
+    joined.configure(timeout="3s")
+    change(joined)
+    before = contents(joined.machine)
+    run = joined.machine.unit().joined()
+    assert run.code == code and code in run.statuses[-1]
+    assert contents(joined.machine) == before and list(joined.machine.state.iterdir()) == []
+
+
+@pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
+def test_hostile_refresh(joined, text, code, word):
+    joined.machine.put_state("kubelet-config.yaml", text)
+    run = joined.machine.install_left().joined()
+    assert run.codes == [code] and word in run.stderr and contents(joined.machine) == joined.before
+
+
+def test_hostile_refresh_cannot_replace_the_join(joined):
+    machine = joined.machine
+    machine.put_handoff(joined.cluster.ca, SERVER)
+    machine.put_state("kubelet-config.yaml", FILTERED)
+    machine.install_left().joined()
+    assert contents(machine) == {**joined.before, CONFIG: FILTERED.encode()} and list(machine.state.iterdir()) == []
+
+
+def test_refresh_that_is_killed(joined):
+    program = joined.machine.path / "killed"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    run = joined.machine.start("install", *joined.machine.install_words(f"--program={program}")).wait().joined()
+    assert "was killed by signal 9" in run.stderr and contents(joined.machine) == joined.before
+
+
+def test_file_that_appears_meanwhile(joined):
+    """Not replaced, whenever it appears."""
+    joined.server.on("other", lambda request: (joined.machine.put(CONFIG, "mine", 0o644), config_map())[1])
+    joined.machine.unit().joined()
+    assert joined.machine.read(CONFIG) == "mine"
