@@ -16,6 +16,7 @@
 #include "install/swap.h"
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
+#include "kube/kubelet_config.h"
 #include "settings/kubelet_env.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -362,6 +363,21 @@ static void report_aside(const struct plan *plan) {
         }
 }
 
+/* kubelet ignores files whose name begins with a dot. */
+static void warn_static_pods(const struct nb_context *context) {
+        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_STATIC_POD_DIRECTORY,
+                                                   O_RDONLY | O_DIRECTORY);
+        _cleanup_(nb_folder_closep) DIR *folder = fd < 0 ? NULL : nb_folder_list(fd);
+        const struct dirent *entry = NULL;
+
+        while (folder && (entry = readdir(folder)) && entry->d_name[0] == '.')
+                ;
+        if (entry)
+                nb_log(LOG_WARNING, NB_KUBELET_CONFIG_REDUCED,
+                       "kubelet will not run the static pods in '" NB_STATIC_POD_DIRECTORY
+                       "': staticPodPath is not taken from the cluster");
+}
+
 static void warn_volatile(const struct plan *plan) {
         struct statfs st;
 
@@ -387,6 +403,7 @@ int nb_write_config(const struct nb_context *context, const struct nb_accepted *
                 return nb_swap_fail(NB_KUBELET_CONFIG_PATH, r, f);
         nb_log(LOG_NOTICE, NB_NONE,
                "'" NB_KUBELET_CONFIG_PATH "' was missing, and was read from the cluster");
+        warn_static_pods(context);
         return 0;
 }
 
@@ -410,5 +427,7 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         }
         report_aside(plan);
         warn_volatile(plan);
+        if (plan->files[TARGET_CONFIG].is_wanted)
+                warn_static_pods(context);
         return 0;
 }

@@ -68,6 +68,10 @@ def asked(*names):
     return check
 
 
+def reduced_nothing(world, run):
+    assert "ignored" not in run.stderr
+
+
 def first(n, answer, then):
     """A different answer to the first requests."""
     count = iter(range(n))
@@ -77,9 +81,10 @@ def first(n, answer, then):
 MISSING, REFUSED, BAD = ("kubelet-config-missing", 69), ("kubelet-config-refused", 77), ("kubelet-config-unacceptable", 65)
 OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
 CASES = [
-    Case("there", maps({"kubelet-config": config_map()}), None, 0, "ignored: staticPodPath", check=asked("kubelet-config")),
-    Case("old cluster", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20"), None, 0, "kubelet-config-1.20",
-         check=asked(*OLD[:3])),
+    Case("there", maps({"kubelet-config": config_map(KUBEADM + "volumePluginDir: /x\n")}), None, 0, "ignored: volumePluginDir", check=asked("kubelet-config")),
+    Case("kubeadm's folder of pods", maps({"kubelet-config": config_map()}), None, 0, check=reduced_nothing),
+    Case("old cluster", maps({"kubelet-config-1.20": config_map(KUBEADM + "volumePluginDir: /x\n")}, forbidden, version="20"), None, 0,
+         "kubelet-config-1.20: ignored: volumePluginDir", check=asked(*OLD[:3])),
     Case("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, 0, check=asked(*OLD[:3])),
     Case("old cluster, its control plane is newer", maps({"kubelet-config-1.18": config_map()}, version="20"), None, 0, check=asked(*OLD)),
     Case("none", maps({}, version="20"), *MISSING, "kube-system/kubelet-config at"),
@@ -157,7 +162,7 @@ def test_ca_file_is_the_installers(handed):
 
 
 LIES = [
-    ("static pods", FILTERED + "staticPodPath: /tmp\n", "handoff-untrusted", "staticPodPath"),
+    ("static pods", FILTERED + "staticPodPath: /etc/kubernetes/manifests/\n", "handoff-untrusted", "staticPodPath"),
     ("anonymous requests", FILTERED.replace("enabled: false", "enabled: true"), "handoff-untrusted", "authentication.anonymous.enabled"),
     ("no authorization", FILTERED.replace("Webhook", "AlwaysAllow"), "handoff-untrusted", "authorization.mode"),
     ("a socket", FILTERED + 'containerRuntimeEndpoint: "unix:///tmp/x"\n', "handoff-untrusted", "containerRuntimeEndpoint"),
@@ -172,6 +177,19 @@ def test_hostile_handoff(handed, text, code, word):
     handed.put_state("kubelet-config.yaml", text)
     handed.install().failed(code, 76 if code == "handoff-untrusted" else 65, word)
     assert handed.target_names() == {}
+
+
+def test_static_pods_of_the_machine(handed):
+    """kubeadm's staticPodPath is never written, and is missed only where there are such pods."""
+    handed.put("etc/kubernetes/manifests/.hidden", "")
+    handed.put_state("kubelet-config.yaml", FILTERED + "staticPodPath: /etc/kubernetes/manifests\n")
+    run = handed.install().joined()
+    assert "static pods" not in run.stderr and handed.read(CONFIG) == FILTERED
+    handed.target(CONFIG).unlink()
+    handed.put("etc/kubernetes/manifests/pod.yaml", "")
+    handed.put_state("kubelet-config.yaml", FILTERED)
+    run = handed.install_left().joined()
+    assert "kubelet will not run the static pods in '/etc/kubernetes/manifests'" in run.stderr
 
 
 def test_missing_handoff(handed):
