@@ -162,6 +162,9 @@ static const struct nb_state_field record_fields[] = {
         /* Not checked against the known clouds: a later version may have removed this one. */
         RECORD("metadata", word, OPTIONAL, metadata),
         RECORD("kubeletArguments", line, OPTIONAL, arguments),
+        RECORD("kubeconfig", path, OPTIONAL, kubeconfig),
+        RECORD("tlsServerName", tls_server_name, OPTIONAL, tls_server_name),
+        RECORD("proxyURL", proxy_url, OPTIONAL, proxy_url),
         RECORD("caFileFound", boolean, OPTIONAL, is_ca_found),
         RECORD("nodeFromMetadata", boolean, OPTIONAL, is_node_from_metadata),
         RECORD("discardFromMetadata", boolean, OPTIONAL, is_discard_from_metadata),
@@ -204,10 +207,15 @@ int nb_record_read(int root_fd, const char *certificate_directory, struct nb_rec
 /* --- Node states --- */
 
 static const char *const state_names[_NB_NODE_STATE_N] = {
-        [NB_NODE_STATE_USABLE] = "usable",         [NB_NODE_STATE_NOT_YET_VALID] = "not-yet-valid",
-        [NB_NODE_STATE_ABSENT] = "absent",         [NB_NODE_STATE_EXPIRED] = "expired",
-        [NB_NODE_STATE_OTHER_NODE] = "other-node", [NB_NODE_STATE_OTHER_CLUSTER] = "other-cluster",
-        [NB_NODE_STATE_UNREADABLE] = "unreadable", [NB_NODE_STATE_NOT_ROTATABLE] = "not-rotatable",
+        [NB_NODE_STATE_USABLE] = "usable",
+        [NB_NODE_STATE_NOT_YET_VALID] = "not-yet-valid",
+        [NB_NODE_STATE_ABSENT] = "absent",
+        [NB_NODE_STATE_EXPIRED] = "expired",
+        [NB_NODE_STATE_OTHER_NODE] = "other-node",
+        [NB_NODE_STATE_OTHER_CLUSTER] = "other-cluster",
+        [NB_NODE_STATE_WITHOUT_KUBECONFIG] = "without-kubeconfig",
+        [NB_NODE_STATE_UNREADABLE] = "unreadable",
+        [NB_NODE_STATE_NOT_ROTATABLE] = "not-rotatable",
 };
 
 const char *nb_node_state_name(enum nb_node_state state) {

@@ -37,6 +37,7 @@ enum nb_node_state {
         NB_NODE_STATE_OTHER_NODE,
         NB_NODE_STATE_OTHER_CLUSTER,
         NB_NODE_STATE_UNREADABLE,
+        NB_NODE_STATE_WITHOUT_KUBECONFIG, /* the certificate store has a usable certificate */
         NB_NODE_STATE_NOT_ROTATABLE, /* usable until it expires, but kubelet needs a link to rotate
                                         it */
         _NB_NODE_STATE_N,

@@ -20,8 +20,8 @@
 #include "base/secret.h"
 #include "crypto/certificate.h"
 #include "files/handoff.h"
-#include "install/context.h"
 #include "install/state_directory.h"
+#include "node/context.h"
 
 struct nb_accepted {
         struct nb_handoff handoff; /* server, proxy and names are valid; do not use its PEM texts */

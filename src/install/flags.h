@@ -15,7 +15,7 @@
  */
 
 #include "base/buffer.h"
-#include "install/context.h"
+#include "node/context.h"
 
 #define NB_FLAGS_FILE "kubeadm-flags.env"
 #define NB_FLAGS_MAX (64 * 1024)

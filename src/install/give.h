@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "base/failure.h"
-#include "install/context.h"
+#include "node/context.h"
 
 /*
  * NB_TARGET_UNWRITABLE if the node password cannot be created; NB_NODE_PASSWORD_MISSING if the

@@ -6,14 +6,15 @@
 #include "base/macro.h"
 #include "files/handoff.h"
 #include "install/accept.h"
-#include "install/context.h"
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
-#include "install/present.h"
 #include "install/refresh_install.h"
+#include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/write.h"
+#include "node/context.h"
+#include "node/present.h"
 #include "system/log.h"
 
 static void log_names(const struct nb_accepted *accepted) {
@@ -76,12 +77,18 @@ static int accept_and_write(const struct nb_context *context,
                             struct nb_failure *f) {
         _cleanup_(nb_context_done) struct nb_context joined = { 0 };
         _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
+        _cleanup_(nb_secret_done) struct nb_secret metadata = NB_SECRET_INIT;
         char server[NB_URL_MAX];
-        int r;
+        int r = 0;
 
         if (!nb_state_has(state, NB_HANDOFF_FILE))
                 return 0;
-        r = nb_context_load_joined(context, state, &joined, f);
+        /* If this machine's own settings are enough, `join` must not be able to add any. */
+        if (context->is_metadata_wanted)
+                r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, &metadata, f);
+        if (r < 0 && (r != -ENOENT || f->code != NB_NONE))
+                return r;
+        r = nb_context_load_joined(context, &metadata, &joined, f);
         if (r < 0)
                 return r;
         r = nb_accept(&joined, state, &accepted, f);
@@ -115,6 +122,22 @@ static int inspect_node(const struct nb_context *context, struct nb_inspection *
                 return r;
         nb_present_classify(&present, context, ret_inspection);
         return 0;
+}
+
+/* Also writes a lost kubeconfig. */
+static int mend_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
+                     struct nb_failure *f) {
+        _cleanup_(nb_present_done) struct nb_present present = { 0 };
+        int r = nb_present_read(context, &present, f);
+
+        if (r < 0)
+                return r;
+        nb_present_classify(&present, context, ret_inspection);
+        if (ret_inspection->state != NB_NODE_STATE_WITHOUT_KUBECONFIG ||
+            !nb_present_is_mendable(&present))
+                return 0;
+        r = nb_restore_kubeconfig(context, &present, f);
+        return r < 0 ? r : inspect_node(context, ret_inspection, f);
 }
 
 /* While the clock is wrong, the token is kept. */
@@ -229,7 +252,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 r = nb_context_recall(context, f);
                 if (r < 0)
                         return r;
-                r = inspect_node(context, inspection, f);
+                r = mend_node(context, inspection, f);
                 if (r < 0)
                         return r;
         }

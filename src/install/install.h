@@ -10,7 +10,7 @@
 
 #include "base/failure.h"
 #include "files/handoff.h"
-#include "install/context.h"
+#include "node/context.h"
 
 /*
  * Finishes an installation that a crash interrupted, sets *inspection to the state of this machine,

@@ -20,12 +20,12 @@
 #include "files/handoff.h"
 #include "install/alone.h"
 #include "install/child.h"
-#include "install/context.h"
 #include "install/install.h"
-#include "install/present.h"
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
+#include "node/context.h"
+#include "node/present.h"
 #include "system/clock.h"
 #include "system/lock.h"
 #include "system/log.h"
@@ -36,6 +36,7 @@
 struct arguments {
         bool is_refresh;
         bool is_reset;
+        bool is_reload;
         const char *program; /* of the child; "": none is run, for tests */
         const char *root;
         int root_fd; /* -1 without */
@@ -82,7 +83,8 @@ static int run_step(const struct arguments *arguments, enum step step,
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)
-                return nb_install_begin(&context, arguments->program[0], inspection, f);
+                return nb_install_begin(&context, arguments->program[0] && !arguments->is_reload,
+                                        inspection, f);
         return nb_install_end(&context, inspection, f);
 }
 
@@ -98,23 +100,26 @@ static bool is_process_left(const struct arguments *arguments, enum step step) {
 /* If kubelet can start with the existing files, the failure is only a warning. */
 static bool is_joined_anyway(const struct arguments *arguments, enum step step,
                              const struct nb_failure *f) {
-        struct nb_inspection inspection;
+        _cleanup_(nb_node_done) struct nb_node node = { 0 };
+        const struct nb_inspection *inspection = &node.inspection;
+        struct nb_failure ignored = { 0 };
 
         if (arguments->is_refresh || arguments->is_reset || is_process_left(arguments, step) ||
-            !nb_salvage(arguments->root_fd, arguments->sources, &inspection))
+            nb_node_inspect(arguments->root_fd, arguments->sources, &node, &ignored) < 0 ||
+            !nb_inspection_is_kept(inspection))
                 return false;
-        nb_log_field(NB_FIELD_NODE, "%s", inspection.node);
+        nb_log_field(NB_FIELD_NODE, "%s", inspection->node);
         nb_log_failure(LOG_WARNING, f);
-        if (inspection.fallback) {
+        if (inspection->fallback) {
                 nb_log(LOG_WARNING, NB_PREVIOUS_KEPT,
                        "joining again failed; keeping the existing certificate, which is valid "
                        "until %s",
-                       inspection.not_after);
+                       inspection->not_after);
                 nb_log_status("Already joined; joining again failed: %s", f->detail);
                 return true;
         }
         nb_log(LOG_WARNING, NB_JOINED_ANYWAY, "node '%s' has joined, so kubelet can start: %s",
-               inspection.node, inspection.detail);
+               inspection->node, inspection->detail);
         nb_log_status("Joined; ignored %s: %s", nb_failure_info(f->code)->slug, f->detail);
         return true;
 }
@@ -201,6 +206,8 @@ static int run_service(const struct arguments *arguments, int *ret_status, struc
         r = run_locked(arguments, BEGIN, &inspection, f);
         if (r <= 0)
                 return r;
+        if (arguments->is_reload)
+                return nb_failure_set(f, NB_JOIN_NEEDED, 0, "%s", inspection.detail);
         if (arguments->program[0]) {
                 r = run_child(arguments, &inspection, &end, f);
                 if (r < 0)
@@ -231,6 +238,9 @@ int main(int argc, char *argv[]) {
                   .ret_switch = &arguments.is_refresh },
                 { "reset", NULL, "run by node-bootstrap reset: remove what the last join wrote",
                   .ret_switch = &arguments.is_reset },
+                { "reload", NULL,
+                  "run by systemctl reload: write a lost kubeconfig again; joins nothing",
+                  .ret_switch = &arguments.is_reload },
                 { "root", "DIR",
                   "write below DIR, as for an image; paths inside the files omit DIR",
                   .ret_value = &arguments.root },

@@ -9,13 +9,14 @@
 #include "install/accept.h"
 #include "install/certificate_store.h"
 #include "install/give.h"
-#include "install/present.h"
 #include "install/refresh_install.h"
+#include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/swap.h"
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
 #include "kube/kubelet_config.h"
+#include "node/present.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -95,6 +96,13 @@ static int inspect_node(struct refresh *refresh, struct nb_failure *f) {
                 return r;
         }
         nb_present_classify(&present, refresh->context, &inspection);
+        if (inspection.state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
+            nb_present_is_mendable(&present)) {
+                r = nb_restore_kubeconfig(refresh->context, &present, f);
+                if (r < 0)
+                        return r;
+                inspection.state = NB_NODE_STATE_USABLE;
+        }
         refresh->has_record = present.has_record;
         refresh->record = present.record;
         refresh->chain = TAKE(present.chain);
@@ -225,11 +233,16 @@ static int accept_handoff(struct refresh *refresh, const struct nb_state *state,
 }
 
 static int format_record(struct refresh *refresh) {
+        const struct nb_cluster *cluster = &refresh->accepted.handoff.cluster;
         struct nb_record *record = &refresh->record;
 
         _Static_assert(sizeof(record->ca_hashes) == sizeof(refresh->selection.taken),
                        "as many places for hashes as a bundle has");
-        record->server = refresh->accepted.handoff.cluster.server;
+        record->server = cluster->server;
+        memcpy(record->kubeconfig, refresh->context->settings.kubeconfig,
+               sizeof(record->kubeconfig));
+        memcpy(record->tls_server_name, cluster->tls_server_name, sizeof(record->tls_server_name));
+        memcpy(record->proxy_url, cluster->proxy_url, sizeof(record->proxy_url));
         memcpy(record->ca_hashes, refresh->selection.taken, sizeof(record->ca_hashes));
         record->n_ca_hashes = refresh->selection.n_taken;
         nb_time_format(refresh->context->now, record->refreshed_at);

@@ -29,8 +29,8 @@
 
 #include "base/failure.h"
 #include "files/handoff.h"
-#include "install/context.h"
 #include "install/state_directory.h"
+#include "node/context.h"
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
 

@@ -19,7 +19,7 @@
  */
 
 #include "base/failure.h"
-#include "install/context.h"
+#include "node/context.h"
 
 /* Prints a line for each file. NB_RESET_UNFINISHED, NB_INSTALLED_*. */
 int nb_remove_join(const struct nb_context *context, struct nb_failure *f);

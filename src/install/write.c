@@ -263,6 +263,10 @@ static int prepare_record(struct plan *plan, const char *certificate, struct nb_
                  context->is_metadata_wanted ? handoff->metadata : "");
         snprintf(record->certificate, sizeof(record->certificate), "%s", certificate);
         record->server = handoff->cluster.server;
+        memcpy(record->kubeconfig, context->settings.kubeconfig, sizeof(record->kubeconfig));
+        memcpy(record->tls_server_name, handoff->cluster.tls_server_name,
+               sizeof(record->tls_server_name));
+        memcpy(record->proxy_url, handoff->cluster.proxy_url, sizeof(record->proxy_url));
         record->provenance = handoff->provenance;
         if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
                 record->provenance.csr[0] = '\0';

@@ -30,7 +30,7 @@
 
 #include "base/failure.h"
 #include "install/accept.h"
-#include "install/context.h"
+#include "node/context.h"
 
 /* NB_TARGET_UNWRITABLE. nb_present_read() has already checked that the file to replace is a
  * kubeconfig. */

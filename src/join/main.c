@@ -79,7 +79,8 @@ static int run_stages(struct given *given, const char *node_name, struct nb_fail
                 .settings = &load->settings,
                 .bootstrap = &load->bootstrap,
                 .node_name = node_name,
-                .is_name_own = given->state == NB_NODE_STATE_NOT_ROTATABLE,
+                .is_name_own = given->state == NB_NODE_STATE_NOT_ROTATABLE ||
+                               given->state == NB_NODE_STATE_WITHOUT_KUBECONFIG,
                 .metadata = load->has_metadata ? load->provider : NB_PROVIDER_NONE,
                 .attestation_key = &given->attestation_key,
                 .state_fd = given->state_fd,

@@ -570,7 +570,7 @@ int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
         if (!is_zeroed(text, len)) {
                 r = open_document(&reading, &client.document);
                 if (r < 0)
-                        return r;
+                        return r == -ENOMEM || find_text(client.document, "kind") ? r : -EBADMSG;
                 find_any(&reading, "contexts", find_text(client.document, "current-context"),
                          &context);
                 find_any(&reading, "clusters", find_text(context.fields, "cluster"), &cluster);

@@ -121,7 +121,8 @@ struct nb_kubeconfig_client {
 #define NB_KUBECONFIG_CLIENT_INIT \
         { .certificate = NB_SECRET_INIT, .key = NB_SECRET_INIT }
 
-/* NB_TARGET_NOT_KUBECONFIG if it is another document. A file that is empty or holds only NUL bytes,
+/* NB_TARGET_NOT_KUBECONFIG if it is another document, with -EBADMSG if it is none: not YAML, or
+ * without a kind. A file that is empty or holds only NUL bytes,
  * as a power cut leaves it, yields an empty client: replacing it loses nothing. */
 int nb_kubeconfig_parse_client(const char *origin, const char *text, size_t len,
                                struct nb_kubeconfig_client *ret_client, struct nb_failure *f);

@@ -341,14 +341,18 @@ int gnutls_handshake(void *session) {
         for (int fd = 0; fd < 256; fd++) {
                 struct sockaddr_storage peer;
                 socklen_t len = sizeof(peer);
+                struct stat st = { .st_mode = S_IFREG };
                 char line[64];
-                int n;
+                int n, kind = -1;
 
                 if (fcntl(fd, F_GETFD) < 0)
                         continue;
-                n = snprintf(line, sizeof(line), "descriptor: %d %d\n", fd,
-                             getpeername(fd, (struct sockaddr *)&peer, &len) == 0 ? peer.ss_family
-                                                                                  : -1);
+                /* An anonymous inode, such as an event descriptor, has no type. */
+                if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
+                        kind = peer.ss_family;
+                else if (fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0)
+                        kind = -2;
+                n = snprintf(line, sizeof(line), "descriptor: %d %d\n", fd, kind);
                 (void)send(server, line, (size_t)n, MSG_NOSIGNAL);
         }
         try_files();

@@ -47,7 +47,7 @@ def separate_files(machine, ca):
     machine.put(Machine.KUBECONFIG, node_kubeconfig(SERVER, paths=[f"/{Machine.PKI}/kubelet-client.{end}" for end in ("crt", "key")]))
 
 
-BROKEN = "unreadable"
+BROKEN, LOST = "unreadable", "without-kubeconfig"
 ROWS = [
     Row("nothing", lambda machine, ca: None, "absent"),
     Row("certificate without kubeconfig", lambda machine, ca: machine.put(Machine.CURRENT, ca.node(NODE).combined), "absent"),
@@ -74,10 +74,10 @@ ROWS = [
     Row("key of another", before(pem=lambda identity: identity.chain + pki.key_pem(pki.new_key())), BROKEN),
     Row("garbage", before(pem=lambda identity: b"garbage\n" * 100), BROKEN),
     Row("certificate cut short", before(pem=lambda identity: identity.combined[:300]), BROKEN),
-    Row("empty kubeconfig", before(kubeconfig=""), BROKEN),
-    Row("kubeconfig without user", before(kubeconfig="apiVersion: v1\nkind: Config\nclusters: []\n"), BROKEN),
-    Row("kubeconfig with a token", before(kubeconfig=node_kubeconfig(SERVER).split("    client-certificate:")[0] + "    token: abc\n"), BROKEN),
-    Row("context that is not there", before(kubeconfig=node_kubeconfig(SERVER).replace("current-context: default-context", "current-context: x")), BROKEN),
+    Row("empty kubeconfig", before(kubeconfig=""), LOST),
+    Row("kubeconfig without user", before(kubeconfig="apiVersion: v1\nkind: Config\nclusters: []\n"), LOST),
+    Row("kubeconfig with a token", before(kubeconfig=node_kubeconfig(SERVER).split("    client-certificate:")[0] + "    token: abc\n"), LOST),
+    Row("context that is not there", before(kubeconfig=node_kubeconfig(SERVER).replace("current-context: default-context", "current-context: x")), LOST),
     Row("own record, same pins", record(before(), pins=[own_pin]), "usable"),
     Row("pins changed, and fit the CA file", record(before(), pins=[other_pin]), "usable"),
     Row("pins changed, and do not fit the CA file", record(before(), pins=[own_pin]), "other-cluster", True, pins=[OTHER.pin]),

@@ -246,7 +246,7 @@ def embedded(machine):
 
 
 NOTHING_TO_DO = {
-    "no kubeconfig": (lambda machine: machine.target(machine.KUBECONFIG).unlink(), "this machine has not joined"),
+    "no kubeconfig and no CA": (lambda machine: [machine.target(path).unlink() for path in (machine.KUBECONFIG, machine.CA_FILE)], "this machine has not joined"),
     "no certificate": (lambda machine: machine.target(machine.CURRENT).unlink(), "this machine has not joined"),
     "a kubeconfig that somebody edited": (edited, "was not written by node-bootstrap"),
     "a kubeconfig with the CA in it": (embedded, "was not written by node-bootstrap"),
@@ -338,7 +338,7 @@ def test_hostile_note(world, name):
 def test_note_for_a_machine_that_has_not_joined(world):
     machine = join(world)
     machine.put_state("refreshed.json", left(world))
-    machine.target(machine.KUBECONFIG).unlink()
+    machine.target(machine.CURRENT).unlink()
     before = contents(machine)
     install(machine).joined()
     assert contents(machine) == before

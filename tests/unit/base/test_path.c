@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "case.h"
-#include "install/lookup.h"
+#include "lookup.h"
 
 static struct folder folder;
 

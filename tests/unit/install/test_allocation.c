@@ -5,9 +5,9 @@
 #include "case.h"
 #include "install/accept.h"
 #include "install/give.h"
-#include "install/present.h"
 #include "install/write.h"
 #include "lookup.h"
+#include "node/present.h"
 #include "pki.h"
 
 #define CURRENT "/var/lib/kubelet/pki/kubelet-client-current.pem"

@@ -10,8 +10,8 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "install/context.h"
 #include "method/settings_documents.h"
+#include "node/context.h"
 #include "settings/kubelet_env.h"
 #include "system/sources.h"
 
@@ -159,29 +159,23 @@ static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
                 why.errnum, "%s", why.detail);
 }
 
-int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
+int nb_context_load_joined(const struct nb_context *context, const struct nb_secret *metadata,
                            struct nb_context *joined, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_metadata_document metadata = { .origin = METADATA_ORIGIN };
+        const struct nb_metadata_document document = { .origin = METADATA_ORIGIN,
+                                                       .data = metadata->data,
+                                                       .len = metadata->len };
         const struct nb_settings *settings = &joined->settings;
-        int r = 0;
+        int r;
 
         *joined = (struct nb_context){ .root_fd = context->root_fd,
                                        .now = context->now,
                                        .sources = context->sources };
-        /* If this machine's own settings are enough, `join` must not be able to add any. */
-        if (context->is_metadata_wanted)
-                r = nb_state_read(state, NB_METADATA_FILE, NB_SETTINGS_TEXT_MAX, &text, f);
-        if (r < 0 && (r != -ENOENT || f->code != NB_NONE))
-                return r;
-        if (text.data) {
-                r = verify_metadata(&text, f);
+        if (metadata->data) {
+                r = verify_metadata(metadata, f);
                 if (r < 0)
                         return r;
         }
-        metadata.data = text.data;
-        metadata.len = text.len;
-        r = load_documents(joined, text.data ? &metadata : NULL, f);
+        r = load_documents(joined, metadata->data ? &document : NULL, f);
         if (r < 0)
                 return r;
         joined->is_node_from_metadata = nb_setting_is_from(settings, NB_SETTING_NODE_NAME,

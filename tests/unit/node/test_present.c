@@ -3,8 +3,8 @@
 
 #include "base/encoding.h"
 #include "case.h"
-#include "install/present.h"
 #include "lookup.h"
+#include "node/present.h"
 #include "pki.h"
 
 #define KUBECONFIG "/etc/kubernetes/kubelet.conf"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "case.h"
-#include "install/present.h"
+#include "node/present.h"
 #include "pki.h"
 
 #define NODE_DN "O=system:nodes,CN=system:node:a"

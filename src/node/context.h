@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The input of install. All of it comes from settings, credentials and the machine. `join` may be
- * hostile and supplies nothing except metadata, see nb_context_load_joined().
+ * What decides which node of which cluster this machine is. All of it comes from settings,
+ * credentials and the machine. `join` may be hostile and supplies nothing except metadata, see
+ * nb_context_load_joined().
  */
 
 #include <limits.h>
@@ -11,7 +12,8 @@
 #include <time.h>
 
 #include "base/failure.h"
-#include "install/state_directory.h"
+#include "base/secret.h"
+#include "files/record.h"
 #include "kube/node_name.h"
 #include "method/cluster_identity.h"
 #include "method/method.h"
@@ -61,12 +63,12 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
 int nb_context_recall(struct nb_context *context, struct nb_failure *f);
 
 /*
- * Loads into `joined` the context for verifying and installing the handoff in the state directory:
- * like `context`, but without the node name from the record. If `context` wants metadata,
- * NB_METADATA_FILE is read as well, below all settings of this machine and limited to what metadata
- * may set. NB_HANDOFF_MALFORMED and NB_HANDOFF_UNTRUSTED for that file, and as nb_context_load().
+ * Loads into `joined` the context for verifying and installing the handoff of `join`: like
+ * `context`, but without the node name from the record, and with the settings in `metadata` (its
+ * data may be NULL), below all settings of this machine and limited to what metadata may set.
+ * NB_HANDOFF_MALFORMED and NB_HANDOFF_UNTRUSTED for `metadata`, and as nb_context_load().
  */
-int nb_context_load_joined(const struct nb_context *context, const struct nb_state *state,
+int nb_context_load_joined(const struct nb_context *context, const struct nb_secret *metadata,
                            struct nb_context *joined, struct nb_failure *f);
 
 /* The record of the last join. 1; 0 if there is none that can be read; -ENOMEM. */

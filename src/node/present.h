@@ -17,12 +17,13 @@
 #include "crypto/key.h"
 #include "files/handoff.h"
 #include "files/record.h"
-#include "install/context.h"
+#include "node/context.h"
 
 struct nb_present {
-        enum nb_node_state state;      /* NB_NODE_STATE_USABLE if everything could be read */
-        struct nb_failure why;         /* its detail: the reason for any other state */
-        struct nb_certificates *chain; /* NULL unless NB_NODE_STATE_USABLE */
+        enum nb_node_state state; /* NB_NODE_STATE_USABLE if everything could be read */
+        struct nb_failure why;    /* its detail: the reason for any other state */
+        /* With another state: of kubelet's certificate store, or NULL. */
+        struct nb_certificates *chain;
         struct nb_key *key; /* NULL with a chain: the key has a type that only kubelet supports */
         bool is_file; /* the kubeconfig names kubelet-client-current.pem, and it is not a link */
         struct nb_certificates *ca; /* NULL if the CA file cannot be read */
@@ -39,15 +40,30 @@ void nb_present_done(struct nb_present *present);
 void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
                          struct nb_inspection *ret_inspection);
 
+/* Whether nb_mend_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
+ * needs the record, and the CA file unless the last join used the system's CAs. */
+bool nb_present_is_mendable(const struct nb_present *present);
+
 /* No join is needed: usable, or not yet valid. */
 bool nb_node_state_is_joined(enum nb_node_state state);
 
+/* Needs no join, or keeps its certificate if joining again fails. */
+bool nb_inspection_is_kept(const struct nb_inspection *inspection);
+
+/* The state of this machine, as the service would find it at its next start. */
+struct nb_node {
+        struct nb_context context;
+        struct nb_failure settings; /* why the settings cannot be used; NB_NONE: they can */
+        struct nb_present present;
+        struct nb_inspection inspection;
+};
+
 /*
- * A machine with usable credentials starts kubelet even if the settings cannot be read, the state
- * directory cannot be opened, or the disk is full. Returns whether this machine has joined, and
- * writes nothing. Looks at the paths of the settings if they can be read; otherwise at the paths of
- * the keys that are valid, at those that the last join recorded, and at the default ones. Without
- * readable settings, the node name is taken from the certificate, and whether another cluster is
- * configured is not checked.
+ * Writes nothing. Kubelet must start even if the settings cannot be read: then this looks at the
+ * paths of the settings that are valid, and at those that the last join recorded or the default
+ * ones; the node name is taken from the certificate, and whether another cluster is configured is
+ * not checked. Fails as nb_present_read(). Release `node` with nb_node_done() even then.
  */
-bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection);
+int nb_node_inspect(int root_fd, struct nb_sources *sources, struct nb_node *ret_node,
+                    struct nb_failure *f);
+void nb_node_done(struct nb_node *node);

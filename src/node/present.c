@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/macro.h"
-#include "install/present.h"
 #include "kube/kubeconfig.h"
+#include "node/present.h"
 #include "system/clock.h"
 
 #define PEM_FILE_MAX (256 * 1024)
@@ -126,32 +126,84 @@ static int read_kubeconfig(const struct nb_context *context, struct nb_present *
         return 0;
 }
 
-static int read_all(const struct nb_context *context, struct nb_present *present,
-                    struct nb_failure *f) {
-        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
-                NB_KUBECONFIG_CLIENT_INIT;
-        bool is_embedded;
+/* Reads certificate, key, CA and record, with what the kubeconfig names. */
+static int read_named(const struct nb_context *context, struct nb_kubeconfig_client *client,
+                      struct nb_present *present) {
+        bool is_embedded = client->certificate.data;
         int r;
 
-        r = read_kubeconfig(context, present, &client, f);
+        r = read_client(context, client, false, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
-        is_embedded = client.certificate.data;
-        r = read_client(context, &client, false, present);
-        if (r < 0 || present->state != NB_NODE_STATE_USABLE)
-                return r;
-        r = read_client(context, &client, true, present);
+        r = read_client(context, client, true, present);
         if (r < 0 || present->state != NB_NODE_STATE_USABLE)
                 return r;
         /* A CA file that cannot be read does not identify the cluster. */
-        r = read_ca(context, &client, present);
+        r = read_ca(context, client, present);
         if (r == -ENOMEM)
                 return r;
         r = nb_context_read_record(context, &present->record);
         if (r < 0)
                 return r;
         present->has_record = r > 0;
-        present->is_file = !is_embedded && is_current_a_file(context, &client);
+        present->is_file = !is_embedded && is_current_a_file(context, client);
+        return 0;
+}
+
+/* The kubeconfig names no certificate that can be read: looks into kubelet's store, where the join
+ * and kubelet's own rotation put it. Keeps state and reason. */
+static int read_store(const struct nb_context *context, struct nb_present *present) {
+        char current[PATH_SIZE];
+        struct nb_kubeconfig_client client = { .certificate = NB_SECRET_INIT,
+                                               .key = NB_SECRET_INIT,
+                                               .certificate_file = current,
+                                               .key_file = current };
+        const enum nb_node_state state = present->state;
+        const struct nb_failure why = present->why;
+        int r;
+
+        nb_present_done(present);
+        present->state = NB_NODE_STATE_USABLE;
+        snprintf(current, sizeof(current), "%s/" NB_STORE_CURRENT,
+                 context->settings.certificate_directory);
+        r = read_named(context, &client, present);
+        nb_kubeconfig_client_done(&client);
+        if (r < 0)
+                return r;
+        if (present->state != NB_NODE_STATE_USABLE || present->is_file) {
+                nb_certificates_free(present->chain);
+                present->chain = NULL;
+        }
+        present->state = state;
+        present->why = why;
+        return 0;
+}
+
+static int read_all(const struct nb_context *context, struct nb_present *present,
+                    struct nb_failure *f) {
+        _cleanup_(nb_kubeconfig_client_done) struct nb_kubeconfig_client client =
+                NB_KUBECONFIG_CLIENT_INIT;
+        bool is_damaged;
+        int r;
+
+        r = read_kubeconfig(context, present, &client, f);
+        is_damaged = r == -EBADMSG;
+        if (is_damaged)
+                present->state = CONCLUDE(&present->why, NB_NODE_STATE_UNREADABLE, 0,
+                                          "'%s' is damaged: it is no kubeconfig",
+                                          context->settings.kubeconfig);
+        else if (r >= 0 && present->state == NB_NODE_STATE_USABLE)
+                r = read_named(context, &client, present);
+        if ((r < 0 && !is_damaged) || present->state == NB_NODE_STATE_USABLE)
+                return r;
+        r = read_store(context, present);
+        if (r < 0 || !is_damaged)
+                return r;
+        /* Any other file may have been put there by mistake in the settings. */
+        if (!present->has_record ||
+            strcmp(present->record.kubeconfig, context->settings.kubeconfig) != 0)
+                return -EBADMSG;
+        nb_failure_clear(f);
         return 0;
 }
 
@@ -175,6 +227,10 @@ void nb_present_done(struct nb_present *present) {
 
 bool nb_node_state_is_joined(enum nb_node_state state) {
         return state == NB_NODE_STATE_USABLE || state == NB_NODE_STATE_NOT_YET_VALID;
+}
+
+bool nb_present_is_mendable(const struct nb_present *present) {
+        return present->has_record && (present->ca || present->record.n_ca_hashes == 0);
 }
 
 /* The expiry of the certificate that expires first. */
@@ -261,11 +317,21 @@ static enum nb_node_state classify_chain(const struct nb_present *present,
 void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
                          struct nb_inspection *ret_inspection) {
         struct nb_inspection inspection = { .state = present->state };
-        struct nb_failure why = present->why;
+        struct nb_failure why = present->why, judged = { 0 };
 
-        if (present->state == NB_NODE_STATE_USABLE) {
-                inspection.state = classify_chain(present, context, &why);
+        if (present->chain) {
+                inspection.state = classify_chain(present, context, &judged);
                 nb_time_format(nb_certificate_not_after(present->chain, 0), inspection.not_after);
+        }
+        if (present->state == NB_NODE_STATE_USABLE) {
+                why = judged;
+        } else if (nb_node_state_is_joined(inspection.state)) {
+                inspection.state = NB_NODE_STATE_WITHOUT_KUBECONFIG;
+                nb_failure_add(&why, ", but there is a certificate for this node, valid until %s",
+                               inspection.not_after);
+        } else {
+                inspection.state = present->state;
+                inspection.not_after[0] = '\0';
         }
         inspection.fallback = inspection.state == NB_NODE_STATE_OTHER_CLUSTER ||
                               inspection.state == NB_NODE_STATE_NOT_ROTATABLE;
@@ -274,35 +340,48 @@ void nb_present_classify(const struct nb_present *present, const struct nb_conte
         *ret_inspection = inspection;
 }
 
-/* --- Salvaging --- */
+/* --- The whole --- */
 
-static bool is_kept(struct nb_context *context, struct nb_inspection *ret_inspection) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        char name[NB_CERTIFICATE_NODE_SIZE];
-        struct nb_failure ignored = { 0 };
-
-        if (nb_present_read(context, &present, &ignored) < 0)
-                return false;
-        if (!context->node_name[0] && present.chain) {
-                nb_certificate_node_name(present.chain, name);
-                (void)nb_node_name_parse(name, strlen(name), context->node_name);
-        }
-        nb_present_classify(&present, context, ret_inspection);
-        return nb_node_state_is_joined(ret_inspection->state) || ret_inspection->fallback;
+bool nb_inspection_is_kept(const struct nb_inspection *inspection) {
+        return nb_node_state_is_joined(inspection->state) || inspection->fallback;
 }
 
-bool nb_salvage(int root_fd, struct nb_sources *sources, struct nb_inspection *ret_inspection) {
-        _cleanup_(nb_context_done) struct nb_context context = { 0 };
-        struct nb_failure ignored = { 0 };
+/* With a context that is loaded or salvaged. */
+static int inspect(struct nb_node *node, struct nb_failure *f) {
+        struct nb_context *context = &node->context;
+        char name[NB_CERTIFICATE_NODE_SIZE];
+        int r = nb_present_read(context, &node->present, f);
 
-        if (nb_context_load(&context, root_fd, sources, &ignored) >= 0)
-                return is_kept(&context, ret_inspection);
-        for (unsigned is_by_record = 0; is_by_record < 2; is_by_record++) {
-                _cleanup_(nb_context_done) struct nb_context salvaged = { 0 };
-
-                nb_context_salvage(&salvaged, root_fd, sources, is_by_record);
-                if (is_kept(&salvaged, ret_inspection))
-                        return true;
+        if (r < 0)
+                return r;
+        if (!context->node_name[0] && node->present.chain) {
+                nb_certificate_node_name(node->present.chain, name);
+                (void)nb_node_name_parse(name, strlen(name), context->node_name);
         }
-        return false;
+        nb_present_classify(&node->present, context, &node->inspection);
+        return 0;
+}
+
+int nb_node_inspect(int root_fd, struct nb_sources *sources, struct nb_node *ret_node,
+                    struct nb_failure *f) {
+        struct nb_failure settings = { 0 };
+        int r;
+
+        *ret_node = (struct nb_node){ 0 };
+        if (nb_context_load(&ret_node->context, root_fd, sources, &settings) >= 0)
+                return inspect(ret_node, f);
+        for (unsigned is_by_record = 0;; is_by_record++) {
+                nb_node_done(ret_node);
+                nb_failure_clear(f);
+                ret_node->settings = settings;
+                nb_context_salvage(&ret_node->context, root_fd, sources, is_by_record);
+                r = inspect(ret_node, f);
+                if (is_by_record || (r >= 0 && nb_inspection_is_kept(&ret_node->inspection)))
+                        return r;
+        }
+}
+
+void nb_node_done(struct nb_node *node) {
+        nb_context_done(&node->context);
+        nb_present_done(&node->present);
 }

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kubeconfig that is lost beside a valid certificate is written again, without token and network."""
+
+import json
+
+import pytest
+
+import pki
+from crash import points, put_back, save, traced
+from installed import contents
+from machine import HEADER, Machine, to_yaml
+
+OLD = Machine.KUBECONFIG + ".old"
+LOST = {"missing": None, "empty": b"", "zeros of a power cut": b"\0" * 512, "cut short": b"apiVersion: v1\nkind: Config\nclusters:\n- name: def",
+        "cut within a line": b"apiVersion: v1\nki", "without its user": b"apiVersion: v1\nkind: Config\nclusters: []\n", "no text": bytes(range(256)),
+        "names another file": b"kind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {user: b}}]\nusers: [{name: b, user: {client-certificate: /x}}]\n"}
+
+
+def lose(machine, damage):
+    machine.target(Machine.KUBECONFIG).unlink()
+    if damage is not None:
+        machine.put(Machine.KUBECONFIG, damage)
+
+
+def joined(world, **settings):
+    """A machine that has joined, whose token and cluster are gone."""
+    if settings:
+        world.machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10.yaml")
+    world.machine.unit().joined()
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    world.server.requests.clear()
+    return world.machine
+
+
+@pytest.mark.parametrize("how", [(), ("--reload",), ("--refresh",)], ids=["start", "reload", "refresh"])
+@pytest.mark.parametrize("damage", LOST)
+def test_restored(world, damage, how):
+    machine = joined(world)
+    before = contents(machine)
+    lose(machine, LOST[damage])
+    run = machine.install(*how).joined()
+    after = contents(machine)
+    assert "was written again" in run.stderr and after.pop(OLD, b"") == (LOST[damage] or b"")
+    assert after == before and machine.target(Machine.KUBECONFIG).stat().st_mode & 0o777 == 0o600
+    assert world.server.requests == [] and "joining again" not in run.stderr
+    assert "was written again" not in machine.install(*how).joined().stderr
+
+
+def test_name_and_proxy_of_the_server(world):
+    """The record holds all that the kubeconfig says."""
+    machine = joined(world)
+    record = json.loads(machine.read(Machine.RECORD))
+    record.update(tlsServerName="api.example", proxyURL="http://192.0.2.1:3128")
+    machine.put(Machine.RECORD, json.dumps(record), 0o644)
+    lose(machine, None)
+    machine.install().joined()
+    text = machine.read(Machine.KUBECONFIG)
+    assert 'tls-server-name: "api.example"' in text and 'proxy-url: "http://192.0.2.1:3128"' in text
+
+
+def no_record(machine):
+    machine.target(Machine.RECORD).unlink()
+
+
+def no_ca(machine):
+    machine.target(Machine.CA_FILE).unlink()
+
+
+def broken_record(machine):
+    machine.put(Machine.RECORD, "{", 0o644)
+
+
+@pytest.mark.parametrize("spoil", [no_record, no_ca, broken_record])
+def test_joins_again_under_its_own_name(world, spoil):
+    """What is needed for the kubeconfig is gone too. Its own Node is no reason to wait."""
+    world.machine.unit().joined()
+    lose(world.machine, None)
+    spoil(world.machine)
+    run = world.machine.inspect().joined()
+    assert run.note["verdict"] == "without-kubeconfig"
+    world.machine.install("--reload").failed("join-needed", 75)
+    assert not world.machine.target(Machine.KUBECONFIG).exists()
+    world.machine.unit().joined()
+
+
+@pytest.mark.parametrize("settings", [{"node": {"name": "node-2"}}, {"discovery": {"caCertHashes": [pki.CA("another").pin]}}], ids=["node", "cluster"])
+def test_certificate_for_something_else(world, settings):
+    machine = joined(world)
+    machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10.yaml")
+    lose(machine, None)
+    assert machine.inspect().note["verdict"] == "absent" if machine.inspect().note else True
+    assert not machine.target(Machine.KUBECONFIG).exists()
+
+
+def test_expired(world):
+    machine = joined(world)
+    pem = world.cluster.ca.node(start=-pki.DAY, end=-pki.HOUR).combined
+    machine.target(Machine.CURRENT).unlink()
+    machine.put(Machine.PKI + "/old.pem", pem)
+    machine.target(Machine.CURRENT).symlink_to(f"/{Machine.PKI}/old.pem")
+    lose(machine, None)
+    machine.install("--reload").failed("join-needed", 75)
+
+
+@pytest.mark.parametrize("text", ["kind: Pod\n", "apiVersion: apps/v1\nkind: Deployment\n"])
+def test_other_document(world, text):
+    """It has been put there by mistake, or the settings name it by mistake."""
+    machine = joined(world)
+    lose(machine, text.encode())
+    machine.install("--reload").failed("target-not-kubeconfig", 73)
+    assert machine.read(Machine.KUBECONFIG) == text and OLD not in machine.target_names()
+
+
+def test_damaged_file_that_the_join_did_not_write(world):
+    """The settings name another path by now."""
+    machine = joined(world)
+    other = "etc/kubernetes/other"
+    machine.write_settings(HEADER + to_yaml({"kubelet": {"kubeconfig": "/" + other}}), "config.yaml.d/10.yaml")
+    machine.put(other, "root:x:0:0\n")
+    machine.install("--reload").failed("target-not-kubeconfig", 73)
+    assert machine.read(other) == "root:x:0:0\n"
+
+
+def test_clock_is_wrong(world):
+    machine = joined(world)
+    lose(machine, None)
+    machine.start("install", *machine.install_words("--program=", "--reload"), faketime="-3650d").wait().joined()
+    assert machine.target(Machine.KUBECONFIG).exists()
+
+
+def test_killed(world, strace):
+    machine = joined(world)
+    before = contents(machine)
+    lose(machine, b"damaged: [")
+    files = save(machine)
+    words = machine.install_words("--program=", "--reload")
+    traced(machine, strace, "install", *words).joined()
+    for name, number in points(machine):
+        put_back(machine, files)
+        traced(machine, strace, "install", *words, inject=f"{name}:signal=KILL:when={number}")
+        machine.install("--reload").joined()
+        after = contents(machine)
+        assert after.pop(OLD) == b"damaged: [" and after == before, f"killed at {name} {number}"
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EROFS"])
+def test_error(world, strace, error):
+    machine = joined(world)
+    before = contents(machine)
+    lose(machine, b"damaged: [")
+    files = save(machine)
+    words = machine.install_words("--program=", "--reload")
+    traced(machine, strace, "install", *words).joined()
+    for name, number in points(machine):
+        if name.startswith(("rename", "fsync", "fchmod")):
+            put_back(machine, files)
+            run = traced(machine, strace, "install", *words, inject=f"{name}:error={error}:when={number}")
+            assert run.exit == 0 or machine.read(Machine.KUBECONFIG) == "damaged: [", f"{error} at {name} {number}: {run.stderr}"
+            machine.install("--reload").joined()
+            after = contents(machine)
+            after.pop(OLD)
+            assert after == before
