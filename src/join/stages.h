@@ -24,7 +24,8 @@
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
  * configure (if requested)
- *      reads kubelet's configuration from the cluster. Writes kubelet-config.yaml.
+ *      reads kubelet's configuration from the cluster with the new certificate. Writes
+ *      kubelet-config.yaml.
  * hand-over
  *      writes joined.json for the installer.
  *
@@ -78,6 +79,10 @@ int nb_pending_key_load(struct nb_join *join, struct nb_failure *f);
 
 /* Deletes the key in memory and, if possible, on disk, so that the next request uses a new one. */
 void nb_pending_key_drop(struct nb_join *join);
+
+/* Reads kubelet's configuration with the certificate of this node. Writes kubelet-config.yaml. */
+int nb_join_fetch_kubelet_config(const struct nb_join *join, const struct nb_identity *node,
+                                 struct nb_failure *f);
 
 /* Verifies the issued certificate in PEM, and keeps it in `join`. NB_CERTIFICATE_UNUSABLE,
  * NB_CLOCK_WRONG. */

@@ -25,6 +25,7 @@
 #include "settings/types.h"
 
 #define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
+#define NB_KUBELET_CONFIG_PATH NB_KUBELET_DIRECTORY "/config.yaml"
 /* What the units make writable (ReadWritePaths=), if it exists when they start. */
 #define NB_SETTINGS_FOLDERS_N 2
 extern const char *const nb_settings_folders[NB_SETTINGS_FOLDERS_N];

@@ -60,6 +60,7 @@ SAME = [
     ("another hash in a token of k3s", f"10.0.0.1 --token K10{64 * 'a'}::node:0123456789abcdef", False),
     ("another node name", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name another", False),
     ("a socket that is not set", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --cri-socket unix:///run/c.sock", False),
+    ("kubelet's configuration", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", False),
     ("its pin, with force", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --force", False),
 ]
 

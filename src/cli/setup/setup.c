@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
 #include "system/lock.h"
 #include "system/sources.h"
@@ -124,6 +125,9 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0)
                 r = prepare_machine(&setup, f);
         nb_sources_done(&setup.sources);
+        /* The join does not need kubelet, but the node does. */
+        if (r >= 0 && !setup.root)
+                nb_kubelet_print_causes(&setup.now);
         fflush(stdout);
         if (r < 0)
                 return r;

@@ -190,36 +190,24 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
                              NB_SETUP_UNIT, f);
 }
 
-/* The join does not need kubelet, but the node does. A kubelet that was running before the join
- * still uses what it read at its start. */
-static void print_kubelet(const struct nb_setup *setup, const struct watch *watch) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_kubelet_findings found;
+/* A kubelet that was running before the join still uses what it read at its start. */
+static void print_kubelet(const struct watch *watch) {
         struct nb_failure ignored = { 0 };
-        struct nb_sources sources = { 0 };
         struct nb_unit_state kubelet;
 
         if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
             !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
                 printf("kubelet.service was running before the join: run `systemctl restart "
                        "kubelet.service` to let it use the new certificate\n");
-        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
-            nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
-                return;
-        for (unsigned i = 0; i < found.n; i++)
-                if (found.findings[i].state == NB_KUBELET_BAD)
-                        printf("kubelet cannot start: %s\n", found.findings[i].text);
 }
 
 /*
- * A kubelet that is missing, masked or disabled is nobody's to wait for; print_kubelet() has said
- * so. A crash ends the wait at once.
+ * A kubelet that is missing, masked or disabled is nobody's to wait for; setup has said so
+ * before the join. A crash ends the wait at once.
  */
-static int await_kubelet(const struct nb_setup *setup, const struct watch *watch,
-                         struct nb_failure *f) {
+static int await_kubelet(const struct watch *watch, struct nb_failure *f) {
         uint64_t give_up_ms = nb_now_ms() + KUBELET_MS;
 
-        (void)setup;
         if (give_up_ms > watch->deadline_ms)
                 give_up_ms = watch->deadline_ms;
         for (;;) {
@@ -279,9 +267,9 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
                                "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
         }
         nb_unit_journal_freep(&watch.journal);
-        print_kubelet(setup, &watch);
+        print_kubelet(&watch);
         if (r == 0 && !setup->is_start_unwanted && setup->wait == NB_SETUP_WAIT_KUBELET)
-                r = await_kubelet(setup, &watch, f);
+                r = await_kubelet(&watch, f);
         fflush(stdout);
         return r;
 }
