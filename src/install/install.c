@@ -9,6 +9,7 @@
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
+#include "install/mend.h"
 #include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/write.h"
@@ -260,6 +261,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         report_node_name(context);
         if (is_joined) {
                 report_joined(inspection);
+                nb_mend(context);
                 return keep_join(context, &state, inspection);
         }
         inspection->timeout_ms = context->settings.timeout_ms;

@@ -9,6 +9,9 @@ from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 
 SERVER = "https://192.0.2.10:6443"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+INSTANCE = "var/lib/kubelet/instance-config.yaml"
+OWN_ARGUMENTS = f"--hostname-override={NODE}"
+RUNTIME = "unix:///run/containerd/containerd.sock"      # kubelet's default
 OTHER = pki.CA("other")
 DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
 
@@ -38,7 +41,10 @@ def record(make, *, pins, ca_file=None):
             "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
             "caCertHashes": [pin(own) for pin in pins],
             "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
-            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED}), 0o644)
+            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED, "kubeletArguments": OWN_ARGUMENTS,
+            "runtimeEndpoint": RUNTIME}), 0o644)
+        machine.put(FLAGS, f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n', 0o644)
+        machine.put(INSTANCE, f'containerRuntimeEndpoint: "{RUNTIME}"\n', 0o644)
         if ca_file is not None:
             machine.put(Machine.CA_FILE, ca_file(own), 0o644)
     return both
