@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 
 import pki
 from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
@@ -70,6 +71,16 @@ def other_cluster(world):
     """Joined before with other pins; the settings now name the cluster that answers."""
     world.machine.put_joined_before(OTHER.node(NODE), SERVER, ca=OTHER)
     record(lambda machine, ca: None, pins=[other_pin])(world.machine, OTHER)
+
+
+def listen(machine, path):
+    """The socket of a container runtime."""
+    target = machine.target(path.lstrip("/"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(target.parent, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{folder}/{target.name}")      # the path itself may be too long for an address
+    os.close(folder)
 
 
 def contents(machine):

@@ -2,19 +2,17 @@
 """`kubeadm upgrade node` on a machine that has joined: which files install writes for it, at the join and on machines that joined earlier."""
 
 import json
-import os
-import socket
 
 import pytest
 
 import kubeadm
 from crash import points, put_back, save, traced
-from installed import snapshot
+from installed import listen, snapshot
 from kubeadm import CONFIG, FLAGS, INSTANCE, VERSIONS
 from machine import HEADER, NODE, to_yaml
 
 NAME = f"--hostname-override={NODE}"
-CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/run/crio/crio.sock"
+CONTAINERD, CRIO, DOCKER = "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"
 KUBELET = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 OLD_FIELDS = ("kubeletArguments", "runtimeEndpoint")
 
@@ -25,16 +23,6 @@ def flags(*words):
 
 def instance(path):
     return f'containerRuntimeEndpoint: "unix://{path}"\n'
-
-
-def listen(machine, path):
-    """The socket of a container runtime."""
-    target = machine.target(path.lstrip("/"))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(target.parent, os.O_PATH)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"/proc/self/fd/{folder}/{target.name}")      # the path itself may be too long for an address
-    os.close(folder)
 
 
 def configure(machine, **kubelet):
@@ -176,9 +164,9 @@ SOCKETS = [
     ("what cannot be quoted", lambda machine: machine.put(CONFIG, f"{KUBELET}containerRuntimeEndpoint: 'unix:///a\"b'\n", 0o644), CONTAINERD, False),
     ("no socket", lambda machine: machine.put(CONFIG, KUBELET.replace(":", "")), CONTAINERD, False),
     ("one socket", lambda machine: listen(machine, CRIO), CRIO, False),
-    ("cri-dockerd", lambda machine: listen(machine, "/run/cri-dockerd.sock"), "/run/cri-dockerd.sock", False),
+    ("cri-dockerd", lambda machine: listen(machine, DOCKER), DOCKER, False),
     ("a file in place of a socket", lambda machine: machine.put(CONTAINERD[1:], ""), CONTAINERD, False),
-    ("two sockets", lambda machine: listen(machine, CRIO) or listen(machine, "/run/cri-dockerd.sock"), CRIO, True),
+    ("two sockets", lambda machine: listen(machine, CRIO) or listen(machine, DOCKER), CRIO, True),
 ]
 
 
