@@ -2,11 +2,12 @@
 """kubeadm's upgrade of a machine that `setup -` joined, and what the join writes for it."""
 
 import json
+import re
 
 import pytest
 import yaml
 from harness.image import KUBELET_FLAGS
-from harness.node import PKI, UNIT
+from harness.node import PKI, SOURCE, UNIT
 
 FLAGS, INSTANCE, RECORD = "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml", f"{PKI}/node-bootstrap.json"
 CONTAINERD, LINK = "unix:///run/containerd/containerd.sock", "/run/runtime.sock"
@@ -35,10 +36,20 @@ def arguments(node):
     return node.read_of_kubelet("cmdline").split("\0")
 
 
+def annotate(node, cluster):
+    """The line of the manual page, for kubeadm 1.24."""
+    page = (SOURCE / "man/node-bootstrap.service.8.in").read_text().replace("\\-", "-")
+    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page, re.M)
+    assert line.endswith(f"={CONTAINERD}")
+    cluster.kubectl(*line.replace("NAME", node.name).split())
+
+
 @pytest.mark.each_release
 def test_upgrade(fresh, cluster):
     """The files are still recognized afterwards: a start changes nothing, and reset removes them."""
     paste(fresh, cluster)
+    if cluster.minor in (20, 24):       # 20 ignores it
+        annotate(fresh, cluster)
     assert fresh.read(FLAGS).decode() == f'KUBELET_KUBEADM_ARGS="--hostname-override={fresh.name}"\n' and runtime(fresh)
     cluster.upload_config()
     said = fresh.run("kubeadm", "upgrade", "node", timeout=300).stdout
