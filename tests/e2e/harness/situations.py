@@ -454,20 +454,6 @@ def host_name_that_is_no_node_name(r):
     r.joins(restart=True)
 
 
-@situation("kubelet-arguments-missing")
-def arguments_of_another_program(r):
-    path = "/var/lib/kubelet/kubeadm-flags.env"
-    r.node.write(path, 'KUBELET_KUBEADM_ARGS=""\n')
-    r.stack.callback(r.node.run, "rm", "-f", path)
-    r.begin(kubelet={"providerID": "test://1"})
-    r.joins()
-    r.node.run("systemctl", "stop", "kubelet.service")
-    r.node.path(path).unlink()
-    r.here("node-bootstrap reset")
-    r.joins(restart=True)
-    assert b"--provider-id=test://1" in r.node.read(path)
-
-
 @situation("bootstrap-kubeconfig-unacceptable")
 def kubeconfig_without_credentials(r):
     path, token = "/etc/node-bootstrap/bootstrap.conf", r.cluster.token()
