@@ -25,7 +25,9 @@
 #define SYSTEMD_SOCKET "/run/systemd/private"
 #define RELOAD_TIMEOUT_USEC ((uint64_t)180 * 1000000) /* as systemctl; other calls: 25 s */
 #define PROPERTIES_MAX ((size_t)256 * 1024)
-#define ENTRIES_MAX 100000 /* entries of a unit to search for a run */
+#define BLOCKER_DEPTH 8        /* of units that wait for each other */
+#define ERROR_ENTRIES_MAX 2000 /* entries of a unit to search for an error */
+#define ENTRIES_MAX 100000     /* entries of a unit to search for a run */
 
 /* --- systemd --- */
 
@@ -254,24 +256,57 @@ static uint64_t read_number(const char *text, const char *name) {
         return value ? strtoull(value, NULL, 10) : 0;
 }
 
-int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r = nb_unit_read(unit, &text, f);
-
-        if (r < 0)
-                return r;
-        copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
-        copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
-        copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
-        ret_state->is_enabled = nb_unit_has_word(text.data, "UnitFileState", "enabled");
-        ret_state->has_job = read_number(text.data, "Job") > 0;
+void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state) {
+        copy_property(text, "LoadState", ret_state->load, sizeof(ret_state->load));
+        copy_property(text, "ActiveState", ret_state->active, sizeof(ret_state->active));
+        copy_property(text, "SubState", ret_state->sub, sizeof(ret_state->sub));
+        copy_property(text, "StatusText", ret_state->status, sizeof(ret_state->status));
+        ret_state->is_enabled = nb_unit_has_word(text, "UnitFileState", "enabled");
+        ret_state->has_job = read_number(text, "Job") > 0;
         /* Until a queued start begins, systemd keeps the status of the previous run. */
         if (ret_state->has_job && strcmp(ret_state->active, "activating") != 0 &&
             strcmp(ret_state->active, "active") != 0)
                 ret_state->status[0] = '\0';
-        ret_state->exit_status = (int)read_number(text.data, "ExecMainStatus");
-        ret_state->active_since = read_number(text.data, "ActiveEnterTimestampMonotonic");
-        return 0;
+        ret_state->exit_status = (int)read_number(text, "ExecMainStatus");
+        ret_state->active_since = read_number(text, "ActiveEnterTimestampMonotonic");
+        ret_state->begun = (time_t)(read_number(text, "InactiveExitTimestamp") / 1000000);
+        ret_state->n_restarts = (unsigned)read_number(text, "NRestarts");
+}
+
+int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        int r = nb_unit_read(unit, &text, f);
+
+        if (r >= 0)
+                nb_unit_read_state(text.data, ret_state);
+        return r;
+}
+
+static bool find_blocker(const char *unit, unsigned depth, char ret[static NB_UNIT_NAME_SIZE]) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_failure ignored = { 0 };
+        struct nb_unit_state state;
+        char name[NB_UNIT_NAME_SIZE];
+        size_t len = 0;
+
+        if (nb_unit_read(unit, &text, &ignored) < 0)
+                return false;
+        for (const char *word = NULL; (word = nb_unit_next_word(text.data, "After", word, &len));) {
+                snprintf(name, sizeof(name), "%.*s", (int)len, word);
+                if (nb_unit_show(name, &state, &ignored) < 0 || !state.has_job)
+                        continue;
+                /* A unit with a job that does not start yet waits for another one. */
+                if (!strcmp(state.active, "activating") || depth == 0 ||
+                    !find_blocker(name, depth - 1, ret))
+                        memcpy(ret, name, sizeof(name));
+                return true;
+        }
+        return false;
+}
+
+void nb_unit_find_blocker(const char *unit, char ret[static NB_UNIT_NAME_SIZE]) {
+        ret[0] = '\0';
+        (void)find_blocker(unit, BLOCKER_DEPTH, ret);
 }
 
 bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
@@ -419,6 +454,37 @@ bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code) {
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
         for (int i = 0; i < _NB_FIELD_N; i++)
                 nb_log_field((enum nb_field)i, "%s", entry->fields[i]);
+}
+
+/* "E1124 17:04:57.885281      80 kubelet.go:2243] text": the text; NULL without such a header. */
+static const char *skip_header(const char *message) {
+        const char *end = strstr(message, "] ");
+
+        if ((message[0] != 'E' && message[0] != 'F') || strspn(message + 1, "0123456789") != 4 ||
+            message[5] != ' ' || !end)
+                return NULL;
+        return end + 2;
+}
+
+void nb_unit_find_error(const char *unit, char *ret, size_t size) {
+        _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
+        char message[1024];
+
+        ret[0] = '\0';
+        if (sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY) < 0 ||
+            add_match(journal, "_SYSTEMD_UNIT", unit) < 0 || sd_journal_seek_tail(journal) < 0)
+                return;
+        for (unsigned n = 0; n < ERROR_ENTRIES_MAX && sd_journal_previous(journal) > 0; n++) {
+                const char *text;
+
+                read_field(journal, "MESSAGE", message, sizeof(message));
+                text = skip_header(message);
+                if (text || !ret[0])
+                        nb_text_copy_line(text ? text : message, strlen(text ? text : message), ret,
+                                          size);
+                if (text)
+                        return;
+        }
 }
 
 void nb_unit_journal_freep(struct sd_journal **journal) {

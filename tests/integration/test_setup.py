@@ -108,6 +108,8 @@ ACCEPTED = [
      {"tls-bootstrap-token": OTHER, "token": TOKEN}),
     ("a socket of a container runtime", f"kubeadm join {GOOD} --cri-socket unix:///run/containerd/containerd.sock",
      {"discovery": BASIS, "kubelet": {"criSocket": "unix:///run/containerd/containerd.sock"}}, {"token": TOKEN}),
+    ("kubelet's configuration from the cluster", f"kubeadm join {GOOD} --config-from=cluster",
+     {"discovery": BASIS, "kubelet": {"configFrom": "cluster"}}, {"token": TOKEN}),
     ("discovery by a URL", f"--discovery-file https://example.com/cluster-info.yaml --tls-bootstrap-token {TOKEN}",
      {"discovery": {"file": "https://example.com/cluster-info.yaml"}}, {"token": TOKEN}),
     ("a k3s token", f"10.0.0.1:9345 --token K10{64 * 'a'}::{TOKEN}", {"discovery": {"endpoints": ["10.0.0.1:9345"]}}, {"token": f"K10{64 * 'a'}::{TOKEN}"}),
@@ -269,13 +271,15 @@ def test_second_setup(image):
     assert "nothing to write" in image.good(GOOD).stdout
     assert "nothing to write" in image.good("--token-file=@TOKEN@").stdout
     assert image.files() == before
-    changed = f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN} --node-name=a"
+    image.good(f"{GOOD} --config-from=cluster")     # adds only a file
+    image.refused("setup-conflict", GOOD, "kubelet.configFrom: cluster -> (not set)")
+    changed = f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN} --node-name=a --config-from=cluster"
     done = image.refused("setup-conflict", changed, 'discovery.endpoints: ["10.0.0.1:6443"] -> ["10.0.0.2:6443"]', 'node.name: (not set) -> "a"',
                          "node-bootstrap.token: token abcdef -> token ghijkl", "3 settings", "--force")
     assert "caCertHashes" not in done.stdout, "what stays is not listed"
     image.good(f"{changed} --force")
     assert image.document()["node"] == {"name": "a"} and image.discovery()["endpoints"] == ["10.0.0.2:6443"] and image.credentials() == {"token": OTHER}
-    image.refused("setup-conflict", f"10.0.0.2 --token {OTHER} --ca-cert-hash {PIN}", 'node.name: "a" -> (not set)')
+    image.refused("setup-conflict", changed.replace("--node-name=a", ""), 'node.name: "a" -> (not set)')
 
 
 def test_another_secret_of_the_same_token(image):

@@ -27,10 +27,20 @@ struct target {
         enum nb_code code;
 };
 
+/* A join writes about 15 files, and keeps the previous ones until all are written. They have 50 KiB
+ * in total, and each at most 512 KiB (NB_HANDOFF_MAX). */
+#define FREE_BYTES_MIN (1024 * 1024)
+#define FREE_FILES_MIN 32
+
+/* btrfs reports no number of files. */
+static bool is_full(const struct statvfs *file_system) {
+        return (uint64_t)file_system->f_bavail * file_system->f_frsize < FREE_BYTES_MIN ||
+               (file_system->f_files > 0 && file_system->f_favail < FREE_FILES_MIN);
+}
+
 /* 1: cannot be determined as this user. */
 static int try_to_write(struct nb_check *check, struct target *target) {
-        /* The unit makes these folders writable, and only if they exist when the service starts. */
-        static const char *const folders[] = { "/etc/kubernetes", "/var/lib/kubelet" };
+        const char *folder = nb_settings_folder_of(target->path);
         struct statvfs file_system;
         struct stat st;
 
@@ -44,17 +54,17 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
-        for (size_t i = 0; i < N_ELEMENTS(folders); i++) {
-                size_t len = strlen(folders[i]);
-
-                if (strncmp(target->path, folders[i], len) == 0 && strlen(target->where) < len &&
-                    strchr("/", target->path[len])) {
-                        strcpy(target->where, folders[i]);
-                        return -ENOENT;
-                }
+        if (folder && strlen(target->where) < strlen(folder)) {
+                strcpy(target->where, folder);
+                target->code = NB_DIRECTORY_MISSING;
+                return -ENOENT;
         }
-        if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
-                return -EROFS;
+        if (statvfs(target->where, &file_system) == 0) {
+                if (file_system.f_flag & ST_RDONLY)
+                        return -EROFS;
+                if (is_full(&file_system))
+                        return -ENOSPC;
+        }
         /* The installer runs as root; this process no longer does. */
         return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
 }

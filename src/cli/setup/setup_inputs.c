@@ -226,8 +226,14 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f
 }
 
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
-        const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT];
+        const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT],
+                   *wait = line->values[NB_SETUP_INPUT_WAIT];
         int r;
+
+        if (wait && !strcmp(wait, "joined"))
+                line->setup->wait = NB_SETUP_WAIT_JOINED;
+        else if (wait && strcmp(wait, "kubelet") != 0)
+                return nb_failure_set(f, NB_USAGE, EINVAL, "'--wait': expected joined or kubelet");
 
         r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
         if (r < 0)

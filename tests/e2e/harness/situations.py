@@ -428,6 +428,15 @@ def refresh_of_a_machine(r):
     assert r.entries("refresh-unchanged", REFRESH)
 
 
+@situation("node-name-taken")
+def reinstalled_machine(r):
+    r.cluster.make_ready(r.node.name)
+    r.begin()
+    assert " Ready " in r.there("kubectl get node")
+    assert "deleted" in r.there("kubectl delete node")
+    r.joins()
+
+
 @situation("node-name-invalid", "node-name-localhost")
 def host_name_that_is_no_node_name(r):
     r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
@@ -532,15 +541,6 @@ def attacker_on_the_network_side(r):
     r.there("kubectl certificate deny", f" {request}")
     assert [kind for kind, _ in place.conditions(request)] == ["Denied"]
     place.clear()
-
-
-@situation("lock-unavailable")
-def lock_is_missing(r):
-    """The service cannot create it, since /run is read-only for it."""
-    r.node.run("rm", "/run/node-bootstrap.lock")
-    r.begin()
-    r.here("systemd-tmpfiles --create")
-    r.joins(restart=True)
 
 
 @situation("setup-command-failed")
