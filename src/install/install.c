@@ -193,7 +193,8 @@ static int finish_interrupted(const struct nb_context *context,
         nb_state_sweep(state);
         r = accept_and_write(context, inspection, state, f);
         /* Installing a new handoff would fail in the same way. */
-        if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_INTERNAL)
+        if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_DIRECTORY_MISSING ||
+            f->code == NB_DISK_FULL || f->code == NB_INTERNAL)
                 return r;
         nb_log(LOG_DEBUG, NB_NONE, "the contents of the state directory are unusable: %s",
                f->detail);

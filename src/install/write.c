@@ -100,7 +100,7 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
          * usually in it, and missing parents are created with mode 0755. */
         r = nb_path_make_folder(root_fd, NB_KUBELET_DIRECTORY, 0750, &kubelet_fd);
         if (r < 0)
-                return nb_swap_fail(NB_KUBELET_DIRECTORY, r, f);
+                return nb_swap_fail_folder(root_fd, NB_KUBELET_DIRECTORY, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++) {
                 r = nb_swap_open(&plan->files[i], root_fd, f);
                 if (r < 0)

@@ -17,7 +17,7 @@
  *      prepares the connection on which the next stages present the bootstrap identity. discover
  *      never sends it.
  * node (CSR only)
- *      fails if another node of this name is Ready.
+ *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request
  *      CSR: creates key and CSR. Writes pending.key durably before the CSR leaves the machine.
  *      supervisor: signs at once, so there is no await. Writes pending.key.

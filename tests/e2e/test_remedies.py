@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of failures.def, run as they stand, each in the situation that it is for (harness/situations.py).
+"""The commands of failures.def, run as they stand, each in the situation that it is for (harness/situations*.py).
 
 A command is taken out of the text of its code by its first words, so that a changed text fails.
 """
@@ -12,7 +12,7 @@ from conftest import make_cluster
 from harness import admin
 from harness.node import UNIT
 from harness.remedies import FAILURES, READS, Place, Remedy, changes, commands, type_on
-from harness.situations import SITUATIONS
+from harness.situations_disk import SITUATIONS
 
 # Commands that change something, and are not run.
 NOT_RUN = {

@@ -108,7 +108,7 @@ def test_record(machine, ca):
     assert abs(joined_at - datetime.datetime.utcnow()) < datetime.timedelta(minutes=5)
     assert record == {"version": 1, "node": NODE, "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
-                      "kubeletArguments": f"--hostname-override={NODE}", "certificate": os.readlink(machine.target(Machine.CURRENT))}
+                      "kubeconfig": "/" + Machine.KUBECONFIG, "kubeletArguments": f"--hostname-override={NODE}", "certificate": os.readlink(machine.target(Machine.CURRENT))}
 
 
 def test_intermediates_come_before_the_key(machine, ca):

@@ -201,7 +201,7 @@ def test_status(world):
     dated = machine.root / os.readlink(target).lstrip("/")
     target.unlink()
     target.symlink_to(dated)
-    text = machine.status().joined().stdout
+    text = machine.status().stdout
     assert "Renewed: by node-bootstrap-refresh.timer, through the supervisor, from " in text and "kubelet itself cannot renew it" in text
     found = json.loads(machine.status("--json").stdout)["certificate"]
     assert found["rotationFrom"] < datetime.datetime.utcnow().isoformat() < found["rotationUntil"] == found["notAfter"]

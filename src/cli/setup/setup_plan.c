@@ -95,6 +95,7 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
         print_value(&setup->now, key, " -> ");
         print_value(new, key, "\n");
         setup->n_changes++;
+        setup->n_new_settings++;
         return 0;
 }
 
