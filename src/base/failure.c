@@ -68,8 +68,11 @@ __attribute__((format(printf, 5, 0))) static int failure_set(struct nb_failure *
 
         errnum = abs(errnum);
         if (f->code == NB_NONE) {
-                /* A lack of memory is not a failure of the object in the message. */
-                f->code = errnum == ENOMEM ? NB_INTERNAL : code;
+                /* A lack of memory is not a failure of the object in the message; a lack of space
+                 * has the same remedy whatever is written. */
+                f->code = errnum == ENOMEM                       ? NB_INTERNAL
+                          : errnum == ENOSPC || errnum == EDQUOT ? NB_DISK_FULL
+                                                                 : code;
                 f->errnum = errnum;
                 if (errnum > 0)
                         errno = errnum;

@@ -20,7 +20,7 @@
 
 enum nb_class {
         NB_CLASS_WAIT,    /* retried until the deadline */
-        NB_CLASS_CONFIRM, /* retried for 30 s, since a race can cause it */
+        NB_CLASS_CONFIRM, /* retried for a limited time, since a race can cause it */
         NB_CLASS_FATAL,   /* fails at once */
         NB_CLASS_EVENT,   /* not a failure, but has a MESSAGE_ID */
 };
@@ -63,7 +63,8 @@ const char *nb_class_name(enum nb_class class);
 enum nb_code nb_failure_find(const char *slug);
 
 /* `errnum` may have either sign, so that it can be the result of a function; "%m" in the format is
- * its text. ENOMEM makes any code NB_INTERNAL, "memory ran out". Returns -errnum, or -EPROTO if
+ * its text. ENOMEM makes any code NB_INTERNAL, "memory ran out"; ENOSPC and EDQUOT make any
+ * code NB_DISK_FULL. Returns -errnum, or -EPROTO if
  * `errnum` is 0. A struct that already holds a code keeps that code. Control characters and invalid
  * UTF-8 in format arguments are replaced by '?'. */
 int nb_failure_set(struct nb_failure *f, enum nb_code code, int errnum, const char *format, ...)

@@ -88,6 +88,8 @@ def table(rows):
 
 def catalog(rows):
     for row in rows:
+        if row["remedy"].startswith("Nothing to do."):
+            continue
         yield f"-- {row['message-id']}"
         yield f"Subject: {row['subject']}"
         yield "Defined-By: node-bootstrap"

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/macro.h"
@@ -22,9 +23,6 @@
 #define RUNTIME_SOCKET "/run/containerd/containerd.sock"
 #define RUNTIME_DEFAULT "unix://" RUNTIME_SOCKET
 #define DOCKER "/run/docker.sock"
-
-/* Written by the join with kubelet.configFrom. */
-#define CONFIG_FILE NB_KUBELET_DIRECTORY "/config.yaml"
 
 struct kubelet {
         struct nb_sources *sources;
@@ -151,6 +149,25 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         return 0;
 }
 
+/* The service writes only this file, and reads it from the cluster at each start without it. */
+static void add_missing_config(struct kubelet *kubelet) {
+        const struct nb_settings *settings = kubelet->settings;
+        bool is_written = !strcmp(kubelet->config, NB_KUBELET_CONFIG_PATH),
+             is_wanted = is_written && settings->is_config_from_cluster,
+             is_late = is_wanted && access(settings->kubeconfig, F_OK) == 0;
+
+        add_finding(kubelet, is_wanted && !is_late ? NB_KUBELET_GOOD : NB_KUBELET_BAD,
+                    "kubelet's configuration '%s' is missing%s", kubelet->config,
+                    is_late     ? ": `systemctl restart node-bootstrap.service` reads it from the "
+                                  "cluster (kubelet.configFrom)"
+                    : is_wanted ? ", and node-bootstrap.service will read it from the cluster "
+                                  "(kubelet.configFrom)"
+                    : is_written
+                            ? ": write it, or let `node-bootstrap setup - --config-from=cluster` "
+                              "read it from the cluster (kubelet.configFrom)"
+                            : "");
+}
+
 static int check_config(struct kubelet *kubelet) {
         _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
         int r;
@@ -167,17 +184,8 @@ static int check_config(struct kubelet *kubelet) {
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here: %s", kubelet->config,
                             strerror(-r));
-        else if (kubelet->settings->is_config_from_cluster && !strcmp(kubelet->config, CONFIG_FILE))
-                add_finding(kubelet, NB_KUBELET_GOOD,
-                            "kubelet's configuration: the join writes '%s' (kubelet.configFrom)",
-                            kubelet->config);
         else
-                add_finding(kubelet, NB_KUBELET_BAD, "kubelet's configuration '%s' is missing%s",
-                            kubelet->config,
-                            strcmp(kubelet->config, CONFIG_FILE) != 0
-                                    ? ""
-                                    : "; `kubelet: {configFrom: cluster}` in the settings fetches "
-                                      "it from the cluster");
+                add_missing_config(kubelet);
         return 0;
 }
 
@@ -309,4 +317,17 @@ int nb_kubelet_check(struct nb_sources *sources, const char *text,
         }
         nb_buffer_done(&kubelet.arguments);
         return r;
+}
+
+void nb_kubelet_print_causes(const struct nb_settings *settings) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_sources sources = { 0 };
+        struct nb_kubelet_findings found;
+
+        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
+            nb_kubelet_check(&sources, text.data, settings, &found) < 0)
+                return;
+        for (unsigned i = 0; i < found.n; i++)
+                if (found.findings[i].state == NB_KUBELET_BAD)
+                        printf("kubelet cannot start: %s\n", found.findings[i].text);
 }

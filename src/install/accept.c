@@ -268,19 +268,14 @@ int nb_accept_certificates(const struct nb_context *context, const struct nb_sta
                        : r;
 }
 
-/* Filters and formats the configuration again, because the filter in `join` is not trusted. */
-static int take_kubelet_config(const struct nb_context *context, const struct nb_state *state,
-                               struct nb_accepted *accepted, struct nb_failure *f) {
-        const char *ca_file = accepted->ca.len > 0 ? context->settings.ca_file : NULL;
+int nb_accept_kubelet_config(const struct nb_state *state, const char *ca_file,
+                             struct nb_accepted *accepted, struct nb_failure *f) {
+        static const char origin[] = "'" NB_KUBELET_CONFIG_FILE "'";
+        const struct nb_kubelet_config_source source = { origin, ca_file, NB_HANDOFF_UNTRUSTED };
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE], client_ca[NB_CLIENT_CA_PATH_MAX];
-        struct nb_kubelet_config_source source = { "'" NB_KUBELET_CONFIG_FILE "'", ca_file,
-                                                   NB_HANDOFF_UNTRUSTED };
+        char dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
         int r;
 
-        nb_settings_client_ca(&context->settings, client_ca);
-        if (context->bootstrap.issuer == NB_ISSUER_SUPERVISOR)
-                source.ca_file = client_ca;
         r = read_beside(state, NB_KUBELET_CONFIG_FILE, NB_KUBELET_CONFIG_MAX, &text, f);
         if (r < 0)
                 return r;
@@ -293,8 +288,7 @@ static int take_kubelet_config(const struct nb_context *context, const struct nb
                 return 0;
         /* `join` has already left these out. */
         return nb_failure_set(f, NB_HANDOFF_UNTRUSTED, EKEYREJECTED,
-                              "'" NB_KUBELET_CONFIG_FILE "' contains forbidden fields: %s",
-                              dropped);
+                              "%s contains forbidden fields: %s", origin, dropped);
 }
 
 /* Uses the hash of a k3s token in metadata. Only `join` has read that token. */
@@ -317,6 +311,7 @@ static int take_hash(struct nb_context *context, const struct nb_handoff *handof
 int nb_accept(struct nb_context *context, const struct nb_state *state,
               struct nb_accepted *accepted, struct nb_failure *f) {
         const struct nb_handoff *handoff = &accepted->handoff;
+        char client_ca[NB_CLIENT_CA_PATH_MAX];
         int r;
 
         *accepted = (struct nb_accepted){ 0 };
@@ -344,7 +339,13 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         r = nb_accept_certificates(context, state, NULL, accepted, f);
         if (r < 0 || !context->settings.is_config_from_cluster)
                 return r;
-        return take_kubelet_config(context, state, accepted, f);
+        nb_settings_client_ca(&context->settings, client_ca);
+        return nb_accept_kubelet_config(state,
+                                        context->bootstrap.issuer == NB_ISSUER_SUPERVISOR
+                                                ? client_ca
+                                        : accepted->ca.len > 0 ? context->settings.ca_file
+                                                               : NULL,
+                                        accepted, f);
 }
 
 void nb_accepted_done(struct nb_accepted *accepted) {

@@ -56,4 +56,10 @@ int nb_accept_certificates(const struct nb_context *context, const struct nb_sta
                            const struct nb_certificates *trusted, struct nb_accepted *accepted,
                            struct nb_failure *f);
 
+/* Filters and formats kubelet's configuration in the state directory again, because the filter in
+ * `join` is not trusted. `ca_file`: see kube/kubelet_config.h. NB_HANDOFF_MALFORMED,
+ * NB_HANDOFF_UNTRUSTED. */
+int nb_accept_kubelet_config(const struct nb_state *state, const char *ca_file,
+                             struct nb_accepted *accepted, struct nb_failure *f);
+
 void nb_accepted_done(struct nb_accepted *accepted);

@@ -173,15 +173,21 @@ static int ignore_document(_unused_ void *userdata,
         return 0;
 }
 
-int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, struct nb_failure *f) {
+int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refresh,
+                        struct nb_failure *f) {
         static const char password[] = NB_NODE_PASSWORD_FILE;
         const struct nb_settings *settings = &context->settings;
         struct giving giving = { context->root_fd, context->sources };
         char certificate[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1],
                 record[NB_SETTINGS_PATH_MAX + sizeof(NB_RECORD_FILE) + 1];
-        const char *const paths[] = { settings->kubeconfig, settings->ca_file,
-                                      /* only for a renewal */
-                                      record, certificate, password };
+        const char *const paths[] = {
+                settings->kubeconfig,
+                settings->ca_file,
+                certificate, /* from NB_REFRESH_CONFIG on */
+                record,      /* from NB_REFRESH_RENEWAL on */
+                password,
+        };
+        const size_t n = refresh == NB_REFRESH_CLUSTER ? 2 : refresh == NB_REFRESH_CONFIG ? 3 : 5;
         int r;
 
         nb_sources_done(context->sources);
@@ -190,7 +196,7 @@ int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, stru
         snprintf(record, sizeof(record), "%s/" NB_RECORD_FILE, settings->certificate_directory);
         snprintf(certificate, sizeof(certificate), "%s/" NB_STORE_CURRENT,
                  settings->certificate_directory);
-        for (size_t i = 0; i < (is_renewing ? N_ELEMENTS(paths) : 2) && r >= 0; i++)
+        for (size_t i = 0; i < n && r >= 0; i++)
                 r = give_target(&giving, paths[i], f);
         return r;
 }

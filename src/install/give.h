@@ -25,7 +25,14 @@
  */
 int nb_give(const struct nb_context *context, bool is_client_needed, struct nb_failure *f);
 
+/* What `refresh` does, each of which needs more than the one before. */
+enum nb_refresh {
+        NB_REFRESH_CLUSTER, /* looks for a new CA or server */
+        NB_REFRESH_CONFIG,  /* reads kubelet's configuration: client certificate with its key */
+        NB_REFRESH_RENEWAL, /* also the record of the join, and the node password of k3s */
+};
+
 /* Keeps only what a refresh needs: the configuration files, kubelet's kubeconfig, which refers to
- * its key and does not contain it, and the CA file. If `is_renewing`, also the record of the join,
- * kubelet's client certificate with its key, and the node password of k3s. */
-int nb_give_for_refresh(const struct nb_context *context, bool is_renewing, struct nb_failure *f);
+ * its key and does not contain it, the CA file, and the above. */
+int nb_give_for_refresh(const struct nb_context *context, enum nb_refresh refresh,
+                        struct nb_failure *f);

@@ -10,6 +10,7 @@
 #include "install/give.h"
 #include "install/install.h"
 #include "install/mend.h"
+#include "install/refresh_install.h"
 #include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/write.h"
@@ -162,7 +163,8 @@ int nb_install_end(const struct nb_context *context, struct nb_inspection *inspe
         if (r < 0)
                 return r;
         is_usable = nb_node_state_is_joined(inspection->state);
-        r = is_usable ? 0 : accept_and_write(context, inspection, &state, f);
+        r = is_usable ? nb_config_install(context, &state, f)
+                      : accept_and_write(context, inspection, &state, f);
         /* With the same key, another attempt would obtain the same certificate. */
         if (f->code == NB_CERTIFICATE_UNUSABLE)
                 clear_state(&state);
@@ -192,7 +194,8 @@ static int finish_interrupted(const struct nb_context *context,
         nb_state_sweep(state);
         r = accept_and_write(context, inspection, state, f);
         /* Installing a new handoff would fail in the same way. */
-        if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_INTERNAL)
+        if (r >= 0 || f->code == NB_TARGET_UNWRITABLE || f->code == NB_DIRECTORY_MISSING ||
+            f->code == NB_DISK_FULL || f->code == NB_INTERNAL)
                 return r;
         nb_log(LOG_DEBUG, NB_NONE, "the contents of the state directory are unusable: %s",
                f->detail);
@@ -262,7 +265,9 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         if (is_joined) {
                 report_joined(inspection);
                 nb_mend(context);
-                return keep_join(context, &state, inspection);
+                (void)keep_join(context, &state, inspection);
+                inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
+                return is_child_run ? nb_config_begin(context, f) : 0;
         }
         inspection->timeout_ms = context->settings.timeout_ms;
         if (inspection->fallback && inspection->timeout_ms > NB_FALLBACK_TIMEOUT_MS)

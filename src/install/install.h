@@ -14,8 +14,9 @@
 
 /*
  * Finishes an installation that a crash interrupted, sets *inspection to the state of this machine,
- * and, if `is_child_run`, reads the files that `join` needs (install/give.h). Returns 1 if `join`
- * must run; 0 if this machine has joined and nothing is left to do.
+ * and, if `is_child_run`, reads the files that the child needs (install/give.h). Returns 1 if
+ * `join` must run or, if this machine has joined, `refresh --kubelet-config`; 0 if nothing is left
+ * to do.
  */
 int nb_install_begin(struct nb_context *context, bool is_child_run,
                      struct nb_inspection *inspection, struct nb_failure *f);

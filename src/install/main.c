@@ -4,7 +4,8 @@
  * this machine and finishes an installation that a crash interrupted. If this machine has not
  * joined, it runs `node-bootstrap join` as the user of the service (install/child.h), verifies the
  * handoff, and writes kubelet's files. With --refresh it does the same for
- * `node-bootstrap refresh`.
+ * `node-bootstrap refresh`, and if only kubelet's configuration is missing, for
+ * `node-bootstrap refresh --kubelet-config`.
  */
 #include <errno.h>
 #include <limits.h>
@@ -148,7 +149,11 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
         char directory[PATH_MAX + 32], until[64], previous[64];
         const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
-        struct nb_child child = { .argv = arguments->is_refresh ? refresh : join,
+        const char *const config[] = { arguments->program, "refresh", directory, "--kubelet-config",
+                                       NULL };
+        struct nb_child child = { .argv = arguments->is_refresh                        ? refresh
+                                          : nb_node_state_is_joined(inspection->state) ? config
+                                                                                       : join,
                                   .state = &state,
                                   .is_service = !arguments->root,
                                   .timeout_ms = inspection->timeout_ms };

@@ -13,7 +13,9 @@
 #include "install/restore.h"
 #include "install/state_directory.h"
 #include "install/swap.h"
+#include "install/write.h"
 #include "kube/kubeconfig_format.h"
+#include "kube/kubelet_config.h"
 #include "node/present.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -179,7 +181,8 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f) {
                 (void)nb_swap_open(&refresh->files[i], context->root_fd, &ignored);
         if (is_supervised(refresh) && !is_renewal_due(refresh))
                 return 0;
-        r = nb_give_for_refresh(context, is_supervised(refresh), f);
+        r = nb_give_for_refresh(
+                context, is_supervised(refresh) ? NB_REFRESH_RENEWAL : NB_REFRESH_CLUSTER, f);
         return r < 0 ? r : 1;
 }
 
@@ -401,4 +404,36 @@ int nb_refresh_install(const struct nb_context *context, struct nb_failure *f) {
         else
                 report_refreshed(refresh);
         return 0;
+}
+
+/* --- kubelet's configuration --- */
+
+int nb_config_begin(const struct nb_context *context, struct nb_failure *f) {
+        int r;
+
+        if (!nb_config_is_wanted(context))
+                return 0;
+        r = nb_give_for_refresh(context, NB_REFRESH_CONFIG, f);
+        return r < 0 ? r : 1;
+}
+
+int nb_config_install(const struct nb_context *context, const struct nb_state *state,
+                      struct nb_failure *f) {
+        _cleanup_(nb_accepted_done) struct nb_accepted accepted = { 0 };
+        char client_ca[NB_CLIENT_CA_PATH_MAX];
+        struct nb_record record;
+        int r;
+
+        if (!nb_state_has(state, NB_KUBELET_CONFIG_FILE) || !nb_config_is_wanted(context))
+                return 0;
+        r = nb_context_read_record(context, &record);
+        if (r < 0)
+                return nb_failure_set_memory(f);
+        nb_settings_client_ca(&context->settings, client_ca);
+        r = nb_accept_kubelet_config(state,
+                                     r > 0 && nb_record_is_by_supervisor(&record)
+                                             ? client_ca
+                                             : context->settings.ca_file,
+                                     &accepted, f);
+        return r < 0 ? r : nb_write_config(context, &accepted, f);
 }

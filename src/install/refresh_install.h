@@ -29,6 +29,7 @@
 
 #include "base/failure.h"
 #include "files/handoff.h"
+#include "install/state_directory.h"
 #include "node/context.h"
 
 #define NB_REFRESH_RESTART_FILE "node-bootstrap.restart"
@@ -40,3 +41,14 @@ int nb_refresh_begin(const struct nb_context *context, struct nb_failure *f);
 /* Verifies and installs the output of `refresh`, if any. NB_REFRESH_INAPPLICABLE,
  * NB_HANDOFF_MALFORMED, NB_HANDOFF_UNTRUSTED, NB_CERTIFICATE_UNUSABLE, NB_TARGET_UNWRITABLE. */
 int nb_refresh_install(const struct nb_context *context, struct nb_failure *f);
+
+/*
+ * For a machine that has joined and lacks kubelet's configuration, although kubelet.configFrom is
+ * `cluster`. Loads what `refresh --kubelet-config` needs into the sources, and returns 1; 0 if
+ * nothing is missing.
+ */
+int nb_config_begin(const struct nb_context *context, struct nb_failure *f);
+
+/* Verifies and installs what it has left, if anything. NB_HANDOFF_*, NB_TARGET_UNWRITABLE. */
+int nb_config_install(const struct nb_context *context, const struct nb_state *state,
+                      struct nb_failure *f);

@@ -17,6 +17,16 @@ int nb_swap_fail(const char *path, int r, struct nb_failure *f) {
         return nb_failure_set(f, NB_TARGET_UNWRITABLE, r, "cannot write '%s': %m", path);
 }
 
+int nb_swap_fail_folder(int root_fd, const char *path, int r, struct nb_failure *f) {
+        const char *folder = r == -EROFS ? nb_settings_folder_of(path) : NULL;
+        _cleanup_(nb_closep) int fd = folder ? nb_path_open(root_fd, folder, O_PATH) : -1;
+
+        if (folder && fd == -ENOENT)
+                return nb_failure_set(f, NB_DIRECTORY_MISSING, ENOENT,
+                                      "cannot write '%s': '%s' does not exist", path, folder);
+        return nb_swap_fail(path, r, f);
+}
+
 static int check_written(const struct nb_swap *swap, int r, struct nb_failure *f) {
         return r < 0 ? nb_swap_fail(swap->path, r, f) : 0;
 }
@@ -36,7 +46,7 @@ int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f) {
         if (r >= 0)
                 r = nb_path_make_folder(root_fd, folder, 0755, &swap->folder_fd);
         if (r < 0)
-                return check_written(swap, r, f);
+                return nb_swap_fail_folder(root_fd, swap->path, r, f);
         snprintf(temporary, sizeof(temporary), ".%s.tmp", swap->name);
         return check_written(swap, nb_file_remove(swap->folder_fd, temporary), f);
 }

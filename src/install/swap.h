@@ -56,6 +56,10 @@ void nb_swap_init(struct nb_swap *swap, const char *folder, const char *name, mo
 /* Fails with NB_TARGET_UNWRITABLE, as all functions below that take `f`. */
 int nb_swap_fail(const char *path, int r, struct nb_failure *f);
 
+/* The same if a folder of `path` cannot be created; NB_DIRECTORY_MISSING if that is because the
+ * unit cannot make it writable. */
+int nb_swap_fail_folder(int root_fd, const char *path, int r, struct nb_failure *f);
+
 /* Opens the folder, creates a missing one, and removes what a crash left under the temporary name.
  */
 int nb_swap_open(struct nb_swap *swap, int root_fd, struct nb_failure *f);

@@ -17,6 +17,7 @@
 #include "install/swap.h"
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
+#include "kube/kubelet_config.h"
 #include "settings/kubelet_env.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -75,7 +76,7 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
                 [TARGET_INSTANCE] = { NB_KUBELET_DIRECTORY, "/" NB_INSTANCE_FILE, 0644 },
-                [TARGET_CONFIG] = { NB_KUBELET_DIRECTORY, "/config.yaml", 0644 },
+                [TARGET_CONFIG] = { NB_KUBELET_CONFIG_PATH, "", 0644 },
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
 
@@ -102,7 +103,7 @@ static int open_folders(struct plan *plan, struct nb_failure *f) {
          * usually in it, and missing parents are created with mode 0755. */
         r = nb_path_make_folder(root_fd, NB_KUBELET_DIRECTORY, 0750, &kubelet_fd);
         if (r < 0)
-                return nb_swap_fail(NB_KUBELET_DIRECTORY, r, f);
+                return nb_swap_fail_folder(root_fd, NB_KUBELET_DIRECTORY, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++) {
                 r = nb_swap_open(&plan->files[i], root_fd, f);
                 if (r < 0)
@@ -139,15 +140,18 @@ static void prepare_supervised(struct plan *plan) {
         nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
-/* Never replaces an existing config.yaml, which is the administrator's. */
+bool nb_config_is_wanted(const struct nb_context *context) {
+        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_KUBELET_CONFIG_PATH,
+                                                   O_PATH | O_NOFOLLOW);
+
+        return context->settings.is_config_from_cluster && fd == -ENOENT;
+}
+
 static void prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
         struct nb_swap *file = &plan->files[TARGET_CONFIG];
-        struct stat st;
 
-        file->is_wanted = config->len > 0 &&
-                          fstatat(file->folder_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-                          errno == ENOENT;
+        file->is_wanted = config->len > 0 && nb_config_is_wanted(plan->context);
         if (file->is_wanted)
                 nb_buffer_append(&file->text, config->data, config->len);
 }
@@ -388,6 +392,21 @@ static void report_aside(const struct plan *plan) {
         }
 }
 
+/* kubelet ignores files whose name begins with a dot. */
+static void warn_static_pods(const struct nb_context *context) {
+        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_STATIC_POD_DIRECTORY,
+                                                   O_RDONLY | O_DIRECTORY);
+        _cleanup_(nb_folder_closep) DIR *folder = fd < 0 ? NULL : nb_folder_list(fd);
+        const struct dirent *entry = NULL;
+
+        while (folder && (entry = readdir(folder)) && entry->d_name[0] == '.')
+                ;
+        if (entry)
+                nb_log(LOG_WARNING, NB_KUBELET_CONFIG_REDUCED,
+                       "kubelet will not run the static pods in '" NB_STATIC_POD_DIRECTORY
+                       "': staticPodPath is not taken from the cluster");
+}
+
 static void warn_volatile(const struct plan *plan) {
         struct statfs st;
 
@@ -399,6 +418,22 @@ static void warn_volatile(const struct plan *plan) {
                "its token is valid",
                plan->context->settings.certificate_directory,
                st.f_type == TMPFS_MAGIC ? "tmpfs" : "ramfs");
+}
+
+int nb_write_config(const struct nb_context *context, const struct nb_accepted *accepted,
+                    struct nb_failure *f) {
+        const struct nb_buffer *config = &accepted->kubelet_config;
+        _cleanup_(nb_closep) int folder_fd = -1;
+        int r = nb_path_make_folder(context->root_fd, NB_KUBELET_DIRECTORY, 0750, &folder_fd);
+
+        if (r >= 0)
+                r = nb_file_create(folder_fd, "config.yaml", 0644, config->data, config->len);
+        if (r < 0)
+                return nb_swap_fail(NB_KUBELET_CONFIG_PATH, r, f);
+        nb_log(LOG_NOTICE, NB_NONE,
+               "'" NB_KUBELET_CONFIG_PATH "' was missing, and was read from the cluster");
+        warn_static_pods(context);
+        return 0;
 }
 
 int nb_write(const struct nb_context *context, const struct nb_accepted *accepted,
@@ -421,5 +456,7 @@ int nb_write(const struct nb_context *context, const struct nb_accepted *accepte
         }
         report_aside(plan);
         warn_volatile(plan);
+        if (plan->files[TARGET_CONFIG].is_wanted)
+                warn_static_pods(context);
         return 0;
 }

@@ -8,6 +8,7 @@
 #include "base/encoding.h"
 #include "base/macro.h"
 #include "files/handoff.h"
+#include "join/report.h"
 #include "join/stages.h"
 #include "kube/kubelet_config.h"
 #include "kube_api/cluster_calls.h"
@@ -15,58 +16,29 @@
 
 /* --- kubelet's configuration --- */
 
-/* Presents the node's new certificate: kubeadm's Role lets nodes read the ConfigMap, too. */
-static int fetch_as_node(const struct nb_join *join, struct nb_buffer *ret_text,
-                         char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret key = NB_SECRET_INIT;
-        _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_identity identity = {
-                .kind = NB_IDENTITY_CERTIFICATE,
-                .certificate = { .data = join->certificate.data, .len = join->certificate.len },
-        };
-        int r;
-
-        r = nb_key_export(join->key, &key);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "the key cannot be written as PEM");
-        identity.secret = key;
-        r = nb_api_init(&api, &join->cluster, &identity, join->deadline_ms, f);
-        return r < 0 ? r : nb_kubelet_config_fetch(&api, ret_text, ret_name, f);
-}
-
-/* If the bootstrap identity is refused, asks as the node: the token may have expired before the CSR
- * was approved, or may not belong to kubeadm's group. */
-static int fetch_config(struct nb_join *join, struct nb_buffer *ret_text,
-                        char ret_name[static NB_KUBELET_CONFIG_NAME_SIZE], struct nb_failure *f) {
-        int r;
-
-        r = nb_kubelet_config_fetch(&join->api, ret_text, ret_name, f);
-        if (r >= 0 || f->code != NB_KUBELET_CONFIG_REFUSED)
-                return r;
-        nb_failure_clear(f);
-        return fetch_as_node(join, ret_text, ret_name, f);
-}
-
 /* Filters the configuration to log what is dropped. The installer filters it again, since it does
  * not trust this program. */
-int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
+int nb_join_fetch_kubelet_config(const struct nb_join *join, const struct nb_identity *node,
+                                 struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX),
                                                    filtered = NB_BUFFER_INIT(NB_KUBELET_CONFIG_MAX);
         char name[NB_KUBELET_CONFIG_NAME_SIZE], origin[NB_KUBELET_CONFIG_NAME_SIZE + 32],
                 dropped[NB_KUBELET_CONFIG_DROPPED_SIZE];
-        char client_ca[NB_CLIENT_CA_PATH_MAX];
-        struct nb_kubelet_config_source source = { origin,
-                                                   join->cluster.ca ? join->settings->ca_file
-                                                                    : NULL,
-                                                   NB_KUBELET_CONFIG_UNACCEPTABLE };
+        const struct nb_kubelet_config_source source = { origin,
+                                                         join->cluster.ca ? join->settings->ca_file
+                                                                          : NULL,
+                                                         NB_KUBELET_CONFIG_UNACCEPTABLE };
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
         int r;
 
-        nb_settings_client_ca(join->settings, client_ca);
-        if (join->bootstrap->issuer == NB_ISSUER_SUPERVISOR)
-                source.ca_file = client_ca;
-        r = fetch_config(join, &text, name, f);
+        r = nb_api_init(&api, &join->cluster, node, join->deadline_ms, f);
         if (r < 0)
                 return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_kubelet_config_fetch(&api, &text, name, f);
+        if (r < 0)
+                return r;
+        nb_report_new_connection(&api);
         snprintf(origin, sizeof(origin), "the ConfigMap kube-system/%s", name);
         r = nb_kubelet_config_filter(&source, text.data ? text.data : "", text.len, &filtered,
                                      dropped, f);
@@ -78,6 +50,23 @@ int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
         if (dropped[0])
                 nb_log(LOG_NOTICE, NB_KUBELET_CONFIG_REDUCED, "%s: ignored: %s", origin, dropped);
         return 0;
+}
+
+/* Presents the new certificate, since kubeadm's Role is for all nodes, but only for the tokens of
+ * one group. */
+int nb_stage_configure(struct nb_join *join, struct nb_failure *f) {
+        _cleanup_(nb_secret_done) struct nb_secret key = NB_SECRET_INIT;
+        struct nb_identity node = {
+                .kind = NB_IDENTITY_CERTIFICATE,
+                .certificate = { .data = join->certificate.data, .len = join->certificate.len },
+        };
+        int r;
+
+        r = nb_key_export(join->key, &key);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the key cannot be written as PEM");
+        node.secret = key;
+        return nb_join_fetch_kubelet_config(join, &node, f);
 }
 
 /* --- The handoff --- */

@@ -10,7 +10,10 @@
  * instead, through the supervisor of k3s: as a join does, but with this certificate in place of a
  * token. k3s has no cluster-info.
  *
- * Writes nothing to disk. There are few retries, since a timer repeats the refresh.
+ * With --kubelet-config, which node-bootstrap.service uses on a machine that has joined, reads
+ * kubelet's missing configuration with this certificate. A failure is then only a warning.
+ *
+ * Writes nothing to disk except the handoff. A refresh has few retries, since a timer repeats it.
  */
 
 #include <errno.h>
@@ -137,9 +140,9 @@ static void renewal_done(struct renewal *renewal) {
         nb_bootstrap_done(&renewal->bootstrap);
 }
 
-/* Loads what install passes only for a renewal. */
+/* Loads what install passes only for a renewal or for kubelet's configuration. */
 static int load_renewal(struct nb_sources *sources, const struct nb_settings *settings,
-                        struct renewal *renewal, struct nb_failure *f) {
+                        bool is_config, struct renewal *renewal, struct nb_failure *f) {
         _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         const struct nb_secret *pem = &renewal->bootstrap.previous.certificate;
@@ -147,7 +150,7 @@ static int load_renewal(struct nb_sources *sources, const struct nb_settings *se
         int r;
 
         r = nb_bootstrap_load_node(sources, settings, &renewal->bootstrap, f);
-        if (r < 0 || renewal->bootstrap.previous.kind == NB_IDENTITY_NONE)
+        if (r < 0 || renewal->bootstrap.previous.kind == NB_IDENTITY_NONE || is_config)
                 return r;
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE, settings->certificate_directory);
         r = nb_sources_read(sources, path, NB_HANDOFF_MAX, &text, NULL);
@@ -227,6 +230,34 @@ static int renew(struct renewal *renewal, struct nb_cluster *present, struct nb_
         return 1;
 }
 
+/* --- kubelet's configuration --- */
+
+static int read_config_once(void *userdata, struct nb_failure *f) {
+        struct renewal *renewal = userdata;
+
+        return nb_join_fetch_kubelet_config(&renewal->join, &renewal->bootstrap.previous, f);
+}
+
+static int read_config(struct renewal *renewal, struct nb_cluster *present, struct nb_failure *f) {
+        uint64_t begin_ms = nb_now_ms(), deadline_ms = renewal->join.deadline_ms;
+        time_t since = 0;
+        struct nb_retry_loop loop = { .retry = { NB_RETRY_STAGE, deadline_ms },
+                                      .attempt = read_config_once,
+                                      .userdata = renewal,
+                                      .waiting_since = &since };
+        int r;
+
+        r = verify_present(present, f);
+        if (r < 0)
+                return r;
+        nb_log_status("Reading kubelet's configuration from the cluster");
+        renewal->join.cluster = TAKE(*present);
+        r = nb_retry_run(&loop, f);
+        if (r < 0)
+                nb_retry_given_up(deadline_ms, deadline_ms - begin_ms, "kubelet waits", f);
+        return r;
+}
+
 /* --- The command --- */
 
 /* Loads the settings and the node's own files that the installer has passed on. */
@@ -279,13 +310,13 @@ static int ask_cluster(const struct nb_cluster *present, uint64_t deadline_ms,
         return 0;
 }
 
-static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
+static int run_refresh(struct nb_sources *sources, bool is_config, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOFF_MAX);
         _cleanup_(nb_cluster_done) struct nb_cluster present = { 0 };
         _cleanup_(nb_handoff_done) struct nb_handoff handoff = { 0 };
         _cleanup_(renewal_done) struct renewal renewal = { 0 };
         _cleanup_(nb_closep) int state_fd = -1;
-        uint64_t timeout_ms = TIMEOUT_MS;
+        uint64_t timeout_ms = is_config ? NB_FALLBACK_TIMEOUT_MS : TIMEOUT_MS;
         struct nb_settings settings;
         int r;
 
@@ -299,7 +330,7 @@ static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
                 return r;
         r = load_installed(sources, &settings, &present, f);
         if (r >= 0)
-                r = load_renewal(sources, &settings, &renewal, f);
+                r = load_renewal(sources, &settings, is_config, &renewal, f);
         nb_sources_done(sources);
         if (r < 0)
                 return r;
@@ -308,6 +339,8 @@ static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
         renewal.join.settings = &settings;
         renewal.join.state_fd = state_fd;
         renewal.join.deadline_ms = nb_now_ms() + timeout_ms;
+        if (is_config)
+                return read_config(&renewal, &present, f);
         r = renewal.bootstrap.previous.kind == NB_IDENTITY_NONE
                     ? ask_cluster(&present, renewal.join.deadline_ms, &handoff.cluster, f)
                     : renew(&renewal, &present, &handoff, f);
@@ -319,21 +352,43 @@ static int run_refresh(struct nb_sources *sources, struct nb_failure *f) {
         return nb_state_file_write(state_fd, NB_REFRESH_FILE, &text, f);
 }
 
+/* This machine has joined, so kubelet must be able to start. */
+static int warn_without_config(struct nb_failure *f) {
+        bool is_foreign = f->code == NB_REFRESH_INAPPLICABLE;
+        struct nb_failure why = *f;
+
+        nb_failure_clear(f);
+        (void)nb_failure_set(f, is_foreign ? NB_KUBELET_UNPREPARED : why.code, why.errnum,
+                             "'" NB_KUBELET_CONFIG_PATH "' is still missing: %s", why.detail);
+        nb_failure_add(f, "; %s",
+                       is_foreign ? "write it yourself"
+                                  : "`systemctl restart node-bootstrap.service` asks again");
+        nb_log_failure(LOG_WARNING, f);
+        nb_log_status("Already joined, without kubelet's configuration (%s): %s",
+                      nb_failure_info(f->code)->slug, why.detail);
+        return 0;
+}
+
 int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
         struct nb_sources sources;
+        bool is_config = false;
+        const struct nb_option rows[] = {
+                { "kubelet-config", NULL, .ret_switch = &is_config },
+                { NULL },
+        };
         int r;
 
-        r = nb_options_read(options, NULL, f);
+        r = nb_options_read(options, rows, f);
         if (r < 0)
                 return r;
         if (nb_stop_init() < 0)
                 return nb_failure_info(NB_INTERNAL)->exit_status;
         nb_sources_init(&sources, options->config_directory);
-        nb_log_field(NB_FIELD_STAGE, "refresh");
+        nb_log_field(NB_FIELD_STAGE, is_config ? "configure" : "refresh");
         r = nb_http_begin(false, f);
         if (r >= 0) {
                 nb_http_report_landlock();
-                r = run_refresh(&sources, f);
+                r = run_refresh(&sources, is_config, f);
         }
         nb_http_end();
         if (r >= 0)
@@ -342,6 +397,8 @@ int nb_command_refresh(struct nb_options *options, struct nb_failure *f) {
                 nb_log(LOG_NOTICE, NB_NONE, "stopped before the cluster answered");
                 return NB_EXIT_STOPPED;
         }
+        if (is_config)
+                return warn_without_config(f);
         if (f->code == NB_REFRESH_INAPPLICABLE || f->code == NB_REFRESH_NOT_SHOWN) {
                 nb_log(f->code == NB_REFRESH_NOT_SHOWN ? LOG_WARNING : LOG_DEBUG, f->code,
                        "nothing is refreshed: %s", f->detail);

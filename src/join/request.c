@@ -129,6 +129,30 @@ int nb_join_take_issued(struct nb_join *join, const char *pem, size_t len, struc
 
 /* --- The stages --- */
 
+static int refuse_name(const struct nb_node_object *node, struct nb_failure *f) {
+        const struct {
+                const char *label, *value;
+        } reported[] = {
+                { "Ready since", node->ready_since }, { "address", node->address },
+                { "kubelet", node->kubelet_version }, { "OS", node->os_image },
+                { "system UUID", node->system_uuid },
+        };
+        const char *lead = "; its kubelet reports:";
+        int r;
+
+        r = nb_failure_set(f, NB_NODE_NAME_TAKEN, EEXIST,
+                           "the cluster already has a Node '%s'; this machine can join once that "
+                           "Node is no longer Ready",
+                           node->name);
+        for (size_t i = 0; i < N_ELEMENTS(reported); i++) {
+                if (!reported[i].value[0])
+                        continue;
+                nb_failure_add(f, "%s %s '%s'", lead, reported[i].label, reported[i].value);
+                lead = ",";
+        }
+        return r;
+}
+
 /*
  * Two machines with the same name would overwrite each other's Node, and both would have valid
  * certificates. A bootstrap token may read Nodes (ClusterRole kubeadm:get-nodes). An identity that
@@ -143,10 +167,7 @@ int nb_stage_node(struct nb_join *join, struct nb_failure *f) {
         r = nb_node_read(&join->api, join->node_name, &node, f);
         if (r < 0 || !node.is_ready)
                 return r < 0 ? r : 0;
-        return nb_failure_set(f, NB_NODE_NAME_TAKEN, EEXIST,
-                              "the cluster already has a Node '%s', and it is Ready%s%s%s%s",
-                              node.name, node.ready_since[0] ? " since " : "", node.ready_since,
-                              node.address[0] ? ", at the address " : "", node.address);
+        return refuse_name(&node, f);
 }
 
 /*

@@ -22,16 +22,24 @@ static uint64_t delay_ms(enum nb_retry_policy policy, unsigned attempt, uint32_t
         return nb_backoff_ms(attempt, policies[policy].first_ms, policies[policy].cap_ms, random);
 }
 
+/* How long a failure of class confirm is retried. */
+static uint64_t confirm_ms(enum nb_code code) {
+        return code == NB_NODE_NAME_TAKEN ? NB_RETRY_NODE_MS : NB_RETRY_CONFIRM_MS;
+}
+
 /* Returns the time until which failures of this class are retried. */
-static uint64_t end_of_patience(struct nb_retry *retry, enum nb_class class, uint64_t now_ms) {
+static uint64_t end_of_patience(struct nb_retry *retry, enum nb_class class, enum nb_code code,
+                                uint64_t now_ms) {
+        uint64_t end;
+
         if (class != NB_CLASS_CONFIRM) {
-                retry->confirm_until_ms = 0;
+                retry->confirm_since_ms = 0;
                 return retry->deadline_ms;
         }
-        if (retry->confirm_until_ms == 0)
-                retry->confirm_until_ms = now_ms + NB_RETRY_CONFIRM_MS;
-        return retry->confirm_until_ms < retry->deadline_ms ? retry->confirm_until_ms
-                                                            : retry->deadline_ms;
+        if (retry->confirm_since_ms == 0)
+                retry->confirm_since_ms = now_ms;
+        end = retry->confirm_since_ms + confirm_ms(code);
+        return end < retry->deadline_ms ? end : retry->deadline_ms;
 }
 
 bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t now_ms,
@@ -40,12 +48,12 @@ bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t 
         uint64_t end, delay;
 
         if (now_ms > retry->due_ms + NB_RETRY_QUIET_MS) {
-                retry->confirm_until_ms = 0;
+                retry->confirm_since_ms = 0;
                 memset(retry->is_known, 0, sizeof(retry->is_known));
         }
         retry->is_new = !retry->is_known[f->code];
         retry->is_known[f->code] = true;
-        end = end_of_patience(retry, class, now_ms);
+        end = end_of_patience(retry, class, f->code, now_ms);
         if (class == NB_CLASS_FATAL || class == NB_CLASS_EVENT || now_ms >= end)
                 return false;
         delay = delay_ms(retry->policy, retry->attempts++, random);
@@ -121,7 +129,7 @@ void nb_retry_given_up(uint64_t deadline_ms, uint64_t timeout_ms, const char *li
                 nb_duration_format(timeout_ms, duration);
                 nb_failure_add(f, "; gave up after %s (%s)", duration, limit);
         } else if (class == NB_CLASS_CONFIRM) {
-                nb_duration_format(NB_RETRY_CONFIRM_MS, duration);
+                nb_duration_format(confirm_ms(f->code), duration);
                 nb_failure_add(f, "; gave up after %s", duration);
         }
 }

@@ -13,7 +13,10 @@
 #include "base/failure.h"
 
 #define NB_RETRY_CONFIRM_MS 30000 /* failures of class confirm are retried this long */
-#define NB_RETRY_QUIET_MS 30000   /* after a longer attempt, earlier failures are forgotten */
+/* NB_NODE_NAME_TAKEN. A Node stays Ready for up to a minute after its machine has stopped
+ * (--node-monitor-grace-period: 40 s, since 1.32 50 s), or longer if the cluster sets it so. */
+#define NB_RETRY_NODE_MS 300000
+#define NB_RETRY_QUIET_MS 30000 /* after a longer attempt, earlier failures are forgotten */
 
 enum nb_retry_policy {
         NB_RETRY_STAGE,    /* a stage of the join, one endpoint, cloud metadata */
@@ -29,7 +32,7 @@ struct nb_retry {
         unsigned attempts;         /* failed ones so far */
         bool is_known[_NB_CODE_N]; /* codes already seen */
         bool is_new;               /* the last failure's code was seen for the first time */
-        uint64_t confirm_until_ms; /* 0: the last failure was not of class confirm */
+        uint64_t confirm_since_ms; /* 0: the last failure was not of class confirm */
         uint64_t due_ms;           /* when the next attempt begins */
 };
 

@@ -17,14 +17,15 @@
  *      prepares the connection on which the next stages present the bootstrap identity. discover
  *      never sends it.
  * node (CSR only)
- *      fails if another node of this name is Ready.
+ *      waits while another node of this name is Ready, for at most NB_RETRY_NODE_MS.
  * request
  *      CSR: creates key and CSR. Writes pending.key durably before the CSR leaves the machine.
  *      supervisor: signs at once, so there is no await. Writes pending.key.
  * await (CSR only)
  *      watches until the CSR is approved and issued; verifies the certificate.
  * configure (if requested)
- *      reads kubelet's configuration from the cluster. Writes kubelet-config.yaml.
+ *      reads kubelet's configuration from the cluster with the new certificate. Writes
+ *      kubelet-config.yaml.
  * hand-over
  *      writes joined.json for the installer.
  *
@@ -78,6 +79,10 @@ int nb_pending_key_load(struct nb_join *join, struct nb_failure *f);
 
 /* Deletes the key in memory and, if possible, on disk, so that the next request uses a new one. */
 void nb_pending_key_drop(struct nb_join *join);
+
+/* Reads kubelet's configuration with the certificate of this node. Writes kubelet-config.yaml. */
+int nb_join_fetch_kubelet_config(const struct nb_join *join, const struct nb_identity *node,
+                                 struct nb_failure *f);
 
 /* Verifies the issued certificate in PEM, and keeps it in `join`. NB_CERTIFICATE_UNUSABLE,
  * NB_CLOCK_WRONG. */

@@ -330,6 +330,12 @@ static void put_value(struct filter *filter, const struct nb_yaml_node *node, co
                 put_text(filter, node, path);
 }
 
+/* Every kubeadm cluster has this key. */
+static bool is_static_pods(const struct nb_yaml_node *node, const char *path) {
+        return !strcmp(path, "staticPodPath") && node->type == NB_YAML_SCALAR &&
+               !strcmp(node->value, NB_STATIC_POD_DIRECTORY);
+}
+
 /* --- The document --- */
 
 static void put_section(struct filter *filter, const struct nb_yaml_node *mapping,
@@ -339,6 +345,8 @@ static void put_entry(struct filter *filter, const struct nb_yaml_node *node, co
         /* A key that contains a dot could have the same path as a key in a section. */
         enum type type = strchr(node->key, '.') ? UNKNOWN : find_type(path);
 
+        if (is_static_pods(node, path))
+                return;
         if (type == UNKNOWN || !is_kept(filter, node, type)) {
                 nb_text_list_add(filter->dropped, NB_KUBELET_CONFIG_DROPPED_SIZE, path);
                 return;

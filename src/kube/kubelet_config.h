@@ -17,6 +17,7 @@
 #define NB_KUBELET_CONFIG_MAX (256 * 1024)           /* kubeadm's is 1 KiB */
 #define NB_KUBELET_CONFIG_FILE "kubelet-config.yaml" /* in the state directory */
 #define NB_KUBELET_CONFIG_DROPPED_SIZE 256
+#define NB_STATIC_POD_DIRECTORY "/etc/kubernetes/manifests" /* staticPodPath of kubeadm */
 
 /* Appends data.kubelet of a ConfigMap. NB_ANSWER_MALFORMED, NB_KUBELET_CONFIG_MISSING if the
  * ConfigMap has none, NB_KUBELET_CONFIG_UNACCEPTABLE if it is too large. */
@@ -31,7 +32,8 @@ struct nb_kubelet_config_source {
 
 /*
  * Appends the document with only the keys that are kept; filtering its output changes nothing.
- * ret_dropped lists the others ("featureGates, staticPodPath"); it ends with "..." if not all fit.
+ * ret_dropped lists the others ("featureGates, volumePluginDir"), except kubeadm's staticPodPath,
+ * which matters only to a machine with files there; it ends with "..." if not all fit.
  * Refuses a document that is not a KubeletConfiguration, a value of another type than kubelet
  * expects, and an authorization mode other than Webhook, with which anyone could run commands on
  * this machine.

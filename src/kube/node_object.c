@@ -24,6 +24,11 @@ int nb_node_object_parse(const char *text, size_t len, struct nb_node_object *re
                      sizeof(node.ready_since));
         nb_json_line(&json, "status.addresses[type=InternalIP].address", node.address,
                      sizeof(node.address));
+        nb_json_line(&json, "status.nodeInfo.kubeletVersion", node.kubelet_version,
+                     sizeof(node.kubelet_version));
+        nb_json_line(&json, "status.nodeInfo.osImage", node.os_image, sizeof(node.os_image));
+        nb_json_line(&json, "status.nodeInfo.systemUUID", node.system_uuid,
+                     sizeof(node.system_uuid));
         if (json.r < 0)
                 return json.r;
         node.is_ready = strcmp(ready, "True") == 0;

@@ -14,9 +14,13 @@
 
 struct nb_node_object {
         char name[NB_NODE_NAME_MAX + 1];
-        bool is_ready;        /* the condition Ready is True */
-        char ready_since[32]; /* its lastTransitionTime, or "" */
-        char address[64];     /* the first InternalIP, or "" */
+        bool is_ready; /* the condition Ready is True */
+
+        /* What its kubelet reports, as printable text; "" if it does not. Another machine may
+         * report anything. */
+        char ready_since[32]; /* lastTransitionTime */
+        char address[64];     /* the first InternalIP */
+        char kubelet_version[32], os_image[64], system_uuid[40];
 };
 
 /* NB_ANSWER_MALFORMED if it is not a Node. */

@@ -201,6 +201,19 @@ int nb_settings_verify(const struct nb_settings *settings, struct nb_failure *f)
         return verify_paths(settings, f);
 }
 
+const char *const nb_settings_folders[NB_SETTINGS_FOLDERS_N] = { "/etc/kubernetes",
+                                                                 NB_KUBELET_DIRECTORY };
+
+const char *nb_settings_folder_of(const char *path) {
+        for (size_t i = 0; i < NB_SETTINGS_FOLDERS_N; i++) {
+                size_t len = strlen(nb_settings_folders[i]);
+
+                if (strncmp(path, nb_settings_folders[i], len) == 0 && strchr("/", path[len]))
+                        return nb_settings_folders[i];
+        }
+        return NULL;
+}
+
 void nb_settings_client_ca(const struct nb_settings *settings,
                            char ret[static NB_CLIENT_CA_PATH_MAX]) {
         const char *path = settings->ca_file, *slash = strrchr(path, '/');

@@ -25,7 +25,14 @@
 #include "settings/types.h"
 
 #define NB_KUBELET_DIRECTORY "/var/lib/kubelet" /* kubelet's default --root-dir */
-#define NB_CA_FILE_MAX (256 * 1024)             /* bytes of kubelet.caFile */
+#define NB_KUBELET_CONFIG_PATH NB_KUBELET_DIRECTORY "/config.yaml"
+/* What the units make writable (ReadWritePaths=), if it exists when they start. */
+#define NB_SETTINGS_FOLDERS_N 2
+extern const char *const nb_settings_folders[NB_SETTINGS_FOLDERS_N];
+/* The one that `path` is or is in; NULL: none. */
+const char *nb_settings_folder_of(const char *path);
+
+#define NB_CA_FILE_MAX (256 * 1024) /* bytes of kubelet.caFile */
 
 #define NB_SETTINGS_ENDPOINTS_MAX 16
 #define NB_SETTINGS_PINS_MAX 32

@@ -25,7 +25,9 @@
 #define SYSTEMD_SOCKET "/run/systemd/private"
 #define RELOAD_TIMEOUT_USEC ((uint64_t)180 * 1000000) /* as systemctl; other calls: 25 s */
 #define PROPERTIES_MAX ((size_t)256 * 1024)
-#define ENTRIES_MAX 100000 /* entries of a unit to search for a run */
+#define BLOCKER_DEPTH 8        /* of units that wait for each other */
+#define ERROR_ENTRIES_MAX 2000 /* entries of a unit to search for an error */
+#define ENTRIES_MAX 100000     /* entries of a unit to search for a run */
 
 /* --- systemd --- */
 
@@ -254,20 +256,57 @@ static uint64_t read_number(const char *text, const char *name) {
         return value ? strtoull(value, NULL, 10) : 0;
 }
 
+void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state) {
+        copy_property(text, "LoadState", ret_state->load, sizeof(ret_state->load));
+        copy_property(text, "ActiveState", ret_state->active, sizeof(ret_state->active));
+        copy_property(text, "SubState", ret_state->sub, sizeof(ret_state->sub));
+        copy_property(text, "StatusText", ret_state->status, sizeof(ret_state->status));
+        ret_state->is_enabled = nb_unit_has_word(text, "UnitFileState", "enabled");
+        ret_state->has_job = read_number(text, "Job") > 0;
+        /* Until a queued start begins, systemd keeps the status of the previous run. */
+        if (ret_state->has_job && strcmp(ret_state->active, "activating") != 0 &&
+            strcmp(ret_state->active, "active") != 0)
+                ret_state->status[0] = '\0';
+        ret_state->exit_status = (int)read_number(text, "ExecMainStatus");
+        ret_state->active_since = read_number(text, "ActiveEnterTimestampMonotonic");
+        ret_state->begun = (time_t)(read_number(text, "InactiveExitTimestamp") / 1000000);
+        ret_state->n_restarts = (unsigned)read_number(text, "NRestarts");
+}
+
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         int r = nb_unit_read(unit, &text, f);
 
-        if (r < 0)
-                return r;
-        copy_property(text.data, "ActiveState", ret_state->active, sizeof(ret_state->active));
-        copy_property(text.data, "SubState", ret_state->sub, sizeof(ret_state->sub));
-        copy_property(text.data, "StatusText", ret_state->status, sizeof(ret_state->status));
-        ret_state->is_enabled = nb_unit_has_word(text.data, "UnitFileState", "enabled");
-        ret_state->has_job = read_number(text.data, "Job") > 0;
-        ret_state->exit_status = (int)read_number(text.data, "ExecMainStatus");
-        ret_state->active_since = read_number(text.data, "ActiveEnterTimestampMonotonic");
-        return 0;
+        if (r >= 0)
+                nb_unit_read_state(text.data, ret_state);
+        return r;
+}
+
+static bool find_blocker(const char *unit, unsigned depth, char ret[static NB_UNIT_NAME_SIZE]) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_failure ignored = { 0 };
+        struct nb_unit_state state;
+        char name[NB_UNIT_NAME_SIZE];
+        size_t len = 0;
+
+        if (nb_unit_read(unit, &text, &ignored) < 0)
+                return false;
+        for (const char *word = NULL; (word = nb_unit_next_word(text.data, "After", word, &len));) {
+                snprintf(name, sizeof(name), "%.*s", (int)len, word);
+                if (nb_unit_show(name, &state, &ignored) < 0 || !state.has_job)
+                        continue;
+                /* A unit with a job that does not start yet waits for another one. */
+                if (!strcmp(state.active, "activating") || depth == 0 ||
+                    !find_blocker(name, depth - 1, ret))
+                        memcpy(ret, name, sizeof(name));
+                return true;
+        }
+        return false;
+}
+
+void nb_unit_find_blocker(const char *unit, char ret[static NB_UNIT_NAME_SIZE]) {
+        ret[0] = '\0';
+        (void)find_blocker(unit, BLOCKER_DEPTH, ret);
 }
 
 bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
@@ -319,10 +358,38 @@ int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal) {
         return 0;
 }
 
+/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
+static uint64_t read_time(sd_journal *journal) {
+        uint64_t when_usec = 0;
+        char text[32];
+
+        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
+        if (text[0])
+                return strtoull(text, NULL, 10);
+        (void)sd_journal_get_realtime_usec(journal, &when_usec);
+        return when_usec;
+}
+
+static void read_entry(sd_journal *journal, struct nb_unit_entry *ret_entry) {
+        char text[64];
+
+        ret_entry->when_usec = read_time(journal);
+        read_field(journal, "PRIORITY", text, sizeof(text));
+        ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
+        read_field(journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
+        read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
+        read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
+        for (int i = 0; i < _NB_FIELD_N; i++) {
+                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
+                read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
+        }
+}
+
 /* Searches the entries of all runs backwards. 1, with the journal before the first entry of the run
  * and restricted to it; 0 if there is no such run; -errno. */
-static int find_run(sd_journal *journal, const char *unit, const char *pass_over) {
-        char run[64] = "", invocation[64], message_id[64];
+static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test pass_over) {
+        char run[64] = "", invocation[64];
+        struct nb_unit_entry entry;
         bool is_passed = true;
         int r;
 
@@ -341,8 +408,10 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
                         strcpy(run, invocation);
                         is_passed = false;
                 }
-                read_field(journal, "MESSAGE_ID", message_id, sizeof(message_id));
-                is_passed |= !strcmp(message_id, pass_over);
+                if (!is_passed) {
+                        read_entry(journal, &entry);
+                        is_passed = pass_over(&entry);
+                }
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
@@ -353,7 +422,7 @@ static int find_run(sd_journal *journal, const char *unit, const char *pass_over
         return r < 0 ? r : 1;
 }
 
-int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
         int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
@@ -366,20 +435,7 @@ int nb_unit_journal_open_run(const char *unit, const char *pass_over,
         return r;
 }
 
-/* Returns when the entry was sent, or if that is unknown, when the journal received it. */
-static uint64_t read_time(sd_journal *journal) {
-        uint64_t when_usec = 0;
-        char text[32];
-
-        read_field(journal, "_SOURCE_REALTIME_TIMESTAMP", text, sizeof(text));
-        if (text[0])
-                return strtoull(text, NULL, 10);
-        (void)sd_journal_get_realtime_usec(journal, &when_usec);
-        return when_usec;
-}
-
 int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_entry) {
-        char text[64];
         int r;
 
         /* Detect journal files that were added since the last call. */
@@ -387,16 +443,7 @@ int nb_unit_journal_next(struct sd_journal *journal, struct nb_unit_entry *ret_e
         r = sd_journal_next(journal);
         if (r <= 0)
                 return r;
-        ret_entry->when_usec = read_time(journal);
-        read_field(journal, "PRIORITY", text, sizeof(text));
-        ret_entry->priority = text[0] ? (int)strtol(text, NULL, 10) : LOG_INFO;
-        read_field(journal, "MESSAGE_ID", ret_entry->message_id, sizeof(ret_entry->message_id));
-        read_field(journal, "MESSAGE", ret_entry->message, sizeof(ret_entry->message));
-        read_field(journal, "NODE_BOOTSTRAP_ERROR", ret_entry->error, sizeof(ret_entry->error));
-        for (int i = 0; i < _NB_FIELD_N; i++) {
-                snprintf(text, sizeof(text), "NODE_BOOTSTRAP_%s", nb_field_name((enum nb_field)i));
-                read_field(journal, text, ret_entry->fields[i], sizeof(ret_entry->fields[i]));
-        }
+        read_entry(journal, ret_entry);
         return 1;
 }
 
@@ -407,6 +454,37 @@ bool nb_unit_entry_is(const struct nb_unit_entry *entry, enum nb_code code) {
 void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry) {
         for (int i = 0; i < _NB_FIELD_N; i++)
                 nb_log_field((enum nb_field)i, "%s", entry->fields[i]);
+}
+
+/* "E1124 17:04:57.885281      80 kubelet.go:2243] text": the text; NULL without such a header. */
+static const char *skip_header(const char *message) {
+        const char *end = strstr(message, "] ");
+
+        if ((message[0] != 'E' && message[0] != 'F') || strspn(message + 1, "0123456789") != 4 ||
+            message[5] != ' ' || !end)
+                return NULL;
+        return end + 2;
+}
+
+void nb_unit_find_error(const char *unit, char *ret, size_t size) {
+        _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
+        char message[1024];
+
+        ret[0] = '\0';
+        if (sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY) < 0 ||
+            add_match(journal, "_SYSTEMD_UNIT", unit) < 0 || sd_journal_seek_tail(journal) < 0)
+                return;
+        for (unsigned n = 0; n < ERROR_ENTRIES_MAX && sd_journal_previous(journal) > 0; n++) {
+                const char *text;
+
+                read_field(journal, "MESSAGE", message, sizeof(message));
+                text = skip_header(message);
+                if (text || !ret[0])
+                        nb_text_copy_line(text ? text : message, strlen(text ? text : message), ret,
+                                          size);
+                if (text)
+                        return;
+        }
 }
 
 void nb_unit_journal_freep(struct sd_journal **journal) {

@@ -11,19 +11,25 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/failure.h"
 #include "base/secret.h"
 #include "system/log.h"
 
+#define NB_UNIT_NAME_SIZE 256 /* systemd's UNIT_NAME_MAX */
+
 struct nb_unit_state {
+        char load[32];         /* LoadState: "loaded", "not-found", "masked", ... */
         char active[32];       /* ActiveState: "active", "activating", "failed", ... */
         char sub[32];          /* SubState */
-        char status[512];      /* StatusText, control characters replaced */
+        char status[512];      /* StatusText of this run, control characters replaced */
         int exit_status;       /* ExecMainStatus */
         bool is_enabled;       /* UnitFileState */
         bool has_job;          /* a job is queued or running */
         uint64_t active_since; /* ActiveEnterTimestampMonotonic, in microseconds; 0: never */
+        time_t begun;          /* InactiveExitTimestamp; 0: never */
+        unsigned n_restarts;   /* NRestarts: by Restart=, since the last start by somebody else */
 };
 
 /* sd_booted(3), and not in a chroot. */
@@ -44,6 +50,10 @@ int nb_unit_enable(const char *unit, bool is_enabled, struct nb_failure *f);
 /* 0, also if there is no such unit. */
 int nb_unit_show(const char *unit, struct nb_unit_state *ret_state, struct nb_failure *f);
 
+/* Finds what a queued unit waits for: a unit that starts, or is queued itself, before it. "" if
+ * there is none. */
+void nb_unit_find_blocker(const char *unit, char ret[static NB_UNIT_NAME_SIZE]);
+
 /*
  * Reads all properties into text for the functions below: a line "Name=value" for each, in any
  * order. The words of a list are separated by spaces; an array of structs has a line for each
@@ -58,6 +68,8 @@ const char *nb_unit_find_property(const char *text, const char *name, size_t *re
  * last one. *len is the length of `word`, and then that of the result. */
 const char *nb_unit_next_word(const char *text, const char *property, const char *word,
                               size_t *len);
+/* From the text of nb_unit_read(). */
+void nb_unit_read_state(const char *text, struct nb_unit_state *ret_state);
 bool nb_unit_has_word(const char *text, const char *property, const char *expected);
 
 /* For a service with Type=notify: sd_notify(3), such as "READY=1", and the interval at which
@@ -85,14 +97,19 @@ void nb_unit_entry_adopt_fields(const struct nb_unit_entry *entry);
 
 struct sd_journal; /* of libsystemd */
 
+/* The unit's newest line that klog marks as an error (its header is "E" or "F", month, day and
+ * time; github.com/kubernetes/klog), without that header; without one, the newest line. "" if the
+ * journal has none. */
+void nb_unit_find_error(const char *unit, char *ret, size_t size);
+
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
-/*
- * Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
- * without an entry with the MESSAGE_ID `pass_over`. 1; 0 if there is no such run; -errno.
- */
-int nb_unit_journal_open_run(const char *unit, const char *pass_over,
+typedef bool (*nb_unit_entry_test)(const struct nb_unit_entry *entry);
+
+/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
+ * without an entry that `pass_over` is true for. 1; 0 if there is no such run; -errno. */
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
                              struct sd_journal **ret_journal);
 
 /* Reads the next entry. 1; 0 if there is none yet; -errno. */

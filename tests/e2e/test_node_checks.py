@@ -12,33 +12,21 @@ from harness.wait import until
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 
-def make_ready(cluster, name):
-    """A Node whose kubelet has just renewed its lease for the last time."""
-    cluster.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "by the test"}
-    cluster.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
-
-
-def is_ready(cluster, name):
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in cluster.node(name)["status"]["conditions"])
-
-
 def test_name_of_a_ready_node(node, cluster):
-    """Refused, then accepted once the cluster marks the Node not Ready, as after a reinstallation."""
+    """kubelet waits until the cluster marks the Node not Ready, as after a reinstallation."""
     node.enable(UNIT, "kubelet.service").boot("--unit=basic.target")
-    before = node.tree()
-    make_ready(cluster, node.name)
+    cluster.make_ready(node.name)
     node.begin()
-    entry = node.assert_failed("node-name-taken", before)
-    assert node.name in entry["MESSAGE"] and cluster.csrs(node.name) == []
-    until(lambda: not is_ready(cluster, node.name), "the Node is not Ready any more")
-    node.join()
+    node.await_status(f"Waiting since .* UTC: the cluster already has a Node '{node.name}'")
+    assert cluster.csrs(node.name) == [] and not node.kubelet_was_started()
+    cluster.make_ready(node.name, "Unknown")
+    assert node.await_end() == ("active", 0)
     assert len(cluster.csrs(node.name)) == 1
 
 
 def test_allow_existing(node, cluster):
     node.configure(node={"allowExisting": True}).boot("--unit=basic.target")
-    make_ready(cluster, node.name)
+    cluster.make_ready(node.name)
     node.join()
     assert not node.said("node-name-taken")
 
@@ -105,6 +93,5 @@ def test_kubelet_configuration_of_the_cluster(node, cluster):
     cluster.await_node(node.name)
     taken = yaml.safe_load(node.read(KUBELET_CONFIG))
     assert taken == {key: value for key, value in uploaded.items() if key != "staticPodPath"} and "staticPodPath" in uploaded
-    [entry] = node.entries("kubelet-config-reduced")
-    assert "staticPodPath" in entry["MESSAGE"] and name in entry["MESSAGE"]
+    assert node.entries("kubelet-config-reduced") == []
     assert "10.96.0.10" in taken["clusterDNS"] and node.state_files() == []

@@ -2,6 +2,7 @@
 """The Debian packages: the node's delays nothing, starts nothing, and does not affect a running kubelet; the administrator's is apart."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -10,7 +11,7 @@ from harness import controlplane
 from harness.node import CONFIG, SOURCE, TOKEN, UNIT, read_failures
 from harness.wait import until
 
-KUBELET = "kubelet.service"
+KUBELET, TIMER = "kubelet.service", "node-bootstrap-refresh.timer"
 SETUP = "50-setup"
 
 
@@ -49,12 +50,39 @@ def test_installing_and_removing_leave_kubelet_alone(bare, world):
     bare.await_kubelet()
 
 
+@pytest.mark.each_release
+def test_removing_and_installing_keep_what_is_enabled(bare, world):
+    """While the package is removed, kubelet starts without it. A purge forgets."""
+    link, wanted = f"/etc/systemd/system/{KUBELET}.requires/{UNIT}", f"/etc/systemd/system/timers.target.wants/{TIMER}"
+
+    def states():
+        enabled = [bare.run("systemctl", "is-enabled", unit, check=False).stdout.strip() for unit in (UNIT, TIMER)]
+        assert [os.path.lexists(bare.path(path)) for path in (link, wanted)] == [state == "enabled" for state in enabled]
+        return enabled
+
+    for how, units, kept in [("remove", [UNIT, TIMER], True), ("remove", [], True), ("purge", [UNIT, TIMER], False), ("remove", [UNIT], True)]:
+        dpkg(bare, world, "--install", "/root/node-bootstrap.deb")
+        bare.enable(UNIT, TIMER, off=True)
+        if units:
+            bare.enable(*units)
+        before = states()
+        assert before == ["enabled" if unit in units else "disabled" for unit in (UNIT, TIMER)]
+        dpkg(bare, world, f"--{how}", "node-bootstrap")
+        assert not os.path.lexists(bare.path(link)) and UNIT not in bare.show(KUBELET, "Requires")
+        bare.run("systemctl", "restart", KUBELET)
+        bare.await_kubelet()
+        dpkg(bare, world, "--install", "/root/node-bootstrap.deb")
+        assert states() == (before if kept else ["disabled"] * 2), how
+    bare.run("systemctl", "restart", KUBELET)
+    assert bare.is_active(UNIT), "kubelet requires it again"
+
+
 def test_catalog_is_updated(new_node):
     node = new_node()
     node.boot()
     listed = node.run("journalctl", "--list-catalog").stdout
     for code, row in read_failures().items():
-        assert row["message-id"] in listed, code
+        assert (row["message-id"] in listed) != row["remedy"].startswith("Nothing to do."), code
 
 
 def test_upgrading_and_removing_on_a_joined_machine(node, world):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of failures.def, run as they stand, each in the situation that it is for (harness/situations.py).
+"""The commands of failures.def, run as they stand, each in the situation that it is for (harness/situations*.py).
 
 A command is taken out of the text of its code by its first words, so that a changed text fails.
 """

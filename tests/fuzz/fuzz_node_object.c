@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "fuzz.h"
 #include "kube/node_object.h"
 
@@ -11,6 +12,8 @@ void fuzz_one(const char *data, size_t len) {
         if (r < 0)
                 return;
         FUZZ_CHECK(node.name[0] && strlen(node.name) <= NB_NODE_NAME_MAX);
-        for (const char *p = node.address; *p; p++)
-                FUZZ_CHECK((unsigned char)*p >= ' ');
+        FUZZ_CHECK(nb_text_is_printable(node.address, strlen(node.address)));
+        FUZZ_CHECK(nb_text_is_printable(node.kubelet_version, strlen(node.kubelet_version)));
+        FUZZ_CHECK(nb_text_is_printable(node.os_image, strlen(node.os_image)));
+        FUZZ_CHECK(nb_text_is_printable(node.system_uuid, strlen(node.system_uuid)));
 }

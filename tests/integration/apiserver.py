@@ -350,8 +350,9 @@ def node_object(name="node-1", ready="True", address="192.0.2.77", **changes):
     conditions = [{"type": "MemoryPressure", "status": "False"}]
     if ready is not None:
         conditions.append({"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-02T03:04:05Z"})
+    info = {"kubeletVersion": "v1.36.3", "osImage": "Debian GNU/Linux 13 (trixie)", "systemUUID": "0c5f0d6e-5a0b-4c5e-9d53-5d3a1a7e0001"}
     return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name},
-            "status": {"conditions": conditions, "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]}, **changes}
+            "status": {"conditions": conditions, "nodeInfo": info, "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]}, **changes}
 
 
 def new_token():

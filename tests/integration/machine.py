@@ -385,7 +385,7 @@ class Machine:
             self.passed = Passed(passed.read_bytes())
             passed.unlink()
             self.arguments = [word for word in recorded.read_text().splitlines() if not word.startswith("--config-directory")]
-            found = dict(word[2:].split("=", 1) for word in self.arguments[1:])
+            found = dict(word[2:].split("=", 1) for word in self.arguments[1:] if "=" in word)
             if "previous" in found:
                 run.note = {"verdict": found["previous"], "notAfter": found["valid-until"],
                             "fallback": found["previous"] in ("other-cluster", "not-rotatable")}

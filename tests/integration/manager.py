@@ -67,7 +67,10 @@ class Writer:
 
 
 class Manager:
-    """`units[name]` has the properties of a unit; a unit that is missing is an error. `calls` has (method, text of its arguments)."""
+    """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay. A unit that is missing is an error.
+
+    `calls` has (method, text of its arguments).
+    """
 
     def __init__(self, folder, units=None):
         self.units, self.calls = units or {}, []
@@ -124,6 +127,8 @@ class Manager:
         else:
             name = re.sub("_([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), found[PATH].rpartition("/")[2])
             unit = self.units.get(name)
+            if isinstance(unit, list):
+                unit = unit.pop(0) if len(unit) > 1 else unit[0]
             reply = (ERROR, "s", (f"Unit {name} is unknown to the test.",)) if unit is None else (
                 REPLY, "a{sv}", ([(key, (SIGNATURES.get(key, "s"), value)) for key, value in unit.items()],))
         connection.sendall(message(serial, *reply))

@@ -470,10 +470,22 @@ def test_missing_folder(place):
     """The service cannot create it: it may write only in folders that exist when it starts."""
     place.settings()
     place.token()
-    assert "  ✗ target-unwritable: kubeconfig, '/etc/kubernetes': '/etc/kubernetes': No such file or directory" in place.check("--local=false").stdout
+    assert "  ✗ directory-missing: kubeconfig, '/etc/kubernetes': '/etc/kubernetes': No such file or directory" in place.check("--local=false").stdout
     (place.path / "etc/kubernetes").mkdir()
     output = place.check("--local=false").stdout
     assert "  ✓ kubeconfig: '/etc/kubernetes' can be written" in output and "  ✓ CA: '/etc/kubernetes/pki' can be created" in output
+
+
+@pytest.mark.parametrize("options, is_good", [("size=1020k", False), ("size=2m", True), ("nr_inodes=20", False), ("nr_inodes=80", True)])
+@pytest.mark.parametrize("what", ["kubeconfig", "state"])
+def test_full_file_system(place, what, options, is_good):
+    place.settings()
+    place.token()
+    (place.path / "etc/kubernetes").mkdir()
+    folder = "/etc/kubernetes" if what == "kubeconfig" else "/mnt"
+    mounted = place.check("--local=false", before=("sh", "-ec", f'mount --no-mtab -t tmpfs -o {options} none {folder}; exec "$@"', "-"), STATE_DIRECTORY="/mnt").stdout
+    assert (f"  ✓ {what}: '{folder}' can be written" in mounted) == is_good
+    assert (f"  ✗ disk-full: {what}, '{folder}': '{folder}': No space left on device" in mounted) != is_good
 
 
 def test_folder_whose_name_begins_alike(place):

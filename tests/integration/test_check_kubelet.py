@@ -120,9 +120,12 @@ def test_missing_configuration(place):
 def test_configuration_from_the_cluster(place):
     place.unit["Environment"][1] = "KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
     place.settings = {"criSocket": f"unix://{place.socket}"}
-    place.bad("/var/lib/kubelet/config.yaml", "configFrom: cluster")
+    place.bad("'/var/lib/kubelet/config.yaml' is missing", "`node-bootstrap setup - --config-from=cluster`")
     place.settings["configFrom"] = "cluster"
-    place.good("the join writes '/var/lib/kubelet/config.yaml'")
+    place.good("'/var/lib/kubelet/config.yaml' is missing, and node-bootstrap.service will read it from the cluster")
+    (place.path / "kubernetes").mkdir()
+    (place.path / "kubernetes/kubelet.conf").write_text("kind: Config\n")
+    place.bad("'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`")
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):
@@ -192,17 +195,30 @@ def test_node_name(place):
         assert step["failure"] is None and (len(found) == 1 and words in found[0] if words else not found), found
 
 
-def test_setup_prints_why_kubelet_cannot_start(place):
-    """Its exit status is that of the join, which does not need kubelet."""
-    place.binary.unlink()
+def set_up(place, *options):
     argv = place.argv(find_program("node-bootstrap"), "setup", "--no-start", "10.0.0.1:6443", "--token", TOKEN,
-                      "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32)
+                      "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32, *options)
     argv[argv.index("-ec") + 1] = "mount -t tmpfs tmpfs /etc; " + INSIDE
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
     assert done.returncode == 0, done.stderr
-    assert f"kubelet cannot start: '{place.binary}', which kubelet.service runs: No such file or directory\n" in done.stdout
-    assert "kubelet.service is enabled" not in done.stdout
-    assert place.manager.calls == [("EnableUnitFiles", "node-bootstrap.service"), ("Reload", "")] and "enabled  node-bootstrap.service\n" in done.stdout
+    return done.stdout
+
+
+def test_setup_prints_why_kubelet_cannot_start(place):
+    """Before it enables the service. Its exit status is that of the join, which does not need kubelet."""
+    place.binary.unlink()
+    said = set_up(place)
+    assert f"kubelet cannot start: '{place.binary}', which kubelet.service runs: No such file or directory\n" in said
+    assert "kubelet.service is enabled" not in said and said.index("kubelet cannot start") < said.index("enabled  node-bootstrap.service\n")
+    assert place.manager.calls == [("EnableUnitFiles", "node-bootstrap.service"), ("Reload", "")]
+
+
+def test_setup_with_the_configuration_of_the_cluster(place):
+    place.unit["Environment"][1] = "KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+    missing = "kubelet cannot start: kubelet's configuration '/var/lib/kubelet/config.yaml' is missing"
+    said = set_up(place)
+    assert missing in said and "--config-from=cluster" in said
+    assert missing not in set_up(place, "--config-from=cluster")
 
 
 def test_a_newline_begins_no_property(place):

@@ -95,8 +95,9 @@ def test_installer_is_killed_while_it_discards(machine, cluster, strace):
     assert found == {("none", True), ("new", True), ("new", False)}
 
 
-@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])
-def test_installer_meets_an_error(machine, cluster, strace, error):
+@pytest.mark.parametrize("error, codes", [("ENOSPC", ["disk-full"]), ("EIO", ["target-unwritable", "internal"]),
+                                          ("EROFS", ["target-unwritable", "internal", "directory-missing"])])
+def test_installer_meets_an_error(machine, cluster, strace, error, codes):
     """A full or failing disk is reported with the path; key and handoff stay, and a later start finishes."""
     machine.put_handoff(cluster.ca, SERVER)
     files = save(machine)
@@ -106,11 +107,23 @@ def test_installer_meets_an_error(machine, cluster, strace, error):
         put_back(machine, files)
         run = install(machine, strace, f"{name}:error={error}:when={number}")
         if run.exit != 0:
-            assert run.code in ("target-unwritable", "internal"), f"{name} {number}: {run.stderr}"
+            assert run.code in codes, f"{name} {number}: {run.stderr}"
             assert consistent(machine, None) == "none" or "node-bootstrap" in run.stderr
             assert (machine.state / "pending.key").exists() or machine.target(Machine.KUBECONFIG).exists()
         machine.install().joined()
         assert consistent(machine, None) == "new", f"{error} at {name} {number}"
+
+
+def test_folders_that_the_unit_cannot_create(machine, cluster, strace):
+    """A missing folder is not the same as one that cannot be written."""
+    machine.put_handoff(cluster.ca, SERVER)
+    for code, folder, word in (("directory-missing", "var/lib/kubelet", "'/var/lib/kubelet' does not exist"),
+                               ("target-unwritable", Machine.PKI, "Read-only file system"),
+                               ("directory-missing", "etc/kubernetes", "'/etc/kubernetes' does not exist")):
+        for _ in range(2):      # the next start reports the same
+            install(machine, strace, "mkdirat:error=EROFS").failed(code, 73, word)
+        machine.target(folder).mkdir(parents=True)
+    machine.install().joined()
 
 
 def contents(machine):
@@ -192,7 +205,7 @@ def test_join_meets_an_error(world, strace, error):
         put_back(machine, files)
         before = set(world.csrs())
         run = join(machine, strace, f"{name}:error={error}:when={number}")
-        run.failed("state-unwritable", 73)
+        run.failed("disk-full" if error == "ENOSPC" else "state-unwritable", 73, "in the state directory")
         new = set(world.csrs()) - before
         key = machine.state / "pending.key"
         if new:

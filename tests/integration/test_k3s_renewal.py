@@ -13,6 +13,7 @@ import pki
 from crash import TABLE, points, put_back, save, traced
 from installed import contents
 from k3s import PASSWORD_FILE, USER, K3sWorld
+from kubelet_config import CONFIG, FILTERED
 from machine import FAILURES, HEADER, NODE, Machine, to_yaml
 
 pytestmark = pytest.mark.usefixtures("crash_table")
@@ -200,7 +201,7 @@ def test_status(world):
     dated = machine.root / os.readlink(target).lstrip("/")
     target.unlink()
     target.symlink_to(dated)
-    text = machine.status().joined().stdout
+    text = machine.status().stdout
     assert "Renewed: by node-bootstrap-refresh.timer, through the supervisor, from " in text and "kubelet itself cannot renew it" in text
     found = json.loads(machine.status("--json").stdout)["certificate"]
     assert found["rotationFrom"] < datetime.datetime.utcnow().isoformat() < found["rotationUntil"] == found["notAfter"]
@@ -455,3 +456,12 @@ def test_installer_meets_an_error(world, strace):
         assert contents(machine) == before, f"{name} {number}"
         failed += 1
     assert failed > 12
+
+
+def test_missing_configuration_of_kubelet(world):
+    """The API server's client certificate is of another CA than the cluster's."""
+    machine = join(world)
+    machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "cluster"}}), "config.yaml.d/10.yaml")
+    machine.put_state("kubelet-config.yaml", FILTERED)
+    machine.install_left().joined()
+    assert machine.read(CONFIG) == FILTERED.replace("pki/ca.crt", "pki/client-ca.crt")

@@ -9,15 +9,15 @@ import apiserver
 import endpoint
 import faults
 import pki
-from installed import SERVER
+from installed import SERVER, contents
 from kubelet_config import CONFIG, FILTERED, KUBEADM, config_map
-from machine import HEADER, NODE, TOKEN_ID, Case, to_yaml
+from machine import HEADER, NODE, Case, to_yaml
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps/"
 
 
 def forbidden(name):
-    return apiserver.status(403, "Forbidden", f'configmaps "{name}" is forbidden: User "system:bootstrap:{TOKEN_ID}" cannot get resource "configmaps"')
+    return apiserver.status(403, "Forbidden", f'configmaps "{name}" is forbidden: User "{pki.node_user(NODE)}" cannot get resource "configmaps"')
 
 
 def missing(name):
@@ -44,16 +44,10 @@ def maps(answers, otherwise=missing, version="34"):
     return prepare
 
 
-def token_expired(world):
-    """The token expired while the CSR was pending; the issued certificate works."""
+def kubeadm_role(world):
+    """RBAC lets the nodes read it, but not a bound token, nor one that has expired since."""
     wanted(world)
-    world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else apiserver.unauthorized())
-
-
-def other_group(world):
-    """RBAC lets the token only create a CSR."""
-    wanted(world)
-    world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else None if request.path == "/version" else forbidden("x"))
+    world.server.on("other", lambda request: config_map() if request.user == pki.node_user(NODE) else forbidden("x"))
 
 
 def requests(world):
@@ -74,6 +68,10 @@ def asked(*names):
     return check
 
 
+def reduced_nothing(world, run):
+    assert "ignored" not in run.stderr
+
+
 def first(n, answer, then):
     """A different answer to the first requests."""
     count = iter(range(n))
@@ -83,9 +81,10 @@ def first(n, answer, then):
 MISSING, REFUSED, BAD = ("kubelet-config-missing", 69), ("kubelet-config-refused", 77), ("kubelet-config-unacceptable", 65)
 OLD = ["kubelet-config", "version", "kubelet-config-1.20", "kubelet-config-1.19", "kubelet-config-1.18"]
 CASES = [
-    Case("there", maps({"kubelet-config": config_map()}), None, 0, "ignored: staticPodPath", check=asked("kubelet-config")),
-    Case("old cluster", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20"), None, 0, "kubelet-config-1.20",
-         check=asked(*OLD[:3])),
+    Case("there", maps({"kubelet-config": config_map(KUBEADM + "volumePluginDir: /x\n")}), None, 0, "ignored: volumePluginDir", check=asked("kubelet-config")),
+    Case("kubeadm's folder of pods", maps({"kubelet-config": config_map()}), None, 0, check=reduced_nothing),
+    Case("old cluster", maps({"kubelet-config-1.20": config_map(KUBEADM + "volumePluginDir: /x\n")}, forbidden, version="20"), None, 0,
+         "kubelet-config-1.20: ignored: volumePluginDir", check=asked(*OLD[:3])),
     Case("old cluster with a version of its own", maps({"kubelet-config-1.20": config_map()}, forbidden, version="20+"), None, 0, check=asked(*OLD[:3])),
     Case("old cluster, its control plane is newer", maps({"kubelet-config-1.18": config_map()}, version="20"), None, 0, check=asked(*OLD)),
     Case("none", maps({}, version="20"), *MISSING, "kube-system/kubelet-config at"),
@@ -93,8 +92,7 @@ CASES = [
     Case("one that is there, and may not be read", maps({"kubelet-config": forbidden}, version="20"), *MISSING),
     Case("none, and the server does not tell its version", maps({}, version=None), *MISSING),
     Case("401", maps({"kubelet-config": lambda name: apiserver.unauthorized()}), *REFUSED, "401"),
-    Case("the token has expired meanwhile", token_expired, None, 0, check=asked_as("system:bootstrap:" + TOKEN_ID, pki.node_user(NODE))),
-    Case("the token is of another group", other_group, None, 0, check=asked_as(*["system:bootstrap:" + TOKEN_ID] * 5, pki.node_user(NODE))),
+    Case("kubeadm's Role, and a bound token", kubeadm_role, None, 0, check=asked_as(pki.node_user(NODE))),
     Case("503, then good", maps({"kubelet-config": first(2, lambda name: faults.UNAVAILABLE(None), config_map())}), None, 0, "server-error"),
     Case("none, then it is made", maps({"kubelet-config": first(1, missing, config_map())}, version="0"), None, 0, "kubelet-config-missing"),
     Case("no key kubelet", maps({"kubelet-config": config_map(data={"other": "x"})}), *MISSING, "data.kubelet"),
@@ -123,7 +121,7 @@ def test_whole_unit(world):
     assert world.machine.read(CONFIG) == FILTERED and world.machine.target(CONFIG).stat().st_mode & 0o777 == 0o644
     assert list(world.machine.state.iterdir()) == []
     [request] = world.server.seen("other")
-    assert request.user == "system:bootstrap:" + TOKEN_ID
+    assert request.user == pki.node_user(NODE)
 
 
 def test_existing_file_stays(world):
@@ -164,7 +162,7 @@ def test_ca_file_is_the_installers(handed):
 
 
 LIES = [
-    ("static pods", FILTERED + "staticPodPath: /tmp\n", "handoff-untrusted", "staticPodPath"),
+    ("static pods", FILTERED + "staticPodPath: /etc/kubernetes/manifests/\n", "handoff-untrusted", "staticPodPath"),
     ("anonymous requests", FILTERED.replace("enabled: false", "enabled: true"), "handoff-untrusted", "authentication.anonymous.enabled"),
     ("no authorization", FILTERED.replace("Webhook", "AlwaysAllow"), "handoff-untrusted", "authorization.mode"),
     ("a socket", FILTERED + 'containerRuntimeEndpoint: "unix:///tmp/x"\n', "handoff-untrusted", "containerRuntimeEndpoint"),
@@ -179,6 +177,19 @@ def test_hostile_handoff(handed, text, code, word):
     handed.put_state("kubelet-config.yaml", text)
     handed.install().failed(code, 76 if code == "handoff-untrusted" else 65, word)
     assert handed.target_names() == {}
+
+
+def test_static_pods_of_the_machine(handed):
+    """kubeadm's staticPodPath is never written, and is missed only where there are such pods."""
+    handed.put("etc/kubernetes/manifests/.hidden", "")
+    handed.put_state("kubelet-config.yaml", FILTERED + "staticPodPath: /etc/kubernetes/manifests\n")
+    run = handed.install().joined()
+    assert "static pods" not in run.stderr and handed.read(CONFIG) == FILTERED
+    handed.target(CONFIG).unlink()
+    handed.put("etc/kubernetes/manifests/pod.yaml", "")
+    handed.put_state("kubelet-config.yaml", FILTERED)
+    run = handed.install_left().joined()
+    assert "kubelet will not run the static pods in '/etc/kubernetes/manifests'" in run.stderr
 
 
 def test_missing_handoff(handed):
@@ -198,3 +209,118 @@ def test_ignored_by_default(world):
     world.machine.put_state("kubelet-config.yaml", FILTERED)
     world.machine.install().joined()
     assert not world.machine.target(CONFIG).exists() and list(world.machine.state.iterdir()) == []
+
+
+# A machine that has joined, and whose config.yaml is missing.
+
+@pytest.fixture
+def joined(world):
+    kubeadm_role(world)
+    world.machine.unit().joined()
+    (world.machine.credentials / "node-bootstrap.token").unlink()
+    world.machine.target(CONFIG).unlink()
+    world.server.requests.clear()
+    world.before = contents(world.machine)
+    return world
+
+
+def test_missing_file_is_fetched(joined):
+    run = joined.machine.unit().joined()
+    assert contents(joined.machine) == {**joined.before, CONFIG: FILTERED.encode()}
+    assert joined.machine.target(CONFIG).stat().st_mode & 0o777 == 0o644 and list(joined.machine.state.iterdir()) == []
+    assert [request.user for request in joined.server.requests] == [pki.node_user(NODE)]
+    assert "was missing, and was read from the cluster" in run.stderr
+    joined.machine.put(CONFIG, "mine", 0o644)
+    joined.machine.unit().joined()
+    assert joined.machine.read(CONFIG) == "mine" and len(joined.server.requests) == 1
+
+
+def test_missing_file_that_the_settings_do_not_want(joined):
+    joined.machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "none"}}), "config.yaml.d/20.yaml")
+    joined.machine.unit().joined()
+    assert contents(joined.machine) == joined.before and joined.server.requests == []
+
+
+def test_what_the_network_side_gets(joined):
+    """Kubelet's certificate with its key, but neither the record nor a token."""
+    machine = joined.machine
+    machine.inspect()
+    assert machine.arguments == ["refresh", "--kubelet-config"]
+    assert {name.rsplit("/", 1)[-1] for name in machine.passed.files} == {"config.yaml", "10.yaml", "kubelet.conf", "ca.crt", "kubelet-client-current.pem"}
+
+
+def role_is_missing(world):
+    world.server.on("other", lambda request: forbidden("x"))
+
+
+def certificate_is_revoked(world):
+    world.server.on("other", lambda request: apiserver.unauthorized())
+
+
+def other_kubeconfig(world):
+    world.machine.put(world.machine.KUBECONFIG, world.machine.read(world.machine.KUBECONFIG) + "# mine\n")
+
+
+def empty_ca_file(world):
+    world.machine.put(world.machine.CA_FILE, "", 0o644)
+
+
+def impostor(world):
+    world.server.identity = pki.CA("kubernetes").serving()
+
+
+def no_pods(world):
+    world.server.on("other", lambda request: config_map(KUBEADM.replace("Webhook", "AlwaysAllow")))
+
+
+UNFETCHED = {
+    "no ConfigMap": (maps({}), "kubelet-config-missing"),
+    "no Role": (role_is_missing, "kubelet-config-refused"),
+    "401": (certificate_is_revoked, "kubelet-config-refused"),
+    "AlwaysAllow": (no_pods, "kubelet-config-unacceptable"),
+    "no server": (lambda world: world.server.close(), "endpoint-refused"),
+    "another server": (impostor, "tls-untrusted"),
+    "a kubeconfig that somebody edited": (other_kubeconfig, "kubelet-unprepared"),
+    "an empty CA file": (empty_ca_file, "kubelet-unprepared"),
+}
+
+
+@pytest.mark.parametrize("name", UNFETCHED)
+def test_kubelet_starts_without_it(joined, name):
+    change, code = UNFETCHED[name]
+    joined.configure(timeout="3s")
+    change(joined)
+    before = contents(joined.machine)
+    run = joined.machine.unit().joined()
+    assert run.code == code and code in run.statuses[-1]
+    assert contents(joined.machine) == before and list(joined.machine.state.iterdir()) == []
+
+
+@pytest.mark.parametrize("text, code, word", [row[1:] for row in LIES], ids=[row[0] for row in LIES])
+def test_hostile_refresh(joined, text, code, word):
+    joined.machine.put_state("kubelet-config.yaml", text)
+    run = joined.machine.install_left().joined()
+    assert run.codes == [code] and word in run.stderr and contents(joined.machine) == joined.before
+
+
+def test_hostile_refresh_cannot_replace_the_join(joined):
+    machine = joined.machine
+    machine.put_handoff(joined.cluster.ca, SERVER)
+    machine.put_state("kubelet-config.yaml", FILTERED)
+    machine.install_left().joined()
+    assert contents(machine) == {**joined.before, CONFIG: FILTERED.encode()} and list(machine.state.iterdir()) == []
+
+
+def test_refresh_that_is_killed(joined):
+    program = joined.machine.path / "killed"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    run = joined.machine.start("install", *joined.machine.install_words(f"--program={program}")).wait().joined()
+    assert "was killed by signal 9" in run.stderr and contents(joined.machine) == joined.before
+
+
+def test_file_that_appears_meanwhile(joined):
+    """Not replaced, whenever it appears."""
+    joined.server.on("other", lambda request: (joined.machine.put(CONFIG, "mine", 0o644), config_map())[1])
+    joined.machine.unit().joined()
+    assert joined.machine.read(CONFIG) == "mine"

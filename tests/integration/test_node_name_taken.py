@@ -2,6 +2,7 @@
 """The stage node: whether another machine has this node name."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -56,7 +57,9 @@ def no_request_was_made(world, run):
 TAKEN = ("node-name-taken", 77)
 CASES = [
     Case("no such Node", lambda world: None, None, 0, check=asked(1)),
-    Case("Ready", there(), *TAKEN, f"a Node '{NODE}'", "192.0.2.77", "2026-01-02T03:04:05Z", check=no_request_was_made),
+    Case("Ready", there(), *TAKEN, f"a Node '{NODE}'; this machine can join once", "its kubelet reports: Ready since '2026-01-02T03:04:05Z', "
+         "address '192.0.2.77', kubelet 'v1.36.3', OS 'Debian GNU/Linux 13 (trixie)', system UUID '0c5f0d6e-", check=no_request_was_made),
+    Case("Ready for five minutes", there(), *TAKEN, "gave up after 5 min", faketime="+0 x30", timeout="infinity"),
     Case("Ready, and nothing more is known", there(status={"conditions": [{"type": "Ready", "status": "True"}]}), *TAKEN),
     Case("not Ready any more, after a while", not_ready_after(2), None, 0, "node-name-taken", check=asked(3)),
     Case("not Ready", there("node-1", "False"), None, 0, check=asked(1)),
@@ -79,6 +82,20 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_node(played, case):
     played(case)
+
+
+def test_status_while_it_waits(world):
+    """What it waits for, since when, and who has the name; it ends as soon as the Node is deleted."""
+    there()(world)
+    world.configure(timeout="infinity")
+    world.machine.inspect().joined()
+    run = world.machine.start_join()
+    run.wait_for_status(r"the cluster already has a Node")
+    [status] = {status for status in run.statuses if "already has a Node" in status}
+    assert re.fullmatch(rf"Waiting since \S+ \S+ UTC: .*'{NODE}'; this machine can join once that Node is no longer Ready; its kubelet reports: .*192.0.2.77.*; "
+                        "see 'node-bootstrap explain node-name-taken'", status)
+    world.cluster.nodes.clear()
+    run.wait().joined()
 
 
 def test_certificate_of_this_very_node(world):

@@ -17,6 +17,7 @@ OTHER_CLUSTER = f"10.0.0.1:6443 --token {TOKEN} --ca-cert-hash {PIN}"
 
 # A machine that has joined, as far as setup looks at it: its own /etc and /var/lib, and systemd if the test has one.
 JOINED = """
+hostname node-1
 mount -t tmpfs none /etc
 mount -t tmpfs none /var/lib
 cp -a "$0/etc/." /etc
@@ -38,7 +39,7 @@ class JoinedMachine:
     def setup(self, words, faketime=None):
         argv = [find_program("node-bootstrap"), "setup", "--dry-run", *words.split()]
         environment = {"PATH": "/usr/sbin:/usr/bin", **({"LD_PRELOAD": find_faketime(), "FAKETIME": faketime, "ASAN_OPTIONS": "verify_asan_link_order=0"} if faketime else {})}
-        return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", JOINED, self.machine.root, *argv],
+        return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", JOINED, self.machine.root, *argv],
                               capture_output=True, text=True, check=False, env=environment)
 
 
@@ -59,6 +60,7 @@ SAME = [
     ("another hash in a token of k3s", f"10.0.0.1 --token K10{64 * 'a'}::node:0123456789abcdef", False),
     ("another node name", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --node-name another", False),
     ("a socket that is not set", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --cri-socket unix:///run/c.sock", False),
+    ("kubelet's configuration", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --config-from=cluster", False),
     ("its pin, with force", "10.0.0.9 --token @OTHER@ --ca-cert-hash @PIN@ --force", False),
 ]
 
@@ -96,9 +98,17 @@ def test_machine_joined_to_another_cluster(joined):
     assert done.returncode == 0 and "this machine has joined another cluster (" in done.stdout and "would write" in done.stdout
 
 
-@pytest.mark.parametrize("what", [Machine.KUBECONFIG, Machine.CURRENT, Machine.CA_FILE])
+def test_lost_kubeconfig_needs_no_token(joined):
+    """The service writes it again."""
+    joined.machine.target(Machine.KUBECONFIG).unlink()
+    done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
+    assert done.returncode == 0 and "already joined (" in done.stdout
+
+
+@pytest.mark.parametrize("what", [[Machine.CURRENT], [Machine.CA_FILE], [Machine.KUBECONFIG, Machine.RECORD], [Machine.KUBECONFIG, Machine.CA_FILE]])
 def test_machine_with_half_of_a_credential_is_set_up(joined, what):
-    joined.machine.target(what).unlink()
+    for path in what:
+        joined.machine.target(path).unlink()
     done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
     assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What setup and reset ask systemd for; systemd is a part of the tests, or does not run."""
 
+import socket
 import subprocess
 
 import pytest
 
-from machine import FAILURES, TOKEN, find_program
+import pki
+from machine import FAILURES, TOKEN, Machine, find_program
 from manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
@@ -13,9 +15,14 @@ SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-
 INSIDE = f"""
 mount -t tmpfs tmpfs /etc
 mount -t tmpfs tmpfs /run
-mkdir -p /etc/systemd/system /run/systemd
+mkdir -p /etc/systemd/system /etc/kubernetes /run/systemd
 printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n' >/etc/systemd/system/{UNIT}
 if [ -e "$0/systemd" ]; then mount --bind "$0/systemd" /run/systemd; fi
+if [ -e "$0/joined" ]; then
+    mount -t tmpfs tmpfs /var/lib
+    cp -a "$0/joined/root/etc/." /etc
+    cp -a "$0/joined/root/var/lib/." /var/lib
+fi
 "$@"
 readlink /etc/systemd/system/multi-user.target.wants/{UNIT} || true
 """
@@ -29,8 +36,8 @@ def manager(tmp_path):
     manager.close()
 
 
-def run(path, *words):
-    return subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", INSIDE, path, find_program("node-bootstrap"), *words],
+def run(path, *words, inside=INSIDE):
+    return subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", inside, path, find_program("node-bootstrap"), *words],
                           capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
 
 
@@ -44,8 +51,13 @@ def test_service_is_enabled_without_systemd(tmp_path):
 @pytest.mark.parametrize("was_enabled", [True, False])
 def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     """systemd makes the links, and a service that is active is not started."""
+    (tmp_path / "joined").mkdir()
+    joined = Machine(tmp_path / "joined")
+    ca = pki.CA()
+    joined.put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
+    words = [word if not word.startswith("sha256:") else ca.pin for word in SETUP]
     manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled" if was_enabled else "disabled"}
-    done = run(tmp_path, *SETUP)
+    done = run(tmp_path, *words)
     assert done.returncode == 0 and "has joined already: Joined as a\n" in done.stdout, done.stderr
     assert (f"enabled  {UNIT}\n" in done.stdout) is not was_enabled
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", "")]
@@ -56,6 +68,21 @@ def test_service_that_fails_at_once(manager, tmp_path):
     done = run(tmp_path, *SETUP)
     assert done.returncode == 77 and f"setup-unfinished: {UNIT} is failed (failed, exit status 77)" in done.stderr
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", ""), ("StartUnit", f"{UNIT} replace")]
+
+
+def test_status_of_the_previous_run_is_not_shown(manager, tmp_path):
+    """systemd keeps it until the service starts again, which may have to wait for another unit."""
+    old = {**AT_REST, "ActiveState": "inactive", "StatusText": "Joined long ago"}
+    manager.units[UNIT] = [old, {**old, "Job": (1, "/job")}, {**AT_REST, "ActiveState": "active", "StatusText": "Joined now"}]
+    done = run(tmp_path, *SETUP)
+    assert done.returncode == 0 and "* Joined now\n" in done.stdout and "long ago" not in done.stdout
+
+
+def test_folders_cannot_be_created(manager, tmp_path):
+    """Nothing is written, and nothing is started."""
+    done = run(tmp_path, *SETUP, inside=INSIDE.replace("/etc/kubernetes", ""))
+    assert done.returncode == int(FAILURES["directory-missing"]["exit"]) and "wrote" not in done.stdout and manager.calls == []
+    assert "directory-missing: systemd-tmpfiles does not create '/etc/kubernetes': " in done.stderr
 
 
 def test_systemd_refuses(manager, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import apiserver
 import faults
 from journal import SECOND, Journal, LoggingMachine
-from machine import FAILURES, SECRET, TOKEN_ID, World
+from machine import FAILURES, NODE, SECRET, TOKEN_ID, World
 
 NAME = "cp.example.org"
 
@@ -94,15 +94,31 @@ def test_a_join_that_was_stopped(machine, journal):
     assert (found["outcome"], found["error"]) == ("failed", "stopped") and found["stages"][-1]["stage"] == "await"
 
 
-def test_a_boot_of_a_joined_machine_is_no_join(machine, journal):
+def boot(journal, at, run, code="already-joined"):
+    return journal.entry(at, code, run=run, STAGE="inspect")
+
+
+@pytest.mark.parametrize("code", ["already-joined", "joined-anyway", "previous-kept", "not-yet-valid"])
+def test_a_boot_of_a_joined_machine_is_no_join(machine, journal, code):
+    """Nor if its settings are invalid, or its clock is wrong."""
     joined(journal)
-    journal.entry(60, "already-joined", run="2").entry(120, "already-joined", run="3")
-    assert last_join(journal, machine)["begin"] == "2026-01-02T03:04:05.000000Z"
+    if code in ("joined-anyway", "previous-kept"):
+        journal.failure(60, "settings-invalid", "inspect", priority=4, run="2")
+    boot(boot(journal, 60, "2", code), 120, "3")
+    found = last_join(journal, machine)
+    assert (found["begin"], found["durationUsec"]) == ("2026-01-02T03:04:05.000000Z", 2060000)
+
+
+def test_joining_again_is_a_join_even_if_the_certificate_is_kept(machine, journal):
+    joined(journal)
+    journal.entry(60, "joining-again", run="2", STAGE="inspect").failure(90, "server-error", "discover", priority=4, run="2")
+    journal.entry(91, "previous-kept", run="2", STAGE="install")
+    assert last_join(journal, machine)["begin"] == "2026-01-02T03:05:05.000000Z"
 
 
 def test_the_last_of_several_joins(machine, journal):
     joined(joined(journal), run="2", at=3600)
-    journal.entry(7200, "already-joined", run="3")
+    boot(journal, 7200, "3")
     found = last_join(journal, machine)
     assert found["begin"] == "2026-01-02T04:04:05.000000Z" and len(found["stages"]) == 5
 
@@ -193,6 +209,18 @@ def test_the_journal_of_a_real_join(logging_world, journal, is_name, proxy, has_
     assert found["stages"][0]["durationUsec"] >= int(made["discover"][0]["TLS_USEC"])
 
 
+def test_the_journal_of_a_real_restart_with_invalid_settings(logging_world, journal):
+    machine, ca = logging_world.machine, logging_world.cluster.ca
+    machine.put_joined_before(ca.node(NODE), logging_world.server.url, ca=ca)
+    machine.write_settings("kind: Misspelt\n")
+    assert machine.unit().exit == 0
+    machine.configure(logging_world.server)
+    for when, fields in joined(journal) and machine.journal.read():
+        journal.add(when, run="2", **fields)
+    assert FAILURES["joined-anyway"]["message-id"] in journal.text
+    assert last_join(journal, machine)["durationUsec"] == 2060000
+
+
 def test_the_second_copy_is_a_connection_of_its_own(logging_world, journal):
     """cluster-info names another server than the endpoint it came from."""
     logging_world.cluster.server = logging_world.by_name().url
@@ -231,7 +259,7 @@ def test_many_stages(machine, journal):
 def test_a_clock_that_is_behind_at_a_later_boot(machine, journal):
     joined(journal, at=100000)
     journal.text = journal.text.replace("_BOOT_ID=" + "b" * 32, "_BOOT_ID=" + "a" * 32)
-    journal.entry(0, "already-joined", run="2").entry(1, "already-joined", run="2")
+    boot(boot(journal, 0, "2"), 1, "2")
     assert last_join(journal, machine)["outcome"] == "done"
 
 

@@ -13,9 +13,40 @@
 #include "base/macro.h"
 #include "cli/check/check_internal.h"
 #include "cli/kubelet.h"
+#include "cli/machine_state.h"
 #include "system/unit.h"
 
 #define UNIT "node-bootstrap.service"
+
+/* --- State --- */
+
+/* What a join waits for, or why the last one failed, is a failure here, too. */
+int nb_check_state(struct nb_check *check, struct nb_failure *f) {
+        static const enum nb_check_mark marks[_NB_MACHINE_KIND_N] = {
+                [NB_MACHINE_JOINED] = NB_CHECK_GOOD,
+                [NB_MACHINE_KUBELET_UNPREPARED] = NB_CHECK_DOUBT, /* the step "kubelet" fails */
+                [NB_MACHINE_KUBELET_UNKNOWN] = NB_CHECK_NOTE,
+                [NB_MACHINE_NOT_JOINED] = NB_CHECK_NOTE,
+                [NB_MACHINE_HIDDEN] = NB_CHECK_DOUBT,
+                [NB_MACHINE_QUEUED] = NB_CHECK_DOUBT,
+                [NB_MACHINE_WAITING] = NB_CHECK_DOUBT,
+        };
+        struct nb_machine_state state;
+        int r = nb_machine_judge(&check->sources, check->service.data, check->kubelet.data,
+                                 check->sealed & 1U << NB_CHECK_CONFIG, &state);
+
+        if (r < 0)
+                return r;
+        if (state.why.code == NB_NONE || state.kind == NB_MACHINE_KUBELET_UNPREPARED) {
+                nb_check_row(check, marks[state.kind], "%s", state.why.detail);
+        } else {
+                nb_machine_adopt_fields(&state);
+                *f = state.why;
+                r = -EPROTO;
+        }
+        nb_machine_state_done(&state);
+        return r;
+}
 
 /* --- Files and folders --- */
 
@@ -27,10 +58,20 @@ struct target {
         enum nb_code code;
 };
 
+/* A join writes about 15 files, and keeps the previous ones until all are written. They have 50 KiB
+ * in total, and each at most 512 KiB (NB_HANDOFF_MAX). */
+#define FREE_BYTES_MIN (1024 * 1024)
+#define FREE_FILES_MIN 32
+
+/* btrfs reports no number of files. */
+static bool is_full(const struct statvfs *file_system) {
+        return (uint64_t)file_system->f_bavail * file_system->f_frsize < FREE_BYTES_MIN ||
+               (file_system->f_files > 0 && file_system->f_favail < FREE_FILES_MIN);
+}
+
 /* 1: cannot be determined as this user. */
 static int try_to_write(struct nb_check *check, struct target *target) {
-        /* The unit makes these folders writable, and only if they exist when the service starts. */
-        static const char *const folders[] = { "/etc/kubernetes", "/var/lib/kubelet" };
+        const char *folder = nb_settings_folder_of(target->path);
         struct statvfs file_system;
         struct stat st;
 
@@ -44,17 +85,17 @@ static int try_to_write(struct nb_check *check, struct target *target) {
         }
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
-        for (size_t i = 0; i < N_ELEMENTS(folders); i++) {
-                size_t len = strlen(folders[i]);
-
-                if (strncmp(target->path, folders[i], len) == 0 && strlen(target->where) < len &&
-                    strchr("/", target->path[len])) {
-                        strcpy(target->where, folders[i]);
-                        return -ENOENT;
-                }
+        if (folder && strlen(target->where) < strlen(folder)) {
+                strcpy(target->where, folder);
+                target->code = NB_DIRECTORY_MISSING;
+                return -ENOENT;
         }
-        if (statvfs(target->where, &file_system) == 0 && (file_system.f_flag & ST_RDONLY))
-                return -EROFS;
+        if (statvfs(target->where, &file_system) == 0) {
+                if (file_system.f_flag & ST_RDONLY)
+                        return -EROFS;
+                if (is_full(&file_system))
+                        return -ENOSPC;
+        }
         /* The installer runs as root; this process no longer does. */
         return check->is_root || access(target->where, W_OK | X_OK) == 0 ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
 #include "system/lock.h"
 #include "system/sources.h"
@@ -54,6 +55,15 @@ static void rehearse_service(const struct nb_setup *setup) {
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
+/* A new token replaces one with which this machine waits, or with which it joined: it is needed
+ * again. Other settings only if they are proven to be those of the same cluster. */
+static bool is_replaceable(const struct nb_setup *setup, enum nb_setup_joined joined) {
+        if (setup->root || !nb_machine_is_joining(&setup->state))
+                return false;
+        return joined == NB_SETUP_JOINED_BEFORE ||
+               (joined == NB_SETUP_NOT_JOINED && setup->n_new_settings == 0);
+}
+
 static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         _cleanup_(nb_closep) int lock_fd = -1;
         struct nb_unit_state unit = { .is_enabled = false };
@@ -70,6 +80,8 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         r = nb_setup_load(setup, f);
         if (r < 0)
                 return r;
+        if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
+                return nb_failure_set_memory(f);
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
                 if (!setup->is_rehearsal)
@@ -88,7 +100,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
                 return nb_failure_set(f, NB_SETUP_OTHER_CLUSTER, 0,
                                       "this machine has joined another cluster");
         is_one = setup->n_changes == 1;
-        if (setup->n_changes > 0 && !setup->is_forced)
+        if (setup->n_changes > 0 && !setup->is_forced && !is_replaceable(setup, joined))
                 return nb_failure_set(f, NB_SETUP_CONFLICT, 0,
                                       "%u setting%s from this machine's; use --force to replace %s",
                                       setup->n_changes, is_one ? " differs" : "s differ",
@@ -113,6 +125,9 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0)
                 r = prepare_machine(&setup, f);
         nb_sources_done(&setup.sources);
+        /* The join does not need kubelet, but the node does. */
+        if (r >= 0 && !setup.root)
+                nb_kubelet_print_causes(&setup.now);
         fflush(stdout);
         if (r < 0)
                 return r;

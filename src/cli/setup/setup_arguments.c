@@ -64,9 +64,15 @@ static const struct argument {
         { { "cri-socket", "PATH", "socket of the container runtime" },
           KIND_SETTING,
           NB_SETTING_CRI_SOCKET },
+        { { "config-from", "SOURCE", "cluster: kubelet's configuration is copied from there" },
+          KIND_SETTING,
+          NB_SETTING_CONFIG_FROM },
         { { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
           KIND_INPUT,
           NB_SETUP_INPUT_TIMEOUT },
+        { { "wait", "joined|kubelet", "what to wait for; default: kubelet" },
+          KIND_INPUT,
+          NB_SETUP_INPUT_WAIT },
         { { "root", "DIR", "write into an image; enable and start nothing" },
           KIND_INPUT,
           NB_SETUP_INPUT_ROOT },
@@ -306,5 +312,6 @@ void nb_setup_done(struct nb_setup *setup) {
         for (int i = 0; i < _NB_SETUP_SECRET_N; i++)
                 nb_secret_done(&setup->secrets[i]);
         nb_secret_done(&setup->pasted);
+        nb_machine_state_done(&setup->state);
         nb_buffer_done(&setup->document);
 }

@@ -23,6 +23,7 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
                         struct nb_failure *f) {
         bool is_stdin = !strcmp(path, "-"), is_exposed;
         const char *name = is_stdin ? "standard input" : path;
+        char file[NB_SETTINGS_PATH_MAX] = "";
         _cleanup_(nb_closep) int fd = -1;
         struct stat st;
 
@@ -38,9 +39,14 @@ int nb_setup_read_input(struct nb_setup_line *line, const char *reader, const ch
                 return nb_failure_set(f, NB_SETTINGS_UNREADABLE, errno, "cannot read '%s': %m",
                                       name);
         is_exposed = S_ISREG(st.st_mode) && (st.st_mode & 0007);
-        if (is_exposed && !ret_is_exposed)
+        if (is_exposed && !ret_is_exposed) {
+                if (is_stdin)
+                        (void)!readlink("/proc/self/fd/0", file, sizeof(file) - 1);
                 return nb_failure_set(f, NB_TOKEN_EXPOSED, EPERM,
-                                      "'%s' can be read by others; expected mode 0600", name);
+                                      "%s'%s' has mode %04o; expected no access for others",
+                                      is_stdin ? "standard input is a file: " : "",
+                                      file[0] ? file : name, st.st_mode & 07777);
+        }
         if (ret_is_exposed)
                 *ret_is_exposed = is_exposed;
         return nb_sources_read_stream(fd, name, max, ret, f);
@@ -220,8 +226,14 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct nb_failure *f
 }
 
 int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
-        const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT];
+        const char *timeout = line->values[NB_SETUP_INPUT_TIMEOUT],
+                   *wait = line->values[NB_SETUP_INPUT_WAIT];
         int r;
+
+        if (wait && !strcmp(wait, "joined"))
+                line->setup->wait = NB_SETUP_WAIT_JOINED;
+        else if (wait && strcmp(wait, "kubelet") != 0)
+                return nb_failure_set(f, NB_USAGE, EINVAL, "'--wait': expected joined or kubelet");
 
         r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
         if (r < 0)

@@ -18,10 +18,11 @@
 #include "base/failure.h"
 #include "base/secret.h"
 #include "cli/commands.h"
+#include "cli/machine_state.h"
 #include "settings/settings.h"
 #include "system/sources.h"
 
-#define NB_SETUP_UNIT "node-bootstrap.service"
+#define NB_SETUP_UNIT NB_SERVICE_UNIT
 #define NB_SETUP_DOCUMENT "50-setup.yaml"        /* in config.yaml.d */
 #define NB_SETUP_SECRET_MAX ((size_t)256 * 1024) /* bytes of one credential */
 
@@ -48,6 +49,12 @@ enum nb_setup_step {
 
 #define NB_SETUP_PATH_SIZE 4096
 
+/* What setup waits for (--wait). */
+enum nb_setup_wait {
+        NB_SETUP_WAIT_KUBELET,
+        NB_SETUP_WAIT_JOINED, /* the service is active */
+};
+
 struct nb_setup {
         const char *config_directory; /* below `root`, if there is one */
         const char *root;             /* NULL: this machine */
@@ -55,11 +62,14 @@ struct nb_setup {
         bool is_forced;
         bool is_rehearsal; /* --dry-run */
         uint64_t watch_ms; /* how long the service is watched; NB_TIME_INFINITE */
+        enum nb_setup_wait wait;
 
         struct nb_settings settings; /* only what is on the command line is set */
         struct nb_secret
                 secrets[_NB_SETUP_SECRET_N]; /* without a newline at the end; empty: none */
         struct nb_secret pasted;             /* a pasted line, which values point into */
+
+        struct nb_machine_state state; /* before anything is changed; not with `root` */
 
         /* nb_setup_load(). The files are read once, and kept in memory. */
         struct nb_sources sources;
@@ -78,6 +88,7 @@ struct nb_setup {
         bool is_changed;         /* something is to be written or removed */
         unsigned n_changes; /* settings and credentials that differ from this machine's; each was
                                already printed */
+        unsigned n_new_settings; /* of these, settings */
 };
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
@@ -89,6 +100,7 @@ enum nb_setup_input {
         NB_SETUP_INPUT_KUBECONFIG,
         NB_SETUP_INPUT_CONFIG,
         NB_SETUP_INPUT_TIMEOUT,
+        NB_SETUP_INPUT_WAIT,
         NB_SETUP_INPUT_ROOT,
         _NB_SETUP_INPUT_N,
 };
@@ -152,11 +164,12 @@ int nb_setup_plan(struct nb_setup *setup, struct nb_failure *f);
 enum nb_setup_joined {
         NB_SETUP_NOT_JOINED,     /* or unknown */
         NB_SETUP_JOINED,         /* this cluster, and nothing else would change */
+        NB_SETUP_JOINED_BEFORE,  /* this cluster, and the machine has to join it again */
         NB_SETUP_JOINED_ANOTHER, /* no pin matches its CA */
 };
 
-/* Checks kubelet's credentials on this machine, and prints the result unless it is
- * NB_SETUP_NOT_JOINED. */
+/* Compares what is typed with the cluster of the last join, and prints the result if nothing is to
+ * be done, or if it is another cluster. */
 enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup);
 
 /* Whether a setting has the same value in both. */

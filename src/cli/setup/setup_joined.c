@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/macro.h"
 #include "cli/setup/setup_internal.h"
 #include "crypto/certificate.h"
 #include "files/record.h"
-#include "join/load.h"
 #include "kube/k3s_token.h"
 #include "method/cluster_identity.h"
 
@@ -79,27 +76,32 @@ static enum nb_setup_joined compare_cluster(struct nb_setup *setup) {
 }
 
 enum nb_setup_joined nb_setup_find_joined(struct nb_setup *setup) {
-        struct nb_installed_certificate certificate;
-        struct nb_failure ignored = { 0 };
+        const struct nb_machine_state *state = &setup->state;
+        const struct nb_certificates *chain = state->node.present.chain;
+        char subject[NB_SUBJECT_SIZE] = "", name[NB_CERTIFICATE_NODE_SIZE] = "";
         enum nb_setup_joined joined;
 
         /* A kubeconfig that describes a cluster has no pins: nb_setup_plan() compares its text. */
         if (setup->root || !setup->secrets[NB_SETUP_TOKEN].data ||
             setup->secrets[NB_SETUP_KUBECONFIG].data ||
-            setup->secrets[NB_SETUP_CLUSTER_INFO].data || access(setup->now.kubeconfig, F_OK) < 0 ||
-            nb_installed_read_certificate(&setup->now, &certificate, &ignored) < 0 ||
-            time(NULL) > certificate.not_after)
+            setup->secrets[NB_SETUP_CLUSTER_INFO].data ||
+            (!chain && !state->node.present.has_record))
                 return NB_SETUP_NOT_JOINED;
+        if (chain) {
+                nb_certificate_subject(chain, 0, subject);
+                nb_certificate_node_name(chain, name);
+        }
         joined = compare_cluster(setup);
-        if (joined == NB_SETUP_JOINED &&
-            (setup->is_forced || !is_unchanged(setup, certificate.node_name)))
-                return NB_SETUP_NOT_JOINED;
-        if (joined == NB_SETUP_JOINED)
-                printf("already joined (%s); unchanged, the token was not written\n",
-                       certificate.subject);
         if (joined == NB_SETUP_JOINED_ANOTHER)
                 printf("this machine has joined another cluster (%s): the hash does not "
                        "match its CA in %s\n",
-                       certificate.subject, setup->now.ca_file);
+                       subject, setup->now.ca_file);
+        if (joined != NB_SETUP_JOINED)
+                return joined;
+        if (nb_machine_is_joining(state))
+                return NB_SETUP_JOINED_BEFORE;
+        if (setup->is_forced || !is_unchanged(setup, name))
+                return NB_SETUP_NOT_JOINED;
+        printf("already joined (%s); unchanged, the token was not written\n", subject);
         return joined;
 }

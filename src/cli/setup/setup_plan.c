@@ -87,12 +87,15 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
                                       "precedence",
                                       nb_setting_key(key), new->origin[key]);
         if (nb_setup_is_equal(&setup->now, new, key) ||
-            (!setup->is_second && !nb_setting_is_set(&setup->now, key)))
+            (!nb_setting_is_set(&setup->now, key) &&
+             /* This only adds a file, where there is none. */
+             (!setup->is_second || key == NB_SETTING_CONFIG_FROM)))
                 return 0;
         printf("%s: ", nb_setting_key(key));
         print_value(&setup->now, key, " -> ");
         print_value(new, key, "\n");
         setup->n_changes++;
+        setup->n_new_settings++;
         return 0;
 }
 

@@ -15,6 +15,9 @@
 #include "system/unit.h"
 
 #define LOOK_MS 500
+#define KUBELET_MS 60000 /* for kubelet to run; from the end of the join */
+/* A kubelet with a wrong configuration or a wrong certificate ends within this time. */
+#define SETTLED_USEC ((uint64_t)3 * 1000000)
 
 struct watch {
         struct sd_journal *journal; /* NULL: the journal cannot be read */
@@ -25,6 +28,8 @@ struct watch {
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
         bool has_line;     /* a terminal: the status is rewritten in place */
         bool is_installed; /* the service wrote new files for kubelet */
+        bool is_active;    /* the service was active before */
+        bool is_begun;     /* a job was queued */
 };
 
 static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
@@ -152,7 +157,7 @@ static void find_wait(struct watch *watch) {
 
 static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
         struct nb_unit_state *state = &watch->state;
-        bool is_activating;
+        bool is_activating, is_joining = nb_machine_is_joining(&setup->state);
         int r;
 
         r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
@@ -166,8 +171,11 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
                 return r;
         if (!state->is_enabled)
                 printf("enabled  " NB_SETUP_UNIT "\n");
-        if (setup->is_start_unwanted || !strcmp(state->active, "active"))
+        watch->is_active = !strcmp(state->active, "active");
+        if (setup->is_start_unwanted ||
+            (watch->is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
                 return 0;
+        watch->is_begun = true;
         is_activating = !strcmp(state->active, "activating");
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
@@ -175,29 +183,67 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
         if (is_activating && !setup->is_changed)
                 find_wait(watch);
         /* A service that is running has read the previous settings. */
-        return nb_unit_queue(is_activating && setup->is_changed ? "RestartUnit" : "StartUnit",
+        return nb_unit_queue(watch->is_active && !is_joining ? "ReloadUnit"
+                             : watch->is_active || (is_activating && setup->is_changed)
+                                     ? "RestartUnit"
+                                     : "StartUnit",
                              NB_SETUP_UNIT, f);
 }
 
-/* The join does not need kubelet, but the node does. A kubelet that was running before the join
- * still uses what it read at its start. */
-static void print_kubelet(const struct nb_setup *setup, const struct watch *watch) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        struct nb_kubelet_findings found;
+/* A kubelet that was running before the join still uses what it read at its start. */
+static void print_kubelet(const struct watch *watch) {
         struct nb_failure ignored = { 0 };
-        struct nb_sources sources = { 0 };
         struct nb_unit_state kubelet;
 
         if (watch->is_installed && nb_unit_show(NB_KUBELET_UNIT, &kubelet, &ignored) >= 0 &&
             !strcmp(kubelet.active, "active") && kubelet.active_since < watch->state.active_since)
                 printf("kubelet.service was running before the join: run `systemctl restart "
                        "kubelet.service` to let it use the new certificate\n");
-        if (nb_kubelet_show(&text) < 0 || !text.data[0] ||
-            nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
-                return;
-        for (unsigned i = 0; i < found.n; i++)
-                if (found.findings[i].state == NB_KUBELET_BAD)
-                        printf("kubelet cannot start: %s\n", found.findings[i].text);
+}
+
+/*
+ * A kubelet that is missing, masked or disabled is nobody's to wait for; setup has said so
+ * before the join. A crash ends the wait at once.
+ */
+static int await_kubelet(const struct watch *watch, struct nb_failure *f) {
+        uint64_t give_up_ms = nb_now_ms() + KUBELET_MS;
+
+        if (give_up_ms > watch->deadline_ms)
+                give_up_ms = watch->deadline_ms;
+        for (;;) {
+                struct nb_machine_state state;
+                struct nb_sources sources;
+                struct nb_failure why;
+                enum nb_machine_kind kind;
+                bool is_starting;
+                int r;
+
+                nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+                r = nb_machine_look(&sources, &state);
+                kind = state.kind;
+                why = state.why;
+                is_starting = state.kubelet.has_job || !strcmp(state.kubelet.active, "activating");
+                if (kind == NB_MACHINE_JOINED &&
+                    nb_now_usec() < state.kubelet.active_since + SETTLED_USEC)
+                        is_starting = true;
+                nb_machine_state_done(&state);
+                if (r < 0)
+                        return nb_failure_set_memory(f);
+                if (kind == NB_MACHINE_KUBELET_UNPREPARED || kind == NB_MACHINE_KUBELET_UNKNOWN)
+                        return 0;
+                if (kind == NB_MACHINE_JOINED && !is_starting) {
+                        printf("kubelet runs\n");
+                        return 0;
+                }
+                if (kind == NB_MACHINE_KUBELET_CRASHING || !is_starting ||
+                    nb_now_ms() >= give_up_ms) {
+                        *f = why;
+                        return -ECHILD;
+                }
+                r = nb_stop_wait(LOOK_MS);
+                if (r < 0)
+                        return NB_EXIT_STOPPED;
+        }
 }
 
 int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
@@ -210,7 +256,7 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         if (r < 0) {
         } else if (setup->is_start_unwanted) {
                 printf(NB_SETUP_UNIT " is enabled, but was not started\n");
-        } else if (strcmp(watch.state.active, "active") != 0) {
+        } else if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
                 printf("this machine has joined already: %s\n",
@@ -221,7 +267,9 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
                                "restart " NB_SETUP_UNIT "`, which also restarts kubelet\n");
         }
         nb_unit_journal_freep(&watch.journal);
-        print_kubelet(setup, &watch);
+        print_kubelet(&watch);
+        if (r == 0 && !setup->is_start_unwanted && setup->wait == NB_SETUP_WAIT_KUBELET)
+                r = await_kubelet(&watch, f);
         fflush(stdout);
         return r;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -100,6 +101,33 @@ int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct 
 }
 
 /* --- Writing --- */
+
+static const char *find_missing_folder(void) {
+        for (size_t i = 0; i < NB_SETTINGS_FOLDERS_N; i++)
+                if (access(nb_settings_folders[i], F_OK) < 0)
+                        return nb_settings_folders[i];
+        return NULL;
+}
+
+/* The unit cannot create these folders. A boot does it, with the owners and modes of tmpfiles.d. */
+static int make_folders(struct nb_failure *f) {
+        static const char *const argv[] = { "systemd-tmpfiles", "--create", "node-bootstrap.conf",
+                                            NULL };
+        struct nb_process_result result = { .error = "" };
+        const char *missing = find_missing_folder();
+        int r;
+
+        if (!missing)
+                return 0;
+        r = nb_process_run(
+                &(struct nb_process){ .argv = argv, .timeout_ms = NB_PROCESS_TIMEOUT_MS }, &result);
+        missing = find_missing_folder();
+        if (!missing)
+                return 0;
+        return nb_failure_set(f, NB_DIRECTORY_MISSING, r,
+                              "systemd-tmpfiles does not create '%s': %s", missing,
+                              r < 0 ? strerror(-r) : result.error);
+}
 
 struct file {
         const char *folder, *name;
@@ -219,6 +247,9 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f) {
         bool can_encrypt = false;
         int r = 0;
 
+        r = setup->root || setup->is_rehearsal || setup->is_start_unwanted ? 0 : make_folders(f);
+        if (r < 0)
+                return r;
         snprintf(folder, sizeof(folder), "%s/config.yaml.d", setup->config_directory);
         if (setup->n_steps > 0 && setup->has_new_secret) {
                 /* An image is read on another machine, which does not have this machine's key. */

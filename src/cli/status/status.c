@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,18 +7,14 @@
 
 #include "base/macro.h"
 #include "cli/commands.h"
-#include "cli/status/timeline.h"
+#include "cli/machine_state.h"
 #include "codec/json.h"
-#include "files/handoff.h"
-#include "join/load.h"
 #include "method/cluster_identity.h"
-#include "method/settings_documents.h"
-#include "settings/kubelet_env.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/sources.h"
 
-#define EXIT_NOT_JOINED 1 /* 64 and above are exit statuses of failures (failures.def) */
+#define EXIT_EXPIRING 3 /* the others: nb_machine_exit_status(); 64 and above: failures.def */
 
 #define CHECK_PERIOD "30d"
 #define OUTPUT_MAX (256 * 1024) /* bytes of JSON */
@@ -34,84 +31,65 @@ enum validity {
         NOT_YET_VALID,
 };
 
-static const struct {
-        const char *name;  /* in JSON */
-        const char *check; /* the line of --check, before the time */
-        int exit_status;
-} validities[] = {
-        [VALID] = { "valid", "OK: the certificate expires", 0 },
-        [EXPIRING] = { "expiring", "EXPIRING: the certificate expires", 3 },
-        [EXPIRED] = { "expired", "EXPIRED: the certificate expired", 2 },
-        [NOT_YET_VALID] = { "not-yet-valid", "NOT YET VALID: the certificate is valid from", 2 },
+static const char *const validities[] = {
+        [VALID] = "valid",
+        [EXPIRING] = "expiring",
+        [EXPIRED] = "expired",
+        [NOT_YET_VALID] = "not-yet-valid",
 };
 
 struct report {
         bool is_json;
-        const char *period; /* of --check; NULL: no --check */
+        bool is_kubelet_ignored; /* --no-kubelet */
+        const char *period;      /* of --check; NULL: no --check */
         uint64_t period_ms;
 
-        bool is_joined;  /* has joined with node-bootstrap: record and certificate exist */
-        bool has_record; /* the record can be read */
-        struct nb_record record;
-        char folder[NB_SETTINGS_PATH_MAX]; /* path of the record, which may not exist */
-        struct nb_installed_certificate certificate;
+        struct nb_machine_state state;
+        const struct nb_record *record;      /* NULL: there is none that can be read */
+        const struct nb_certificates *chain; /* of kubelet; NULL: likewise */
+        time_t not_before, not_after;
         enum validity validity;
-        int timeline_r; /* as nb_timeline_read() returned */
-        struct nb_timeline timeline;
-        struct nb_unit_entry last_failure; /* of that join */
 };
 
-/* Finds the paths of the installed files even if the settings are invalid. */
-static int load_settings(struct nb_sources *sources, struct nb_settings *ret_settings,
-                         struct nb_failure *f) {
-        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
-        int r = nb_documents_merge(sources, NULL, NULL, ret_settings, f);
-
-        if (r >= 0)
-                return 0;
-        nb_documents_salvage(sources, ret_settings);
-        if (!nb_setting_is_set(ret_settings, NB_SETTING_CERTIFICATE_DIRECTORY) &&
-            nb_sources_read(sources, NB_KUBELET_ENV_PATH, NB_HANDOFF_MAX, &text, NULL) >= 0)
-                nb_kubelet_env_find_paths(text.data, text.len, ret_settings);
-        return r;
-}
-
 static enum validity check_validity(const struct report *report) {
-        const struct nb_installed_certificate *certificate = &report->certificate;
-        time_t now = time(NULL);
+        time_t now = report->state.node.context.now;
 
-        if (now > certificate->not_after)
+        if (now > report->not_after)
                 return EXPIRED;
-        if (now < certificate->not_before)
+        if (now < report->not_before)
                 return NOT_YET_VALID;
-        return (uint64_t)(certificate->not_after - now) < report->period_ms / 1000 ? EXPIRING
-                                                                                   : VALID;
+        return (uint64_t)(report->not_after - now) < report->period_ms / 1000 ? EXPIRING : VALID;
 }
 
 static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
-        struct nb_settings settings;
-        struct nb_failure why = { 0 }, invalid = { 0 };
-        int loaded, r;
+        const struct nb_present *present = &report->state.node.present;
+        const struct nb_failure *settings = &report->state.node.settings;
 
-        loaded = load_settings(sources, &settings, &invalid);
-        memcpy(report->folder, settings.certificate_directory,
-               sizeof(settings.certificate_directory));
-        report->timeline_r = nb_timeline_read(&report->timeline, &report->last_failure);
-        r = nb_record_read(-1, settings.certificate_directory, &report->record, &why);
-        /* Without the settings, the path of the record is unknown. */
-        if (r == 0 && loaded < 0)
-                *f = invalid;
-        if (r == 0)
-                return loaded;
-        if (loaded < 0)
-                nb_log_failure(LOG_WARNING, &invalid);
-        if (r < 0)
-                nb_log_failure(LOG_WARNING, &why);
-        report->is_joined = true;
-        report->has_record = r > 0;
-        r = nb_installed_read_certificate(&settings, &report->certificate, f);
+        if (nb_machine_look(sources, &report->state) < 0)
+                return nb_failure_set_memory(f);
+        /* Without the settings, the paths of a machine that has not joined are unknown. */
+        if (settings->code != NB_NONE && !nb_inspection_is_kept(&report->state.node.inspection) &&
+            report->state.kind != NB_MACHINE_HIDDEN) {
+                *f = *settings;
+                return -EPROTO;
+        }
+        if (settings->code != NB_NONE)
+                nb_log_failure(LOG_WARNING, settings);
+        report->record = present->has_record ? &present->record : NULL;
+        report->chain = present->chain;
+        if (!report->chain)
+                return 0;
+        report->not_before = nb_certificate_not_before(report->chain, 0);
+        report->not_after = nb_certificate_not_after(report->chain, 0);
         report->validity = check_validity(report);
-        return r;
+        return 0;
+}
+
+static int exit_status(const struct report *report) {
+        int status = nb_machine_exit_status(&report->state, report->is_kubelet_ignored);
+
+        return status == 0 && report->chain && report->validity == EXPIRING ? EXIT_EXPIRING
+                                                                            : status;
 }
 
 /* --- Text and JSON --- */
@@ -154,34 +132,28 @@ static void print_record(const struct nb_record *record, struct nb_json_writer *
                 nb_json_close(writer);
 }
 
-/* The command that prints a token for joining again, and where to type it. */
-static const char *token_command(bool is_supervised) {
-        return is_supervised ? "`k3s token create` (`rke2 token create`) on a server"
-                             : "`kubeadm token create` on a control plane node";
-}
-
 static void print_certificate(const struct report *report, struct nb_json_writer *writer) {
-        const struct nb_installed_certificate *certificate = &report->certificate;
-        bool is_supervised = report->has_record && nb_record_is_by_supervisor(&report->record);
+        bool is_supervised = report->record && nb_record_is_by_supervisor(report->record);
+        char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
         const double shares[] = { 0, 1, ROTATION_FROM, ROTATION_UNTIL };
         char times[N_ELEMENTS(shares)][NB_RFC3339_SIZE];
 
         for (size_t i = 0; i < N_ELEMENTS(shares); i++)
-                nb_time_format(certificate->not_before +
-                                       (time_t)((double)(certificate->not_after -
-                                                         certificate->not_before) *
+                nb_time_format(report->not_before +
+                                       (time_t)((double)(report->not_after - report->not_before) *
                                                 shares[i]),
                                times[i]);
+        nb_certificate_subject(report->chain, 0, subject);
+        nb_certificate_issuer(report->chain, 0, issuer);
         if (is_supervised) {
-                nb_time_format(nb_record_renewal(&report->record, certificate->not_after),
-                               times[2]);
+                nb_time_format(nb_record_renewal(report->record, report->not_after), times[2]);
                 memcpy(times[3], times[1], sizeof(times[3]));
         }
         if (writer)
                 nb_json_open(writer, "certificate", '{');
-        print_fact(writer, "Subject", "subject", certificate->subject);
-        print_fact(writer, "Issuer", "issuer", certificate->issuer);
-        print_fact(writer, NULL, "state", validities[report->validity].name);
+        print_fact(writer, "Subject", "subject", subject);
+        print_fact(writer, "Issuer", "issuer", issuer);
+        print_fact(writer, NULL, "state", validities[report->validity]);
         print_fact(writer, "Valid from", "notBefore", times[0]);
         print_fact(writer, "Valid until", "notAfter", times[1]);
         print_fact(writer, NULL, "rotationFrom", times[2]);
@@ -194,9 +166,7 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                 print_fact(NULL, "NOT VALID", NULL,
                            "not yet; this machine's clock is probably wrong: see `timedatectl`");
         if (report->validity == EXPIRED)
-                printf("%12s: since %s; it can no longer be renewed. `systemctl restart "
-                       "node-bootstrap.service` joins again; this requires a valid token: run %s\n",
-                       "EXPIRED", times[1], token_command(is_supervised));
+                printf("%12s: since %s; it can no longer be renewed\n", "EXPIRED", times[1]);
         else if (is_supervised)
                 printf("%12s: by node-bootstrap-refresh.timer, through the supervisor, from %s on; "
                        "kubelet itself cannot renew it on k3s and RKE2\n",
@@ -205,16 +175,15 @@ static void print_certificate(const struct report *report, struct nb_json_writer
                 printf("%12s: by kubelet, between %s and %s\n", "Renewed", times[2], times[3]);
 }
 
-static void print_timeline(const struct report *report) {
-        const struct nb_timeline *timeline = &report->timeline;
-        enum nb_code code = nb_failure_find(timeline->code);
+static void print_timeline(const struct nb_machine_state *state) {
+        const struct nb_timeline *timeline = &state->timeline;
 
         printf("\n");
-        if (report->timeline_r < 0) {
-                printf("Cannot read the journal: %s\n", strerror(-report->timeline_r));
+        if (state->timeline_r < 0) {
+                printf("Cannot read the journal: %s\n", strerror(-state->timeline_r));
                 return;
         }
-        if (report->timeline_r == 0) {
+        if (state->timeline_r == 0) {
                 printf("The journal has no entry of a join%s.\n",
                        geteuid() == 0 ? "" : " that this user can read: run as root");
                 return;
@@ -223,40 +192,48 @@ static void print_timeline(const struct report *report) {
         if (timeline->message[0])
                 printf("%s%s%s\n", timeline->code, timeline->code[0] ? ": " : "",
                        timeline->message);
-        if (code == NB_NONE || timeline->outcome == NB_TIMELINE_DONE)
-                return;
-        if (strcmp(report->last_failure.error, timeline->code) == 0)
-                nb_unit_entry_adopt_fields(&report->last_failure);
-        printf("  ");
-        nb_log_print_remedy(stdout, code);
-        printf("For details, run `node-bootstrap explain %s`.\n", timeline->code);
 }
 
 static void print_text(const struct report *report) {
-        if (!report->is_joined)
-                printf("This machine was not joined by node-bootstrap: %s/" NB_RECORD_FILE
-                       " does not exist.\n"
-                       "To see whether a join would succeed, run `node-bootstrap check`.\n",
-                       report->folder);
-        if (report->has_record)
-                print_record(&report->record, NULL);
-        if (report->is_joined)
+        const struct nb_machine_state *state = &report->state;
+        enum nb_code code = state->why.code;
+
+        print_fact(NULL, "State", NULL, state->why.detail);
+        if (report->record)
+                print_record(report->record, NULL);
+        if (report->chain)
                 print_certificate(report, NULL);
-        print_timeline(report);
+        print_timeline(state);
+        if (code == NB_NONE) {
+                if (state->kind == NB_MACHINE_NOT_JOINED)
+                        printf("To see whether a join would succeed, run `node-bootstrap "
+                               "check`.\n");
+                return;
+        }
+        nb_machine_adopt_fields(state);
+        printf("  ");
+        nb_log_print_remedy(stdout, code);
+        printf("For details, run `node-bootstrap explain %s`.\n", nb_failure_info(code)->slug);
 }
 
 static int print_json(const struct report *report, struct nb_failure *f) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(OUTPUT_MAX);
         struct nb_json_writer writer = { .buffer = &text };
+        const struct nb_machine_state *state = &report->state;
 
         nb_json_open(&writer, NULL, '{');
-        nb_json_put_boolean(&writer, "joined", report->is_joined);
-        if (report->has_record)
-                print_record(&report->record, &writer);
-        if (report->is_joined)
+        nb_json_put_string(&writer, "state", nb_machine_kind_name(state->kind));
+        nb_json_put_string(&writer, "message", state->why.detail);
+        nb_json_put_string(&writer, "code",
+                           state->why.code == NB_NONE ? NULL
+                                                      : nb_failure_info(state->why.code)->slug);
+        nb_json_put_boolean(&writer, "joined", nb_inspection_is_kept(&state->node.inspection));
+        if (report->record)
+                print_record(report->record, &writer);
+        if (report->chain)
                 print_certificate(report, &writer);
-        if (report->timeline_r > 0)
-                nb_timeline_put_json(&report->timeline, "lastJoin", &writer);
+        if (state->timeline_r > 0)
+                nb_timeline_put_json(&state->timeline, "lastJoin", &writer);
         else
                 nb_json_put_string(&writer, "lastJoin", NULL);
         if (nb_json_finish(&writer) < 0)
@@ -267,33 +244,54 @@ static int print_json(const struct report *report, struct nb_failure *f) {
 
 /* --- One line, for monitoring --- */
 
-static void print_check(const struct report *report) {
-        time_t when = report->validity == NOT_YET_VALID ? report->certificate.not_before
-                                                        : report->certificate.not_after,
-               now = time(NULL);
-        char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE];
+/* "KUBELET STOPPED" */
+static void print_label(const struct report *report) {
+        const char *name = nb_machine_kind_name(report->state.kind);
+        int status = exit_status(report);
 
-        if (!report->is_joined) {
-                printf("NOT JOINED by node-bootstrap: %s/" NB_RECORD_FILE " does not exist\n",
-                       report->folder);
-                return;
+        if (status == 0 || status == EXIT_EXPIRING)
+                name = status == 0 ? "ok" : "expiring";
+        for (; *name; name++)
+                putchar(*name == '-' ? ' ' : toupper((unsigned char)*name));
+}
+
+static void print_check(const struct report *report) {
+        char text[NB_RFC3339_SIZE], distance[NB_DURATION_SIZE], subject[NB_SUBJECT_SIZE];
+        bool is_begin = report->validity == NOT_YET_VALID;
+        time_t when = is_begin ? report->not_before : report->not_after,
+               now = report->state.node.context.now;
+        bool is_past = when < now;
+
+        print_label(report);
+        printf(": %s", report->state.why.detail);
+        if (report->chain) {
+                nb_time_format(when, text);
+                nb_certificate_subject(report->chain, 0, subject);
+                nb_duration_format((uint64_t)(is_past ? now - when : when - now) * 1000, distance);
+                printf("; the certificate %s %s (%s%s%s), %s",
+                       is_begin  ? "is valid from"
+                       : is_past ? "expired"
+                                 : "expires",
+                       text, is_past ? "" : "in ", distance, is_past ? " ago" : "", subject);
         }
-        nb_time_format(when, text);
-        nb_duration_format((uint64_t)(when < now ? now - when : when - now) * 1000, distance);
-        printf("%s %s (%s%s%s), %s\n", validities[report->validity].check, text,
-               when < now ? "" : "in ", distance, when < now ? " ago" : "",
-               report->certificate.subject);
+        printf("\n");
 }
 
 /* --- The command --- */
 
+static void report_done(struct report *report) {
+        nb_machine_state_done(&report->state);
+}
+
 int nb_command_status(struct nb_options *options, struct nb_failure *f) {
-        struct report report = { .is_joined = false };
+        _cleanup_(report_done) struct report report = { 0 };
         const struct nb_option rows[] = {
                 { "check", "PERIOD",
                   "print one line: does the certificate expire within PERIOD? "
                   "(default: " CHECK_PERIOD ")",
                   .by_default = CHECK_PERIOD, .ret_value = &report.period },
+                { "no-kubelet", NULL, "succeed whether kubelet runs or not",
+                  .ret_switch = &report.is_kubelet_ignored },
                 { "json", NULL, "print JSON", .ret_switch = &report.is_json },
                 { NULL },
         };
@@ -319,5 +317,5 @@ int nb_command_status(struct nb_options *options, struct nb_failure *f) {
         } else {
                 print_text(&report);
         }
-        return report.is_joined ? validities[report.validity].exit_status : EXIT_NOT_JOINED;
+        return exit_status(&report);
 }

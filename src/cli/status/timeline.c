@@ -146,6 +146,19 @@ static void end_unfinished(struct reading *reading, const struct nb_unit_entry *
                          "it was killed, or the machine went down: the journal does not say why");
 }
 
+/* The installer found credentials that kubelet can use, and ran no join. */
+static bool is_without_join(const struct nb_unit_entry *entry) {
+        static const enum nb_code codes[] = { NB_ALREADY_JOINED, NB_JOINED_ANYWAY, NB_PREVIOUS_KEPT,
+                                              NB_NOT_YET_VALID };
+
+        if (strcmp(entry->fields[NB_FIELD_STAGE], "inspect") != 0)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(codes); i++)
+                if (nb_unit_entry_is(entry, codes[i]))
+                        return true;
+        return false;
+}
+
 int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last) {
         _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
         struct reading reading = { .timeline = ret_timeline, .row.stage = BEFORE_STAGES };
@@ -154,8 +167,7 @@ int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret
 
         *ret_timeline = (struct nb_timeline){ .n_rows = 0 };
         ret_last->error[0] = '\0';
-        r = nb_unit_journal_open_run(UNIT, nb_failure_info(NB_ALREADY_JOINED)->message_id,
-                                     &journal);
+        r = nb_unit_journal_open_run(UNIT, is_without_join, &journal);
         if (r <= 0)
                 return r;
         while ((r = nb_unit_journal_next(journal, &entry)) > 0) {

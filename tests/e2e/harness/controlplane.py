@@ -286,6 +286,13 @@ controlPlaneEndpoint: {self.front.endpoint}
     def await_node(self, name):
         return until(lambda: self.node(name), f"Node {name} appears", pause=0.1)
 
+    def make_ready(self, name, status="True"):
+        """A Node without kubelet, which the cluster marks not Ready after 40 seconds."""
+        if not self.node(name):
+            self.request("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        ready = {"type": "Ready", "status": status, "reason": "Test", "message": "by the test"}
+        self.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
+
     def delete_node(self, name):
         """With the requests for it, so that the next one is like the first."""
         if self.node(name):

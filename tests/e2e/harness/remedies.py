@@ -13,7 +13,7 @@ from .node import TOKEN, UNIT, read_failures
 from .wait import PATIENCE, until
 
 FAILURES = read_failures()
-PROGRAMS = ("cat crictl curl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "
+PROGRAMS = ("cat chmod crictl curl df findmnt fuser getent grep hostnamectl install ip journalctl k3s kubeadm kubectl ls mkdir mv node-bootstrap "
             "node-bootstrap-admin oc openssl resolvectl rke2 rm sudo systemctl systemd-tmpfiles timedatectl").split()
 READS = re.compile(
     r"(cat|crictl ps|curl|df|findmnt|fuser|getent|grep|ip route get|journalctl|ls|oc get|openssl|resolvectl status|timedatectl$|(k3s|rke2) --version|"

@@ -310,16 +310,31 @@ def token_not_for_authentication(r):
     r.joins(restart=True)
 
 
-@situation("token-exposed", "token-not-discarded")
+@situation("token-not-discarded")
 def token_that_others_know(r):
     token = r.cluster.token()
-    if r.code == "token-exposed":
-        path = "/etc/node-bootstrap/bootstrap.conf"
-        r.node.write(path, kubeconfig(f"https://{r.cluster.front.endpoint}", r.cluster.ca.pem, token), 0o644)
-        r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
-        r.start()
     r.there("kubeadm token delete", f" {token.id}")
     assert r.cluster.find(f"{SECRETS}/bootstrap-token-{token.id}") is None
+
+
+@situation("token-exposed")
+def file_that_others_can_read(r):
+    """The input of a command, and a file of the service."""
+    token = r.cluster.token()
+    path = "/etc/node-bootstrap/bootstrap.conf"
+    r.node.write(path, kubeconfig(f"https://{r.cluster.front.endpoint}", r.cluster.ca.pem, token), 0o644)
+    r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
+    r.start()
+    r.here("chmod 600", f" {path}")
+    r.here("systemctl restart")
+    r.joins()
+    r.node.forget()
+    r.node.write("/root/line", r.there("kubeadm token create --print-join-command"), 0o644)
+    typed = "node-bootstrap setup - </root/line"
+    r.says("sh", "-c", typed)
+    r.here("chmod 600", " /root/line")
+    assert "has joined" in r.node.run("sh", "-c", typed).stdout
+    token_that_others_know(r)
 
 
 @situation("token-on-command-line")
@@ -421,6 +436,15 @@ def refresh_of_a_machine(r):
     assert r.entries("refresh-unchanged", REFRESH)
 
 
+@situation("node-name-taken")
+def reinstalled_machine(r):
+    r.cluster.make_ready(r.node.name)
+    r.begin()
+    assert " Ready " in r.there("kubectl get node")
+    assert "deleted" in r.there("kubectl delete node")
+    r.joins()
+
+
 @situation("node-name-invalid", "node-name-localhost")
 def host_name_that_is_no_node_name(r):
     r.stack.callback(r.node.run, "hostnamectl", "hostname", r.node.name)
@@ -511,15 +535,6 @@ def attacker_on_the_network_side(r):
     r.there("kubectl certificate deny", f" {request}")
     assert [kind for kind, _ in place.conditions(request)] == ["Denied"]
     place.clear()
-
-
-@situation("lock-unavailable")
-def lock_is_missing(r):
-    """The service cannot create it, since /run is read-only for it."""
-    r.node.run("rm", "/run/node-bootstrap.lock")
-    r.begin()
-    r.here("systemd-tmpfiles --create")
-    r.joins(restart=True)
 
 
 @situation("setup-command-failed")

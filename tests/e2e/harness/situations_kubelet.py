@@ -3,7 +3,8 @@
 
 import re
 
-from .situations import SITUATIONS, situation
+from .situations import situation
+from .situations_disk import SITUATIONS
 from .wait import until
 
 __all__ = ["SITUATIONS"]

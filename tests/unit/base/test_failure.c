@@ -25,6 +25,26 @@ static void the_first_cause_wins(void **state) {
         assert_string_equal(f.detail, "third");
 }
 
+static void some_errors_decide_the_code(void **state) {
+        static const struct {
+                int errnum;
+                enum nb_code code;
+        } cases[] = {
+                { ENOMEM, NB_INTERNAL },
+                { ENOSPC, NB_DISK_FULL },
+                { EDQUOT, NB_DISK_FULL },
+                { EROFS, NB_TARGET_UNWRITABLE },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+                struct nb_failure f = { 0 };
+
+                assert_int_equal(nb_failure_set(&f, NB_TARGET_UNWRITABLE, cases[i].errnum, "%m"),
+                                 -cases[i].errnum);
+                assert_int_equal(f.code, cases[i].code);
+        }
+}
+
 static void text_from_outside_cannot_drive_a_terminal(void **state) {
         static const struct {
                 const char *text, *expected;
@@ -103,6 +123,7 @@ static void every_code_has_a_row(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_first_cause_wins),
+                cmocka_unit_test(some_errors_decide_the_code),
                 cmocka_unit_test(text_from_outside_cannot_drive_a_terminal),
                 cmocka_unit_test(a_long_sentence_is_cut_and_stays_well_formed),
                 cmocka_unit_test(what_is_added_is_not_cut),

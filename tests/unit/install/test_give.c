@@ -124,7 +124,7 @@ static void refresh(void **state) {
                                         0400,
                                         &(struct nb_secret){ .data = (char[]){ "x" }, .len = 1 }),
                          0);
-        assert_int_equal(nb_give_for_refresh(&context, false, &f), 0);
+        assert_int_equal(nb_give_for_refresh(&context, NB_REFRESH_CLUSTER, &f), 0);
         folder_remove(&folder);
         folder_make(&folder);
         (void)snprintf(path, sizeof(path), "%s/config.yaml", config_directory);

@@ -82,6 +82,24 @@ static void classes_and_deadlines(void **state) {
             { NB_SERVER_ERROR, 1000, true, 5000, true });
 }
 
+/* A Node has five minutes to become not Ready, also after another reason to confirm. */
+static void taken_name(void **state) {
+        static const enum nb_code first[] = { NB_NODE_NAME_TAKEN, NB_TOKEN_REJECTED };
+
+        for (size_t i = 0; i < N_ELEMENTS(first); i++) {
+                struct nb_retry retry = { .policy = NB_RETRY_STAGE,
+                                          .deadline_ms = NB_TIME_INFINITE };
+                struct nb_failure f = { .code = first[i] };
+                uint64_t now_ms = 1000;
+
+                while (nb_retry_next(&retry, &f, now_ms, LONGEST)) {
+                        now_ms = retry.due_ms;
+                        f.code = NB_NODE_NAME_TAKEN;
+                }
+                assert_int_equal(now_ms, 1000 + 300000);
+        }
+}
+
 /* A failure from an unverified peer is repeated until the deadline, whatever its class. */
 static void unverified_peers(void **state) {
         for (int code = NB_NONE + 1; code < _NB_CODE_N; code++) {
@@ -127,6 +145,7 @@ static void last_word(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(classes_and_deadlines),
+                cmocka_unit_test(taken_name),
                 cmocka_unit_test(unverified_peers),
                 cmocka_unit_test(last_word),
         };

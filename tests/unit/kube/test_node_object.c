@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "kube/node_object.h"
@@ -13,7 +14,7 @@ struct node_case {
         const char *name;
         const char *json;
         bool is_good, is_ready;
-        const char *since, *address;
+        const char *since, *address, *info;
 };
 
 static struct node_case cases[] = {
@@ -40,6 +41,11 @@ static struct node_case cases[] = {
           NODE(",\"status\":{\"addresses\":[{\"type\":\"Hostname\",\"address\":\"h\"},{\"type\":"
                "\"InternalIP\",\"address\":\"192.0.2.7\"}]}"),
           true, false, "", "192.0.2.7" },
+        { "long lines and control characters in what kubelet reports",
+          NODE(",\"status\":{\"nodeInfo\":{\"kubeletVersion\":\"v1.36.3-"
+               "0123456789012345678901234567\","
+               "\"osImage\":\"a\\u001b[31mb\\nc\\u202ed\",\"systemUUID\":\"u\"}}"),
+          true, false, "", "", "v1.36.3-01234567890123456789012|a [31mb c d|u" },
         { "another kind", "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}",
           false, false, "", "" },
         { "another version",
@@ -60,6 +66,7 @@ static void parses(void **state) {
         const struct node_case *c = *state;
         struct nb_node_object node = { .name = "kept" };
         struct nb_failure f = { 0 };
+        char info[sizeof(node)];
         int r = nb_node_object_parse(c->json, strlen(c->json), &node, &f);
 
         assert_int_equal(r >= 0, c->is_good);
@@ -68,6 +75,9 @@ static void parses(void **state) {
         assert_int_equal(node.is_ready, c->is_ready);
         assert_string_equal(node.ready_since, c->since);
         assert_string_equal(node.address, c->address);
+        snprintf(info, sizeof(info), "%s|%s|%s", node.kubelet_version, node.os_image,
+                 node.system_uuid);
+        assert_string_equal(info, c->info ? c->info : "||");
 }
 
 int main(void) {

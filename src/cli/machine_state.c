@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/kubelet.h"
+#include "cli/machine_state.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define UNKNOWN 5
+#define KUBELET_DOWN 4
+#define INVALID 2
+#define NOT_JOINED 1
+
+/* A kubelet that has just been restarted may fail again: kubelet reads its configuration, and
+ * connects to the runtime, within this time. */
+#define SETTLED_USEC ((uint64_t)10 * 1000000)
+
+static const struct {
+        const char *name;
+        int exit_status;
+        enum nb_code code;
+} kinds[_NB_MACHINE_KIND_N] = {
+        [NB_MACHINE_JOINED] = { "joined", 0, NB_NONE },
+        [NB_MACHINE_KUBELET_UNPREPARED] = { "kubelet-unprepared", KUBELET_DOWN,
+                                            NB_KUBELET_UNPREPARED },
+        [NB_MACHINE_KUBELET_STOPPED] = { "kubelet-stopped", KUBELET_DOWN, NB_KUBELET_DOWN },
+        [NB_MACHINE_KUBELET_CRASHING] = { "kubelet-crashing", KUBELET_DOWN, NB_KUBELET_DOWN },
+        [NB_MACHINE_KUBELET_UNKNOWN] = { "kubelet-unknown", UNKNOWN, NB_NONE },
+        [NB_MACHINE_WITHOUT_KUBECONFIG] = { "without-kubeconfig", KUBELET_DOWN,
+                                            NB_KUBECONFIG_LOST },
+        [NB_MACHINE_NOT_YET_VALID] = { "not-yet-valid", INVALID, NB_NOT_YET_VALID },
+        [NB_MACHINE_EXPIRED] = { "expired", INVALID, NB_JOIN_NEEDED },
+        [NB_MACHINE_OTHER_NODE] = { "other-node", NOT_JOINED, NB_NODE_RENAMED },
+        [NB_MACHINE_UNUSABLE] = { "unusable", NOT_JOINED, NB_JOIN_NEEDED },
+        [NB_MACHINE_NOT_JOINED] = { "not-joined", NOT_JOINED, NB_NONE },
+        [NB_MACHINE_QUEUED] = { "queued", NOT_JOINED, NB_NONE },
+        [NB_MACHINE_WAITING] = { "waiting", NOT_JOINED, NB_NONE },
+        [NB_MACHINE_FAILED] = { "failed", NOT_JOINED, NB_NONE },
+        [NB_MACHINE_HIDDEN] = { "unknown", UNKNOWN, NB_NONE },
+};
+
+const char *nb_machine_kind_name(enum nb_machine_kind kind) {
+        return kinds[kind].name;
+}
+
+/* Any code of a failure lets nb_failure_set() make the text printable. */
+#define CONCLUDE(state, of_kind, ...) \
+        ({ \
+                (state)->kind = (of_kind); \
+                (void)nb_failure_set(&(state)->why, NB_INTERNAL, 0, __VA_ARGS__); \
+                (state)->why.code = kinds[of_kind].code; \
+        })
+
+static bool is_in(const struct nb_unit_state *unit, const char *active) {
+        return !strcmp(unit->active, active);
+}
+
+/* --- A machine with a usable certificate --- */
+
+/* The first reason for which kubelet cannot start. */
+static int find_cause(struct nb_sources *sources, const char *kubelet,
+                      const struct nb_machine_state *state, char ret[static NB_KUBELET_TEXT_SIZE]) {
+        struct nb_kubelet_findings found;
+        int r = nb_kubelet_check(sources, kubelet, &state->node.context.settings, &found);
+
+        ret[0] = '\0';
+        for (unsigned i = 0; r >= 0 && i < found.n && !ret[0]; i++)
+                if (found.findings[i].state == NB_KUBELET_BAD)
+                        memcpy(ret, found.findings[i].text, NB_KUBELET_TEXT_SIZE);
+        return r;
+}
+
+static int judge_kubelet(struct nb_sources *sources, const char *text,
+                         struct nb_machine_state *state) {
+        const struct nb_unit_state *kubelet = &state->kubelet;
+        char cause[NB_KUBELET_TEXT_SIZE], error[512];
+        bool is_crashing;
+        int r;
+
+        if (!text) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_UNKNOWN,
+                         "joined; systemd does not answer, so it is unknown whether kubelet runs");
+                return 0;
+        }
+        is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
+                      (kubelet->n_restarts > 0 && !is_in(kubelet, "inactive") &&
+                       (is_in(kubelet, "failed") ||
+                        nb_now_usec() < kubelet->active_since + SETTLED_USEC));
+        if (is_in(kubelet, "active") && !is_crashing) {
+                CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
+                return 0;
+        }
+        r = find_cause(sources, text, state, cause);
+        if (r < 0)
+                return r;
+        if (cause[0] && !is_crashing) {
+                CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
+                         "joined, but kubelet cannot start: %s", cause);
+                return 0;
+        }
+        error[0] = '\0';
+        if (is_crashing || is_in(kubelet, "failed"))
+                nb_unit_find_error(NB_KUBELET_UNIT, error, sizeof(error));
+        if (is_crashing)
+                CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
+                         "joined, but kubelet ends again and again (exit status %d)%s%s",
+                         kubelet->exit_status, error[0] ? ": " : "", error[0] ? error : cause);
+        else
+                CONCLUDE(state, NB_MACHINE_KUBELET_STOPPED,
+                         "joined, but kubelet does not run: " NB_KUBELET_UNIT " is %s (%s)%s%s",
+                         kubelet->active, kubelet->sub, error[0] ? ": " : "", error);
+        return 0;
+}
+
+/* The next start of the service moves this machine, or replaces its certificate. */
+static void add_intent(struct nb_machine_state *state) {
+        if (state->node.inspection.fallback)
+                nb_failure_add(&state->why, "; %s joins again at its next start: %s",
+                               NB_SERVICE_UNIT, state->node.inspection.detail);
+}
+
+/* --- A machine without --- */
+
+static void judge_queue(struct nb_machine_state *state) {
+        char blocker[NB_UNIT_NAME_SIZE], since[NB_RFC3339_SIZE] = "";
+        struct nb_unit_state unit = { .begun = 0 };
+        struct nb_failure ignored = { 0 };
+
+        nb_unit_find_blocker(NB_SERVICE_UNIT, blocker);
+        if (blocker[0] && nb_unit_show(blocker, &unit, &ignored) >= 0 && unit.begun > 0)
+                nb_time_format(unit.begun, since);
+        CONCLUDE(state, NB_MACHINE_QUEUED,
+                 "not joined: " NB_SERVICE_UNIT " is queued behind %s%s%s",
+                 blocker[0] ? blocker : "another unit",
+                 since[0] ? ", which has been starting since " : "", since);
+}
+
+/* What the join waits for, or why it failed: the journal has the code. */
+static void judge_join(struct nb_machine_state *state, enum nb_machine_kind kind) {
+        const struct nb_timeline *timeline = &state->timeline;
+        bool is_told = state->timeline_r > 0 && timeline->outcome != NB_TIMELINE_DONE;
+        char since[NB_RFC3339_SIZE];
+
+        nb_time_format(state->service.begun > 0 ? state->service.begun
+                                                : (time_t)(timeline->begin_usec / 1000000),
+                       since);
+        if (kind == NB_MACHINE_WAITING)
+                CONCLUDE(state, kind, "not joined: joining since %s%s%s", since,
+                         state->service.status[0] ? ": " : "", state->service.status);
+        else
+                CONCLUDE(state, kind, "not joined: %s",
+                         state->service.status[0] ? state->service.status
+                         : is_told                ? timeline->message
+                                                  : NB_SERVICE_UNIT " has failed");
+        if (is_told)
+                state->why.code = nb_failure_find(timeline->code);
+}
+
+/* Without systemd, the journal alone says what became of the join. */
+static bool is_join_in(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
+        return !state->service.active[0] && state->timeline_r > 0 &&
+               state->timeline.outcome == outcome;
+}
+
+static void judge_disk(struct nb_machine_state *state) {
+        static const enum nb_machine_kind by_disk[_NB_NODE_STATE_N] = {
+                [NB_NODE_STATE_ABSENT] = NB_MACHINE_NOT_JOINED,
+                [NB_NODE_STATE_EXPIRED] = NB_MACHINE_EXPIRED,
+                [NB_NODE_STATE_OTHER_NODE] = NB_MACHINE_OTHER_NODE,
+                [NB_NODE_STATE_UNREADABLE] = NB_MACHINE_UNUSABLE,
+                [NB_NODE_STATE_NOT_YET_VALID] = NB_MACHINE_NOT_YET_VALID,
+        };
+        const struct nb_inspection *found = &state->node.inspection;
+
+        if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG)
+                CONCLUDE(state,
+                         nb_present_is_mendable(&state->node.present)
+                                 ? NB_MACHINE_WITHOUT_KUBECONFIG
+                                 : NB_MACHINE_UNUSABLE,
+                         "kubelet cannot start: %s", found->detail);
+        else
+                CONCLUDE(state, by_disk[found->state], "%s%s",
+                         found->state == NB_NODE_STATE_NOT_YET_VALID
+                                 ? "joined, but this machine's clock is wrong: "
+                                 : "not joined: ",
+                         found->detail);
+}
+
+static bool is_hidden(const struct nb_machine_state *state) {
+        return geteuid() != 0 &&
+               (state->node.settings.errnum == EACCES || state->node.present.why.errnum == EACCES);
+}
+
+static int judge(struct nb_sources *sources, const char *kubelet, struct nb_machine_state *state) {
+        const struct nb_unit_state *service = &state->service;
+        enum nb_node_state found = state->node.inspection.state;
+        bool is_activating = is_in(service, "activating") ||
+                             is_join_in(state, NB_TIMELINE_UNDER_WAY);
+
+        state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
+                                       state->node.inspection.fallback;
+        if (is_hidden(state)) {
+                CONCLUDE(state, NB_MACHINE_HIDDEN,
+                         "unknown: this user cannot read kubelet's files or the settings; run as "
+                         "root");
+                return 0;
+        }
+        if (state->is_certificate_usable && !is_activating) {
+                int r = judge_kubelet(sources, kubelet, state);
+
+                add_intent(state);
+                return r;
+        }
+        if (is_activating)
+                judge_join(state, NB_MACHINE_WAITING);
+        else if (service->has_job && found != NB_NODE_STATE_NOT_YET_VALID)
+                judge_queue(state);
+        else if (found == NB_NODE_STATE_ABSENT &&
+                 (is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED)))
+                judge_join(state, NB_MACHINE_FAILED);
+        else
+                judge_disk(state);
+        return 0;
+}
+
+int nb_machine_judge(struct nb_sources *sources, const char *service, const char *kubelet,
+                     bool are_settings_hidden, struct nb_machine_state *ret_state) {
+        struct nb_failure f = { 0 };
+        struct nb_node *node = &ret_state->node;
+        int r;
+
+        *ret_state = (struct nb_machine_state){ 0 };
+        if (service)
+                nb_unit_read_state(service, &ret_state->service);
+        if (kubelet)
+                nb_unit_read_state(kubelet, &ret_state->kubelet);
+        ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
+        r = nb_node_inspect(-1, sources, node, &f);
+        if (r == -ENOMEM)
+                return r;
+        /* Another file is where the kubeconfig should be. */
+        if (r < 0) {
+                node->inspection.state = NB_NODE_STATE_UNREADABLE;
+                memcpy(node->inspection.detail, f.detail, sizeof(f.detail));
+        }
+        if (are_settings_hidden && node->inspection.state == NB_NODE_STATE_OTHER_NODE &&
+            node->present.has_record) {
+                memcpy(node->context.node_name, node->present.record.node,
+                       sizeof(node->context.node_name));
+                nb_present_classify(&node->present, &node->context, &node->inspection);
+        }
+        r = judge(sources, kubelet, ret_state);
+        if (r >= 0 && f.code != NB_NONE && ret_state->kind == NB_MACHINE_UNUSABLE)
+                ret_state->why.code = f.code;
+        return r;
+}
+
+int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
+        _cleanup_(nb_secret_done) struct nb_secret service = NB_SECRET_INIT,
+                                                   kubelet = NB_SECRET_INIT;
+        struct nb_failure ignored = { 0 };
+
+        if (nb_systemd_is_running()) {
+                (void)nb_unit_read(NB_SERVICE_UNIT, &service, &ignored);
+                (void)nb_kubelet_show(&kubelet);
+        }
+        return nb_machine_judge(sources, service.data, kubelet.data, false, ret_state);
+}
+
+void nb_machine_state_done(struct nb_machine_state *state) {
+        nb_node_done(&state->node);
+}
+
+int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored) {
+        int status = kinds[state->kind].exit_status;
+
+        if (state->node.inspection.state == NB_NODE_STATE_EXPIRED && status == NOT_JOINED)
+                return INVALID;
+        return is_kubelet_ignored && state->is_certificate_usable ? 0 : status;
+}
+
+bool nb_machine_is_joining(const struct nb_machine_state *state) {
+        return state->kind == NB_MACHINE_WAITING || state->kind == NB_MACHINE_QUEUED ||
+               (!state->is_certificate_usable && state->kind != NB_MACHINE_HIDDEN &&
+                state->kind != NB_MACHINE_WITHOUT_KUBECONFIG &&
+                state->kind != NB_MACHINE_NOT_YET_VALID);
+}
+
+void nb_machine_adopt_fields(const struct nb_machine_state *state) {
+        const struct nb_present *present = &state->node.present;
+        char name[NB_CERTIFICATE_NODE_SIZE];
+
+        if (present->has_record && nb_record_is_by_supervisor(&present->record))
+                nb_log_field(NB_FIELD_CLUSTER, "k3s");
+        if (state->last_failure.error[0] &&
+            state->why.code == nb_failure_find(state->last_failure.error))
+                nb_unit_entry_adopt_fields(&state->last_failure);
+        if (state->kind == NB_MACHINE_OTHER_NODE && present->chain) {
+                nb_certificate_node_name(present->chain, name);
+                nb_log_field(NB_FIELD_NODE, "%s", name);
+        }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The state of this machine, for every command that shows it: setup, status and check. Begins with
+ * what install finds on disk (nb_node_inspect()), and adds the service, its journal and kubelet.
+ * Asks no server.
+ */
+
+#include "cli/status/timeline.h"
+#include "node/present.h"
+#include "system/sources.h"
+#include "system/unit.h"
+
+#define NB_SERVICE_UNIT "node-bootstrap.service"
+
+enum nb_machine_kind {
+        NB_MACHINE_JOINED, /* and kubelet runs */
+        NB_MACHINE_KUBELET_UNPREPARED,
+        NB_MACHINE_KUBELET_STOPPED,
+        NB_MACHINE_KUBELET_CRASHING,
+        NB_MACHINE_KUBELET_UNKNOWN, /* joined, but systemd does not answer */
+        NB_MACHINE_WITHOUT_KUBECONFIG,
+        NB_MACHINE_NOT_YET_VALID,
+        NB_MACHINE_EXPIRED,
+        NB_MACHINE_OTHER_NODE,
+        NB_MACHINE_UNUSABLE, /* kubeconfig or certificate cannot be used */
+        NB_MACHINE_NOT_JOINED,
+        NB_MACHINE_QUEUED,  /* the service waits for another unit */
+        NB_MACHINE_WAITING, /* the join is under way */
+        NB_MACHINE_FAILED,  /* the last join failed */
+        NB_MACHINE_HIDDEN,  /* this user cannot read kubelet's files */
+        _NB_MACHINE_KIND_N,
+};
+
+struct nb_machine_state {
+        struct nb_node node;
+        struct nb_unit_state service, kubelet; /* .active is "" if systemd does not answer */
+        int timeline_r;                        /* as nb_timeline_read() returned */
+        struct nb_timeline timeline;
+        struct nb_unit_entry last_failure; /* of that join */
+
+        enum nb_machine_kind kind;
+        /* One sentence in `detail`. The code has the remedy; NB_NONE: there is nothing to do. */
+        struct nb_failure why;
+        bool is_certificate_usable; /* by kubelet, now */
+};
+
+/*
+ * `service` and `kubelet` have the properties of the units (nb_unit_read()), or are NULL. With
+ * `are_settings_hidden`, only the service can read some of the settings: the node name is then that
+ * of the last join. Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
+ */
+int nb_machine_judge(struct nb_sources *sources, const char *service, const char *kubelet,
+                     bool are_settings_hidden, struct nb_machine_state *ret_state);
+
+/* Reads the properties of both units, then calls nb_machine_judge(). */
+int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state);
+void nb_machine_state_done(struct nb_machine_state *state);
+
+/* "joined", "kubelet-stopped", ... */
+const char *nb_machine_kind_name(enum nb_machine_kind kind);
+
+/* Of `status`: 0 joined and kubelet runs; 1 not joined; 2 expired or not yet valid; 4 joined, but
+ * kubelet does not run; 5 unknown. With `is_kubelet_ignored`, 0 instead of 4. */
+int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet_ignored);
+
+/* The next start of the service joins, or a join is under way. */
+bool nb_machine_is_joining(const struct nb_machine_state *state);
+
+/* Sets the fields of the journal entry behind `why`, for nb_log_print_remedy(). */
+void nb_machine_adopt_fields(const struct nb_machine_state *state);
