@@ -12,7 +12,8 @@ from conftest import make_cluster
 from harness import admin
 from harness.node import UNIT
 from harness.remedies import FAILURES, READS, Place, Remedy, changes, commands, type_on
-from harness.situations_kubelet import SITUATIONS
+from harness import situations_disk, situations_kubelet  # noqa: F401 (they add to SITUATIONS)
+from harness.situations import SITUATIONS
 
 # Commands that change something, and are not run.
 NOT_RUN = {

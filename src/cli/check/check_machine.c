@@ -29,7 +29,7 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 [NB_MACHINE_NOT_JOINED] = NB_CHECK_NOTE,
                 [NB_MACHINE_HIDDEN] = NB_CHECK_DOUBT,
                 [NB_MACHINE_QUEUED] = NB_CHECK_DOUBT,
-                [NB_MACHINE_WAITING] = NB_CHECK_DOUBT,
+                [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
         };
         struct nb_machine_state state;
         int r = nb_machine_judge(&check->sources, check->service.data, check->kubelet.data,
@@ -37,8 +37,10 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
 
         if (r < 0)
                 return r;
-        if (state.why.code == NB_NONE || state.kind == NB_MACHINE_KUBELET_UNPREPARED) {
-                nb_check_row(check, marks[state.kind], "%s", state.why.detail);
+        if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT) {
+                nb_check_row(check,
+                             state.kind == NB_MACHINE_WAITING ? NB_CHECK_DOUBT : marks[state.kind],
+                             "%s", state.why.detail);
         } else {
                 nb_machine_adopt_fields(&state);
                 *f = state.why;

@@ -4,11 +4,7 @@
 import re
 
 from .situations import situation
-from .situations_disk import SITUATIONS
 from .wait import until
-
-__all__ = ["SITUATIONS"]
-
 
 @situation("kubelet-arguments-missing")
 def arguments_of_another_program(r):
