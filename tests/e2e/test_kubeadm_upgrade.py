@@ -39,7 +39,7 @@ def arguments(node):
 def annotate(node, cluster):
     """The line of the manual page, for kubeadm 1.24."""
     page = (SOURCE / "man/node-bootstrap.service.8.in").read_text().replace("\\-", "-")
-    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page, re.M)
+    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page.replace("\\e\n.Dl ", ""), re.M)
     assert line.endswith(f"={CONTAINERD}")
     cluster.kubectl(*line.replace("NAME", node.name).split())
 
