@@ -77,7 +77,7 @@ static int read_kubelet(const struct nb_context *context, const char *unit,
         if (ret[0])
                 return 0;
         if (!nb_kubelet_find_argument(arguments.data, "--config", config, sizeof(config)))
-                snprintf(config, sizeof(config), NB_KUBELET_DIRECTORY "/config.yaml");
+                snprintf(config, sizeof(config), NB_KUBELET_CONFIG_PATH);
         return read_config(context, config, ret);
 }
 

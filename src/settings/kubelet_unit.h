@@ -12,8 +12,7 @@
 #define NB_KUBELET_UNIT "kubelet.service"
 #define NB_KUBELET_ARGUMENTS_MAX ((size_t)256 * 1024)
 #define NB_KUBELET_ENDPOINT "--container-runtime-endpoint"
-#define NB_KUBELET_ENDPOINT_KEY "containerRuntimeEndpoint" /* of KubeletConfiguration, from 1.27 \
-                                                            */
+#define NB_KUBELET_ENDPOINT_KEY "containerRuntimeEndpoint" /* of a KubeletConfiguration */
 
 /* The properties of kubelet's unit. Without a message bus, systemd answers only root. Negative if
  * it does not answer. */

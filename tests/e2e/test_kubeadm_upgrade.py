@@ -39,9 +39,8 @@ def arguments(node):
 def annotate(node, cluster):
     """The line of the manual page, for kubeadm 1.24."""
     page = (SOURCE / "man/node-bootstrap.service.8.in").read_text().replace("\\-", "-")
-    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page, re.M)
-    assert line.endswith(f"={CONTAINERD}")
-    cluster.kubectl(*line.replace("NAME", node.name).split())
+    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page.replace("\\e\n.Dl ", ""), re.M)
+    cluster.kubectl(*line.replace("NAME", node.name).replace("ENDPOINT", CONTAINERD).split())
 
 
 @pytest.mark.each_release
