@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -17,7 +16,6 @@
 #include "system/sources.h"
 #include "system/unit.h"
 
-#define ARGUMENTS_MAX ((size_t)256 * 1024)
 #define SWAPS "/proc/swaps"
 #define SWAPS_MAX 4096
 
@@ -52,79 +50,23 @@ __attribute__((format(printf, 3, 4))) static void add_finding(struct kubelet *ku
         va_end(arguments);
 }
 
-int nb_kubelet_show(struct nb_secret *ret_text) {
-        struct nb_failure ignored = { 0 };
-
-        if (!nb_systemd_is_running())
-                return -ENODATA;
-        return nb_unit_read(NB_KUBELET_UNIT, ret_text, &ignored);
-}
-
 /* --- Its arguments --- */
-
-static const char *get_arguments(const struct kubelet *kubelet) {
-        return kubelet->arguments.data ? kubelet->arguments.data : "";
-}
-
-/* Finds the value of the last argument with this name. */
-static bool find_argument(const struct kubelet *kubelet, const char *name, char *ret, size_t size) {
-        const char *text = get_arguments(kubelet);
-        bool is_found = false;
-
-        for (const char *at = text; (at = strstr(at, name)); at += strlen(name)) {
-                const char *value = at + strlen(name);
-
-                if ((*value != '=' && *value != ' ') ||
-                    (at > text && isalnum((unsigned char)at[-1])))
-                        continue;
-                value += 1 + strspn(value + 1, "\"'");
-                snprintf(ret, size, "%.*s", (int)strcspn(value, " \t\n\"'"), value);
-                is_found = true;
-        }
-        return is_found;
-}
-
-static void add_property(struct kubelet *kubelet, const char *property) {
-        size_t len = 0;
-        const char *value = nb_unit_find_property(kubelet->text, property, &len);
-
-        nb_buffer_printf(&kubelet->arguments, "%.*s\n", (int)len, value ? value : "");
-}
-
-/* "EnvironmentFiles=/etc/default/kubelet yes", one line for each. */
-static void add_environment_files(struct kubelet *kubelet) {
-        const char *line = kubelet->text, *value;
-        size_t len = 0;
-
-        while ((value = nb_unit_find_property(line, "EnvironmentFiles", &len))) {
-                _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
-                char path[PATH_MAX];
-
-                snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, " \n"), value);
-                line = value + len;
-                if (nb_sources_read(kubelet->sources, path, ARGUMENTS_MAX, &file, NULL) >= 0)
-                        nb_buffer_printf(&kubelet->arguments, "%s\n", file.data);
-        }
-}
 
 static int read_arguments(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
         struct nb_buffer *arguments = &kubelet->arguments;
 
-        add_property(kubelet, "ExecStart");
-        add_property(kubelet, "Environment");
-        add_environment_files(kubelet);
+        nb_kubelet_read_arguments(kubelet->sources, kubelet->text, arguments);
         for (unsigned i = 0; i < settings->n_extra_args; i++)
                 nb_buffer_printf(arguments, "--%s\n", settings->extra_args[i]);
         if (settings->cri_socket[0])
-                nb_buffer_printf(arguments, "--container-runtime-endpoint=%s\n",
-                                 settings->cri_socket);
+                nb_buffer_printf(arguments, NB_KUBELET_ENDPOINT "=%s\n", settings->cri_socket);
         if (arguments->error != -E2BIG)
                 return arguments->error;
         add_finding(kubelet, NB_KUBELET_DOUBT,
                     "kubelet's arguments and EnvironmentFile= are longer than %zu KiB; only the "
                     "first ones are checked",
-                    ARGUMENTS_MAX / 1024);
+                    NB_KUBELET_ARGUMENTS_MAX / 1024);
         return 0;
 }
 
@@ -198,7 +140,7 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
                             why.detail[0] ? ": " : "", why.detail);
                 return 0;
         }
-        endpoint = nb_yaml_get(root, "containerRuntimeEndpoint");
+        endpoint = nb_yaml_get(root, NB_KUBELET_ENDPOINT_KEY);
         if (endpoint && endpoint->type == NB_YAML_SCALAR)
                 snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
         swap = nb_yaml_get(root, "failSwapOn");
@@ -230,7 +172,8 @@ static int check_config(struct kubelet *kubelet) {
         _cleanup_(nb_secret_done) struct nb_secret file = NB_SECRET_INIT;
         int r;
 
-        if (!find_argument(kubelet, "--config", kubelet->config, sizeof(kubelet->config)))
+        if (!nb_kubelet_find_argument(kubelet->arguments.data, "--config", kubelet->config,
+                                      sizeof(kubelet->config)))
                 return 0;
         r = nb_sources_read(kubelet->sources, kubelet->config, NB_KUBELET_CONFIG_MAX, &file, NULL);
         if (r == -ENOMEM)
@@ -253,7 +196,8 @@ static void check_runtime(struct kubelet *kubelet) {
         char argument[PATH_MAX];
         struct stat st;
 
-        if (find_argument(kubelet, "--container-runtime-endpoint", argument, sizeof(argument)))
+        if (nb_kubelet_find_argument(kubelet->arguments.data, NB_KUBELET_ENDPOINT, argument,
+                                     sizeof(argument)))
                 endpoint = argument;
         else if (!endpoint[0] && stat(DOCKER, &st) == 0 && stat(RUNTIME_SOCKET, &st) < 0) {
                 add_finding(kubelet, NB_KUBELET_DOUBT,
@@ -298,7 +242,8 @@ static void check_swap(struct kubelet *kubelet) {
 
         if (!is_swap_on())
                 return;
-        if (find_argument(kubelet, "--fail-swap-on", argument, sizeof(argument))
+        if (nb_kubelet_find_argument(kubelet->arguments.data, "--fail-swap-on", argument,
+                                     sizeof(argument))
                     ? !strcmp(argument, "false")
                     : kubelet->has_swap)
                 add_finding(kubelet, NB_KUBELET_GOOD,
@@ -319,7 +264,7 @@ static void check_swap(struct kubelet *kubelet) {
 /* The API server rejects a kubelet whose name differs from the name in its certificate. */
 static void check_name(struct kubelet *kubelet) {
         const struct nb_settings *settings = kubelet->settings;
-        const char *arguments = get_arguments(kubelet);
+        const char *arguments = kubelet->arguments.data ? kubelet->arguments.data : "";
         char host[HOST_NAME_MAX + 1], expected[NB_NODE_NAME_MAX + 1], name[NB_NODE_NAME_MAX + 1],
                 argument[NB_NODE_NAME_MAX + 1];
         struct nb_failure ignored = { 0 };
@@ -331,7 +276,8 @@ static void check_name(struct kubelet *kubelet) {
         if (nb_sources_host_name(host, &ignored) < 0 ||
             nb_node_name_choose(settings->node_name, host, expected, &is_needed, &ignored) < 0)
                 return;
-        if (find_argument(kubelet, "--hostname-override", argument, sizeof(argument))) {
+        if (nb_kubelet_find_argument(kubelet->arguments.data, "--hostname-override", argument,
+                                     sizeof(argument))) {
                 if (!strpbrk(argument, "$%") &&
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
                      strcmp(name, expected) != 0))
@@ -353,7 +299,7 @@ int nb_kubelet_check(struct nb_sources *sources, const char *text,
         struct kubelet kubelet = { .sources = sources,
                                    .text = text,
                                    .settings = settings,
-                                   .arguments = NB_BUFFER_INIT(ARGUMENTS_MAX),
+                                   .arguments = NB_BUFFER_INIT(NB_KUBELET_ARGUMENTS_MAX),
                                    .ret = ret_findings };
         int r = 0;
 

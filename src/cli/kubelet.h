@@ -7,10 +7,10 @@
  */
 
 #include "base/secret.h"
+#include "settings/kubelet_unit.h"
 #include "settings/settings.h"
 #include "system/sources.h"
 
-#define NB_KUBELET_UNIT "kubelet.service"
 #define NB_KUBELET_FINDINGS_MAX 8
 #define NB_KUBELET_TEXT_SIZE 512
 
@@ -27,10 +27,6 @@ struct nb_kubelet_findings {
         struct nb_kubelet_finding findings[NB_KUBELET_FINDINGS_MAX];
         unsigned n;
 };
-
-/* The properties of kubelet's unit. Without a message bus, systemd answers only root. Negative if
- * it does not answer. */
-int nb_kubelet_show(struct nb_secret *ret_text);
 
 /* `text` is that of nb_kubelet_show(). 0 or -ENOMEM. */
 int nb_kubelet_check(struct nb_sources *sources, const char *text,

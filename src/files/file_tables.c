@@ -162,6 +162,7 @@ static const struct nb_state_field record_fields[] = {
         /* Not checked against the known clouds: a later version may have removed this one. */
         RECORD("metadata", word, OPTIONAL, metadata),
         RECORD("kubeletArguments", line, OPTIONAL, arguments),
+        RECORD("runtimeEndpoint", line, OPTIONAL, runtime_endpoint),
         RECORD("kubeconfig", path, OPTIONAL, kubeconfig),
         RECORD("tlsServerName", tls_server_name, OPTIONAL, tls_server_name),
         RECORD("proxyURL", proxy_url, OPTIONAL, proxy_url),

@@ -34,6 +34,8 @@ struct nb_record {
         bool is_ca_found; /* caFileFound: the CA file existed before the join */
         /* kubeletArguments: of the kubeadm-flags.env that the join wrote; "" if it wrote none */
         char arguments[NB_RECORD_ARGUMENTS_SIZE];
+        /* runtimeEndpoint: of the instance-config.yaml that the join wrote; "" if it wrote none */
+        char runtime_endpoint[NB_SETTINGS_PATH_MAX];
         /* For writing the kubeconfig again; "" in a record of an older version. */
         char kubeconfig[NB_SETTINGS_PATH_MAX];
         char tls_server_name[NB_HOST_MAX + 1], proxy_url[NB_PROXY_URL_MAX + 1]; /* "" for none */

@@ -9,16 +9,14 @@
 #define KEY "KUBELET_KUBEADM_ARGS"
 #define OVERRIDE "--hostname-override="
 #define PROVIDER_ID "provider-id"
+#define REMOTE "container-runtime=remote"
+#define BLANKS " \t\r\n"
 
-static bool has_extra_provider_id(const struct nb_settings *settings) {
+static bool has_extra_argument(const struct nb_settings *settings, const char *begin) {
         for (unsigned i = 0; i < settings->n_extra_args; i++)
-                if (strncmp(settings->extra_args[i], PROVIDER_ID "=", strlen(PROVIDER_ID "=")) == 0)
+                if (strncmp(settings->extra_args[i], begin, strlen(begin)) == 0)
                         return true;
         return false;
-}
-
-static void append_word(struct nb_buffer *ret, const char *word, size_t len) {
-        nb_buffer_printf(ret, "%s%.*s", ret->len > 0 ? " " : "", (int)len, word);
 }
 
 /* "--name=value", unless the value is empty. */
@@ -27,16 +25,26 @@ static void append_argument(struct nb_buffer *ret, const char *name, const char 
                 nb_buffer_printf(ret, "%s--%s=%s", ret->len > 0 ? " " : "", name, value);
 }
 
-/* The settings refuse extra arguments that duplicate another setting. Only a provider ID from
- * metadata can conflict with an extra argument, which then takes precedence, as in kubeadm. */
-void nb_flags_format(const struct nb_context *context, struct nb_buffer *ret) {
+/*
+ * The settings refuse extra arguments that duplicate another setting. Only a provider ID from
+ * metadata can conflict with an extra argument, which then takes precedence, as in kubeadm.
+ *
+ * kubeadm's upgrade fails without any argument. The node name is the one that every version of
+ * kubelet accepts, that no version of kubeadm removes, and whose value cannot differ from what
+ * kubelet uses: its certificate has this name.
+ */
+void nb_flags_format(const struct nb_context *context, bool is_remote_needed,
+                     struct nb_buffer *ret) {
         const struct nb_settings *settings = &context->settings;
         const char *const own[][2] = {
                 { "container-runtime-endpoint", settings->cri_socket },
-                { "hostname-override", context->is_override_needed ? context->node_name : "" },
-                { PROVIDER_ID, has_extra_provider_id(settings) ? "" : settings->provider_id },
+                { "hostname-override", context->node_name },
+                { PROVIDER_ID,
+                  has_extra_argument(settings, PROVIDER_ID "=") ? "" : settings->provider_id },
         };
 
+        if (is_remote_needed && settings->cri_socket[0] && !has_extra_argument(settings, REMOTE))
+                nb_buffer_append_string(ret, "--" REMOTE);
         for (size_t i = 0; i < N_ELEMENTS(own); i++)
                 append_argument(ret, own[i][0], own[i][1]);
         for (unsigned i = 0; i < settings->n_taints; i++)
@@ -48,20 +56,19 @@ void nb_flags_format(const struct nb_context *context, struct nb_buffer *ret) {
                 nb_buffer_printf(ret, "%s--%s", ret->len > 0 ? " " : "", settings->extra_args[i]);
 }
 
+void nb_flags_add_node_name(const char *arguments, const char *node_name, struct nb_buffer *ret) {
+        nb_buffer_append_string(ret, arguments);
+        if (!strstr(arguments, OVERRIDE))
+                append_argument(ret, "hostname-override", node_name);
+}
+
 void nb_flags_file_format(const char *arguments, struct nb_buffer *ret) {
         nb_buffer_printf(ret, KEY "=\"%s\"\n", arguments);
 }
 
-bool nb_flags_file_is(const char *file, size_t len, const char *arguments) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
-
-        nb_flags_file_format(arguments, &text);
-        return text.error >= 0 && text.len == len && memcmp(text.data, file, len) == 0;
-}
-
 /* Whether the word is in the text, with a blank, a quote or a line end on both sides. */
 static bool has_word(const char *text, const char *word, size_t len) {
-        static const char borders[] = " \t\n\"'=";
+        static const char borders[] = BLANKS "\"'=";
 
         for (const char *at = text; (at = memmem(at, strlen(at), word, len)); at++)
                 if ((at == text || strchr(borders, at[-1])) && strchr(borders, at[len]))
@@ -69,17 +76,54 @@ static bool has_word(const char *text, const char *word, size_t len) {
         return false;
 }
 
-void nb_flags_find_missing(const char *text, const char *arguments, const char *node_name,
-                           struct nb_buffer *ret) {
-        char override[sizeof(OVERRIDE) + NB_NODE_NAME_MAX];
+/* Finds the first word in the text, or the next one. NULL after the last one. */
+static const char *next_word(const char *text, const char *word, size_t *len) {
+        static const char separators[] = BLANKS "\"";
 
-        for (size_t len; *arguments; arguments += len + (arguments[len] == ' ')) {
-                len = strcspn(arguments, " ");
-                if (!has_word(text, arguments, len))
-                        append_word(ret, arguments, len);
+        word = word ? word + *len : text;
+        word += strspn(word, separators);
+        *len = strcspn(word, separators);
+        return *len > 0 ? word : NULL;
+}
+
+/* `kubeadm upgrade` removes these (kubernetes#112000, #129278). */
+static bool is_removable(const char *word) {
+        static const char *const removable[] = { "--container-runtime=",
+                                                 "--container-runtime-endpoint=" };
+
+        for (size_t i = 0; i < N_ELEMENTS(removable); i++)
+                if (strncmp(word, removable[i], strlen(removable[i])) == 0)
+                        return true;
+        return false;
+}
+
+/* The file is parsed as kubeadm does (ReadKubeletDynamicEnvFile), which also sorts the arguments
+ * (ArgumentsToCommand). */
+bool nb_flags_file_is(const char *file, const char *arguments) {
+        size_t len = 0;
+
+        file += strspn(file, BLANKS);
+        if (*file && strncmp(file, KEY "=", strlen(KEY "=")) != 0)
+                return false;
+        file += *file ? strlen(KEY "=") : 0;
+        for (const char *word = NULL; (word = next_word(file, word, &len));)
+                if (!has_word(arguments, word, len))
+                        return false;
+        for (const char *word = NULL; (word = next_word(arguments, word, &len));)
+                if (!is_removable(word) && !has_word(file, word, len))
+                        return false;
+        return true;
+}
+
+void nb_flags_find_missing(const char *text, const char *arguments, bool is_override_needed,
+                           struct nb_buffer *ret) {
+        size_t len = 0;
+
+        for (const char *word = NULL; (word = next_word(arguments, word, &len));) {
+                if (strncmp(word, OVERRIDE, strlen(OVERRIDE)) == 0 && !is_override_needed &&
+                    !strstr(text, OVERRIDE))
+                        continue;
+                if (!has_word(text, word, len))
+                        nb_buffer_printf(ret, "%s%.*s", ret->len > 0 ? " " : "", (int)len, word);
         }
-        snprintf(override, sizeof(override), OVERRIDE "%s", node_name);
-        if (strstr(text, OVERRIDE) && !has_word(text, override, strlen(override)) &&
-            !(ret->data && strstr(ret->data, OVERRIDE)))
-                append_word(ret, override, strlen(override));
 }

@@ -9,6 +9,7 @@
 #include "install/discard_token.h"
 #include "install/give.h"
 #include "install/install.h"
+#include "install/mend.h"
 #include "install/refresh_install.h"
 #include "install/restore.h"
 #include "install/state_directory.h"
@@ -263,6 +264,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         report_node_name(context);
         if (is_joined) {
                 report_joined(inspection);
+                nb_mend(context);
                 (void)keep_join(context, &state, inspection);
                 inspection->timeout_ms = NB_FALLBACK_TIMEOUT_MS;
                 return is_child_run ? nb_config_begin(context, f) : 0;

@@ -13,6 +13,7 @@
 #include "files/record.h"
 #include "install/flags.h"
 #include "install/remove_join.h"
+#include "install/runtime.h"
 #include "install/state_directory.h"
 #include "install/swap.h"
 #include "kube/kubeconfig.h"
@@ -190,7 +191,13 @@ static int judge_ca(struct reset *reset, const struct nb_secret *text, const cha
 }
 
 static int judge_flags(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
-        if (!nb_flags_file_is(text->data, text->len, reset->record.arguments))
+        if (!text->data || !nb_flags_file_is(text->data, reset->record.arguments))
+                *ret_why = "not written by the join";
+        return 0;
+}
+
+static int judge_instance(struct reset *reset, const struct nb_secret *text, const char **ret_why) {
+        if (!text->data || !nb_instance_is(text->data, reset->record.runtime_endpoint))
                 *ret_why = "not written by the join";
         return 0;
 }
@@ -220,6 +227,8 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
                 { settings->ca_file, true, NB_CA_FILE_MAX, judge_ca },
                 { NB_KUBELET_DIRECTORY "/" NB_KUBELET_ENV_FILE, false, 0, NULL },
                 { NB_KUBELET_DIRECTORY "/" NB_FLAGS_FILE, true, NB_FLAGS_MAX, judge_flags },
+                { NB_KUBELET_DIRECTORY "/" NB_INSTANCE_FILE, true, NB_INSTANCE_MAX,
+                  judge_instance },
                 /* from a supervisor of k3s */
                 { certificate, true, 0, NULL, NB_STORE_SERVING },
                 { key, true, 0, NULL, NB_STORE_SERVING },

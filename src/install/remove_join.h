@@ -9,7 +9,7 @@
  *      kubeconfig, if it names kubelet-client-current.pem and the server of the join
  *      the dated file that the record names, and kubelet-client-current.pem
  *      CA file, if it still has exactly the certificates that the join wrote
- *      node-bootstrap.env; kubeadm-flags.env if the join wrote it
+ *      node-bootstrap.env; kubeadm-flags.env and instance-config.yaml if the join wrote them
  *      kubelet.crt, kubelet.key, kubelet-serving.pem and the client CA file, if a supervisor of k3s
  *      has issued them
  *      state directory, if $STATE_DIRECTORY names one

@@ -13,6 +13,7 @@
 #include "base/macro.h"
 #include "install/certificate_store.h"
 #include "install/flags.h"
+#include "install/runtime.h"
 #include "install/swap.h"
 #include "install/write.h"
 #include "kube/kubeconfig_format.h"
@@ -32,6 +33,7 @@ enum target {
         TARGET_LINK,
         TARGET_ENV,
         TARGET_FLAGS,
+        TARGET_INSTANCE,
         TARGET_CONFIG,
         TARGET_KUBECONFIG, /* last: the commit point */
         _TARGET_N,
@@ -73,6 +75,7 @@ static void plan_init(struct plan *plan, const struct nb_context *context,
                 [TARGET_LINK] = { store, "/" NB_STORE_CURRENT, S_IFLNK },
                 [TARGET_ENV] = { NB_KUBELET_DIRECTORY, "/" NB_KUBELET_ENV_FILE, 0644 },
                 [TARGET_FLAGS] = { NB_KUBELET_DIRECTORY, "/" NB_FLAGS_FILE, 0644 },
+                [TARGET_INSTANCE] = { NB_KUBELET_DIRECTORY, "/" NB_INSTANCE_FILE, 0644 },
                 [TARGET_CONFIG] = { NB_KUBELET_CONFIG_PATH, "", 0644 },
                 [TARGET_KUBECONFIG] = { settings->kubeconfig, "", 0600 },
         };
@@ -157,7 +160,7 @@ static void prepare_config(struct plan *plan) {
 static int warn_foreign_flags(const struct plan *plan, const char *file, const char *arguments) {
         _cleanup_(nb_buffer_done) struct nb_buffer missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
-        nb_flags_find_missing(file, arguments, plan->context->node_name, &missing);
+        nb_flags_find_missing(file, arguments, plan->context->is_override_needed, &missing);
         if (missing.error < 0)
                 return missing.error;
         if (missing.len > 0)
@@ -168,31 +171,48 @@ static int warn_foreign_flags(const struct plan *plan, const char *file, const c
         return 0;
 }
 
-/* Writes kubeadm-flags.env if there is none or an earlier join wrote it. 0, -errno. */
-static int prepare_flags(struct plan *plan) {
+/* Writes kubeadm-flags.env if there is none, it has no argument, or an earlier join wrote it. 0,
+ * -errno. */
+static int prepare_flags(struct plan *plan, const struct nb_runtime *runtime) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_FLAGS_MAX),
                                                    words = NB_BUFFER_INIT(NB_FLAGS_MAX);
         struct nb_swap *file = &plan->files[TARGET_FLAGS];
         const char *arguments, *text;
-        bool exists;
         int r;
 
-        nb_flags_format(plan->context, &words);
+        nb_flags_format(plan->context, runtime->is_remote_needed, &words);
         if (words.error < 0)
                 return words.error;
         r = nb_file_read(file->folder_fd, file->name, &old, NULL);
         if (r < 0 && r != -ENOENT)
                 return r;
-        exists = r >= 0;
-        arguments = words.data ? words.data : "";
+        arguments = words.data;
         text = old.data ? old.data : "";
-        if (exists && !nb_flags_file_is(text, old.len, arguments) &&
-            !(plan->has_previous && nb_flags_file_is(text, old.len, plan->previous.arguments)))
+        if (!nb_flags_file_is(text, "") && !nb_flags_file_is(text, arguments) &&
+            !nb_flags_file_is(text, plan->previous.arguments))
                 return warn_foreign_flags(plan, text, arguments);
         if (words.len < sizeof(plan->record.arguments))
                 memcpy(plan->record.arguments, arguments, words.len + 1);
-        file->is_wanted = exists || words.len > 0;
+        file->is_wanted = true;
         nb_flags_file_format(arguments, &file->text);
+        return 0;
+}
+
+/* Writes instance-config.yaml if there is none or an earlier join wrote it. */
+static int prepare_instance(struct plan *plan, const struct nb_runtime *runtime) {
+        _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_INSTANCE_MAX);
+        struct nb_swap *file = &plan->files[TARGET_INSTANCE];
+        int r = nb_file_read(file->folder_fd, file->name, &old, NULL);
+        const char *text = old.data ? old.data : "";
+
+        if (r < 0 && r != -ENOENT)
+                return r;
+        file->is_wanted = r < 0 || nb_instance_is(text, plan->previous.runtime_endpoint) ||
+                          nb_instance_is(text, runtime->endpoint);
+        if (!file->is_wanted)
+                return 0;
+        memcpy(plan->record.runtime_endpoint, runtime->endpoint, sizeof(runtime->endpoint));
+        nb_instance_format(runtime->endpoint, &file->text);
         return 0;
 }
 
@@ -200,6 +220,7 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         struct nb_swap *env = &plan->files[TARGET_ENV],
                        *kubeconfig = &plan->files[TARGET_KUBECONFIG];
         const struct nb_settings *settings = &plan->context->settings;
+        struct nb_runtime runtime;
         int r;
 
         r = open_folders(plan, f);
@@ -218,9 +239,14 @@ static int prepare_plan(struct plan *plan, struct nb_failure *f) {
         nb_kubeconfig_format(&plan->accepted->handoff.cluster,
                              plan->accepted->ca.len > 0 ? settings->ca_file : NULL,
                              plan->files[TARGET_LINK].path, &kubeconfig->text);
-        r = prepare_flags(plan);
+        if (nb_runtime_find(plan->context, &runtime) < 0)
+                return nb_failure_set_memory(f);
+        r = prepare_flags(plan, &runtime);
         if (r < 0)
                 return nb_swap_fail(plan->files[TARGET_FLAGS].path, r, f);
+        r = prepare_instance(plan, &runtime);
+        if (r < 0)
+                return nb_swap_fail(plan->files[TARGET_INSTANCE].path, r, f);
         for (unsigned i = 0; i < _TARGET_N; i++)
                 if (plan->files[i].text.error < 0)
                         return nb_swap_fail(plan->files[i].path, plan->files[i].text.error, f);
@@ -321,11 +347,10 @@ static int publish_all(struct plan *plan, struct nb_failure *f) {
         int r;
 
         r = set_aside(plan, f);
-        /* kubeadm-flags.env is ours if it matches the record, or what this join would write.
-         * Publish it before a new record: after a crash in between, the second condition still
-         * holds. */
-        if (r >= 0 && plan->has_previous)
-                r = nb_swap_publish(&plan->files[TARGET_FLAGS], f);
+        /* These two are ours if they match the record, or what this join would write. Publish them
+         * before a new record: after a crash in between, the second condition still holds. */
+        for (unsigned i = TARGET_FLAGS; i <= TARGET_INSTANCE && r >= 0 && plan->has_previous; i++)
+                r = nb_swap_publish(&plan->files[i], f);
         for (unsigned i = 0; i < TARGET_KUBECONFIG && r >= 0; i++)
                 r = nb_swap_publish(&plan->files[i], f);
         if (r < 0)

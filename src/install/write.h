@@ -13,7 +13,7 @@
  *      where kubelet needs its link
  *      node-bootstrap.json, CA file,                         each exchanged with the existing file
  *      kubelet-client-current.pem, node-bootstrap.env,
- *      kubeadm-flags.env, config.yaml if there is none
+ *      kubeadm-flags.env, instance-config.yaml, config.yaml if there is none
  *      the previous files are removed
  *      kubeconfig                                            joined
  *

@@ -111,7 +111,8 @@ def test_other_files(joined, cluster):
     assert yaml.safe_load(joined.read(record))["caCertHashes"] == [cluster.ca.pin]
     assert files.pop("/var/lib/kubelet/node-bootstrap.env")[:3] == ("-rw-r--r--", 0, 0)
     assert joined.read("/var/lib/kubelet/node-bootstrap.env").decode().split() == [f"KUBELET_NODE_NAME={joined.name}"]
-    assert not joined.exists("/var/lib/kubelet/kubeadm-flags.env")
+    assert joined.read("/var/lib/kubelet/kubeadm-flags.env").decode() == f'KUBELET_KUBEADM_ARGS="--hostname-override={joined.name}"\n'
+    assert joined.read("/var/lib/kubelet/instance-config.yaml").decode() == 'containerRuntimeEndpoint: "unix:///run/containerd/containerd.sock"\n'
     assert joined.state_files() == []
     assert stat.S_IMODE(joined.path("/var/lib/private").stat().st_mode) == 0o700
     ours = {KUBECONFIG, CURRENT, joined.dated(), STATE}

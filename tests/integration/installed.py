@@ -3,12 +3,16 @@
 
 import json
 import os
+import socket
 
 import pki
 from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
 
 SERVER = "https://192.0.2.10:6443"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+INSTANCE = "var/lib/kubelet/instance-config.yaml"
+OWN_ARGUMENTS = f"--hostname-override={NODE}"
+RUNTIME = "unix:///run/containerd/containerd.sock"      # kubelet's default
 OTHER = pki.CA("other")
 DATED = Machine.PKI + "/kubelet-client-2026-01-02-03-04-05.pem"
 
@@ -38,7 +42,10 @@ def record(make, *, pins, ca_file=None):
             "version": 1, "node": NODE, "server": SERVER, "endpoint": "192.0.2.10:6443", "discovery": "token",
             "caCertHashes": [pin(own) for pin in pins],
             "caFileHashes": [own.pin], "csr": "node-csr-x", "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
-            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED}), 0o644)
+            "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/" + DATED, "kubeletArguments": OWN_ARGUMENTS,
+            "runtimeEndpoint": RUNTIME}), 0o644)
+        machine.put(FLAGS, f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n', 0o644)
+        machine.put(INSTANCE, f'containerRuntimeEndpoint: "{RUNTIME}"\n', 0o644)
         if ca_file is not None:
             machine.put(Machine.CA_FILE, ca_file(own), 0o644)
     return both
@@ -64,6 +71,16 @@ def other_cluster(world):
     """Joined before with other pins; the settings now name the cluster that answers."""
     world.machine.put_joined_before(OTHER.node(NODE), SERVER, ca=OTHER)
     record(lambda machine, ca: None, pins=[other_pin])(world.machine, OTHER)
+
+
+def listen(machine, path):
+    """The socket of a container runtime."""
+    target = machine.target(path.lstrip("/"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(target.parent, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{folder}/{target.name}")      # the path itself may be too long for an address
+    os.close(folder)
 
 
 def contents(machine):

@@ -17,7 +17,7 @@ from k3s import K3sWorld
 from machine import FAILURES, NODE, SECRET, TOKEN_ID
 
 USER = "system:bootstrap:" + TOKEN_ID
-ALL = ["settings", "credentials", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
+ALL = ["settings", "credentials", "state", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
 
 
 def fails(world, name, code, *words, **options):
@@ -59,7 +59,7 @@ def test_nothing_prevents_a_join(world):
 
 def test_local(world):
     found = json.loads(check(world, "--json", "--local").stdout)
-    assert [step["step"] for step in found["steps"]] == ["settings", "credentials", "metadata", "join"] and world.server.connections == []
+    assert [step["step"] for step in found["steps"]] == ["settings", "credentials", "state", "metadata", "join"] and world.server.connections == []
 
 
 def test_unresolved_name(world):

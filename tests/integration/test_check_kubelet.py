@@ -66,7 +66,7 @@ class Place:
     def bad(self, *words):
         found = self.check()
         failure = step_of(found, "kubelet")["failure"]
-        assert found["failure"] == failure["code"] == CODE and failure["remedy"] == FAILURES[CODE]["remedy"]
+        assert not found["good"] and failure["code"] == CODE and failure["remedy"] == FAILURES[CODE]["remedy"]
         for word in words:
             assert word in failure["detail"], failure["detail"]
         return found

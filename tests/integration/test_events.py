@@ -140,6 +140,12 @@ def flags_are_foreign(world):
     join(world)
 
 
+def two_runtimes(world):
+    for name in ("crio/crio.sock", "cri-dockerd.sock"):
+        installed.listen(world.machine, f"run/{name}")
+    join(world)
+
+
 def metadata_with_a_document(world):
     world.enter_cloud(metadata.Hetzner)
     join(world)
@@ -193,6 +199,7 @@ EVENTS = [
     ("newer-left-out", "warning", join_methods.World, newer_is_of_another_ca),
     ("node-name-lowered", "notice", World, name_in_capitals),
     ("kubelet-arguments-missing", "warning", World, flags_are_foreign),
+    ("runtime-ambiguous", "warning", World, two_runtimes),
     ("metadata-read", "info", CloudWorld, metadata_with_a_document),
     ("metadata-nothing", "notice", CloudWorld, metadata_with_nothing),
     ("token-on-command-line", "warning", World, setup_with_a_token),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pki
-from installed import FLAGS, SERVER, snapshot
+from installed import FLAGS, INSTANCE, OWN_ARGUMENTS, RUNTIME, SERVER, snapshot
 from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, node_kubeconfig, to_yaml
 
 OTHER = pki.CA("other")
@@ -44,8 +44,7 @@ def test_layout(machine, ca):
     names = machine.target_names()
     dated = next(name for name in names if re.fullmatch(r"var/lib/kubelet/pki/kubelet-client-\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d\.pem", name))
     assert names == {Machine.KUBECONFIG: 0o600, Machine.CA_FILE: 0o644, Machine.CURRENT: 0o777, dated: 0o600, Machine.RECORD: 0o644,
-                     "var/lib/kubelet/node-bootstrap.env": 0o644,
-                     **({} if socket.gethostname() == NODE else {"var/lib/kubelet/kubeadm-flags.env": 0o644})}
+                     "var/lib/kubelet/node-bootstrap.env": 0o644, FLAGS: 0o644, INSTANCE: 0o644}
     assert os.readlink(machine.target(Machine.CURRENT)) == "/" + dated
     text = machine.read(dated)
     assert text.startswith(handoff["certificate"]) and is_same_key(text.removeprefix(handoff["certificate"]), key)
@@ -108,7 +107,8 @@ def test_record(machine, ca):
     assert abs(joined_at - datetime.datetime.utcnow()) < datetime.timedelta(minutes=5)
     assert record == {"version": 1, "node": NODE, "server": SERVER, "endpoint": handoff["endpoint"], "discovery": "token", "caCertHashes": [ca.pin], "caFileHashes": [ca.pin],
                       "csr": handoff["csr"], "tokenID": TOKEN_ID, "tokenSource": TOKEN_SOURCE,
-                      "kubeconfig": "/" + Machine.KUBECONFIG, "kubeletArguments": f"--hostname-override={NODE}", "certificate": os.readlink(machine.target(Machine.CURRENT))}
+                      "kubeletArguments": OWN_ARGUMENTS, "runtimeEndpoint": RUNTIME, "kubeconfig": "/" + Machine.KUBECONFIG,
+                      "certificate": os.readlink(machine.target(Machine.CURRENT))}
 
 
 def test_intermediates_come_before_the_key(machine, ca):
@@ -144,15 +144,14 @@ def test_nothing_to_install(machine):
 
 # How the node name reaches kubelet.
 
-OURS = f"--hostname-override={NODE}"
 # name, kubeadm-flags.env before, whether it is written, whether an argument is reported as missing
 FLAG_FILES = [
     ("none", None, True, False),
-    ("ours", f'KUBELET_KUBEADM_ARGS="{OURS}"\n', True, False),
+    ("ours", f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n', True, False),
     ("other arguments", 'KUBELET_KUBEADM_ARGS="--pod-infra-container-image=registry.k8s.io/pause:3.9"\n', False, True),
     ("another name", 'KUBELET_KUBEADM_ARGS="--hostname-override=old --v=2"\n', False, True),
-    ("the same name", f'KUBELET_KUBEADM_ARGS="--v=2 {OURS}"\n', False, False),
-    ("a form that kubeadm never writes", f"A='\n{OURS}", False, False),
+    ("the same name", f'KUBELET_KUBEADM_ARGS="--v=2 {OWN_ARGUMENTS}"\n', False, False),
+    ("a form that kubeadm never writes", f"A='\n{OWN_ARGUMENTS}", False, False),
 ]
 
 
@@ -161,8 +160,8 @@ def test_node_name(machine, ca, old, is_written, is_missing):
     if old is not None:
         machine.put(FLAGS, old, 0o644)
     run = joined(machine, ca)
-    assert machine.read(FLAGS) == (f'KUBELET_KUBEADM_ARGS="{OURS}"\n' if is_written else old)
-    assert (f"'/{FLAGS}' was not written by node-bootstrap and is left unchanged; add {OURS}" in run.stderr) == is_missing, run.stderr
+    assert machine.read(FLAGS) == (f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS}"\n' if is_written else old)
+    assert (f"'/{FLAGS}' was not written by node-bootstrap and is left unchanged; add {OWN_ARGUMENTS}" in run.stderr) == is_missing, run.stderr
     assert machine.read("var/lib/kubelet/node-bootstrap.env").strip() == f"KUBELET_NODE_NAME={NODE}"
 
 
@@ -171,15 +170,22 @@ def test_second_join_replaces_the_arguments_of_the_first(machine, ca):
     machine.write_settings(HEADER + to_yaml({"kubelet": {"extraArgs": ["v=4"]}}), "config.yaml.d/10-arguments.yaml")
     machine.target(machine.KUBECONFIG).unlink()
     joined(machine, ca)
-    assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{OURS} --v=4"\n'
+    assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{OWN_ARGUMENTS} --v=4"\n'
 
 
-def test_host_name_needs_no_override(machine, ca, server):
+def test_host_name(machine, ca, server):
     node = socket.gethostname().lower()
     machine.configure(server, node="")
     joined(machine, ca, node=node)
-    assert not machine.target(FLAGS).exists()
+    assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="--hostname-override={node}"\n'
     assert machine.read("var/lib/kubelet/node-bootstrap.env").strip() == f"KUBELET_NODE_NAME={node}"
+
+
+def test_host_name_and_arguments_of_another_program(machine, ca, server):
+    """kubelet uses the host name without an argument."""
+    machine.configure(server, node="")
+    machine.put(FLAGS, 'KUBELET_KUBEADM_ARGS="--v=2"\n', 0o644)
+    assert FLAGS not in joined(machine, ca, node=socket.gethostname().lower()).stderr
 
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -191,13 +197,11 @@ ARGUMENTS = [
 
 
 @pytest.mark.parametrize("settings, arguments", [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
-def test_arguments_of_kubelet(machine, ca, server, settings, arguments):
-    """As kubeadm writes them; the host name needs no override."""
-    node = socket.gethostname().lower()
-    machine.configure(server, node="")
+def test_arguments_of_kubelet(machine, ca, settings, arguments):
+    """As kubeadm writes them."""
     machine.write_settings(HEADER + to_yaml(settings), "config.yaml.d/10-arguments.yaml")
-    joined(machine, ca, node=node)
-    assert machine.read(FLAGS) == f'KUBELET_KUBEADM_ARGS="{" ".join(arguments)}"\n'
+    joined(machine, ca)
+    assert sorted(machine.read(FLAGS).split('"')[1].split()) == sorted([OWN_ARGUMENTS, *arguments])
 
 
 def test_extra_args_are_the_operators(machine, ca):

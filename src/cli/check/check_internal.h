@@ -8,7 +8,8 @@
  *
  *      check_settings.c     Settings                  whether the service can read them, too
  *      check_credentials.c  Credentials and tokens    delivered by systemd, or in the stores
- *      check_machine.c      This machine              files that the join writes, and kubelet
+ *      check_machine.c      This machine              its state (cli/machine_state.h), files that
+ *                                                     the join writes, and kubelet
  *      check_metadata.c     Metadata, User data
  *      check_cluster.c      Join, Cluster, Request    the stages of the join (join/join.h), and
  *                                                     whether the node's certificate is accepted
@@ -144,6 +145,7 @@ struct nb_check_step {
 
 int nb_check_settings(struct nb_check *check, struct nb_failure *f);
 int nb_check_credentials(struct nb_check *check, struct nb_failure *f);
+int nb_check_state(struct nb_check *check, struct nb_failure *f);
 int nb_check_files(struct nb_check *check, struct nb_failure *f);
 int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);

@@ -13,9 +13,42 @@
 #include "base/macro.h"
 #include "cli/check/check_internal.h"
 #include "cli/kubelet.h"
+#include "cli/machine_state.h"
 #include "system/unit.h"
 
 #define UNIT "node-bootstrap.service"
+
+/* --- State --- */
+
+/* What a join waits for, or why the last one failed, is a failure here, too. */
+int nb_check_state(struct nb_check *check, struct nb_failure *f) {
+        static const enum nb_check_mark marks[_NB_MACHINE_KIND_N] = {
+                [NB_MACHINE_JOINED] = NB_CHECK_GOOD,
+                [NB_MACHINE_KUBELET_UNPREPARED] = NB_CHECK_DOUBT, /* the step "kubelet" fails */
+                [NB_MACHINE_KUBELET_UNKNOWN] = NB_CHECK_NOTE,
+                [NB_MACHINE_NOT_JOINED] = NB_CHECK_NOTE,
+                [NB_MACHINE_HIDDEN] = NB_CHECK_DOUBT,
+                [NB_MACHINE_QUEUED] = NB_CHECK_DOUBT,
+                [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
+        };
+        struct nb_machine_state state;
+        int r = nb_machine_judge(&check->sources, check->service.data, check->kubelet.data,
+                                 check->sealed & 1U << NB_CHECK_CONFIG, &state);
+
+        if (r < 0)
+                return r;
+        if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT) {
+                nb_check_row(check,
+                             state.kind == NB_MACHINE_WAITING ? NB_CHECK_DOUBT : marks[state.kind],
+                             "%s", state.why.detail);
+        } else {
+                nb_machine_adopt_fields(&state);
+                *f = state.why;
+                r = -EPROTO;
+        }
+        nb_machine_state_done(&state);
+        return r;
+}
 
 /* --- Files and folders --- */
 

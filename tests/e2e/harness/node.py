@@ -86,7 +86,7 @@ class Node(Machine):
             for path in self.path(folder).glob("*"):
                 if path.is_file() or path.is_symlink():
                     path.unlink()
-        for name in ("kubeadm-flags.env", "node-bootstrap.env"):
+        for name in ("kubeadm-flags.env", "instance-config.yaml", "node-bootstrap.env"):
             self.path(f"/var/lib/kubelet/{name}").unlink(missing_ok=True)
 
     def forget(self):
@@ -95,7 +95,7 @@ class Node(Machine):
         for path in self.path("/etc/credstore").glob("*"):
             path.unlink()
         for name in (PKI, "/etc/kubernetes", "/etc/node-bootstrap", "/var/lib/kubelet/kubeconfig", "/var/lib/kubelet/node-bootstrap.env",
-                     "/var/lib/kubelet/kubeadm-flags.env", f"/etc/systemd/system/{UNIT}.d"):
+                     "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml", f"/etc/systemd/system/{UNIT}.d"):
             path = self.path(name)
             if path.is_dir():
                 shutil.rmtree(path)

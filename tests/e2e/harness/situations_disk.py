@@ -4,10 +4,7 @@
 import re
 
 from .node import PKI, STATE
-from .situations import SITUATIONS, situation
-
-__all__ = ["SITUATIONS"]
-
+from .situations import situation
 
 @situation("lock-unavailable")
 def lock_is_missing(r):

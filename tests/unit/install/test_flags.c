@@ -9,28 +9,37 @@ struct flags_case {
         const char *name;
         const char *taints[3], *extra[3];
         const char *cri_socket, *provider_id;
-        bool is_override_needed;
+        bool is_remote_needed;
         const char *expected;
 };
 
 static struct flags_case cases[] = {
-        { "no argument is needed", .expected = "" },
-        { "the node name", .is_override_needed = true, .expected = "--hostname-override=a" },
+        { "the node name", .expected = "--hostname-override=a" },
         { "taints are separated by commas, as by kubeadm",
           .taints = { "a=b:NoSchedule", "c:NoExecute" },
-          .expected = "--register-with-taints=a=b:NoSchedule,c:NoExecute" },
+          .expected = "--hostname-override=a --register-with-taints=a=b:NoSchedule,c:NoExecute" },
         { "the socket of the container runtime", .cri_socket = "unix:///run/crio/crio.sock",
-          .expected = "--container-runtime-endpoint=unix:///run/crio/crio.sock" },
+          .expected = "--container-runtime-endpoint=unix:///run/crio/crio.sock "
+                      "--hostname-override=a" },
+        { "a kubelet with Docker", .cri_socket = "unix:///run/x.sock", .is_remote_needed = true,
+          .expected = "--container-runtime=remote --container-runtime-endpoint=unix:///run/x.sock "
+                      "--hostname-override=a" },
+        { "a kubelet with Docker that the settings configure", .cri_socket = "unix:///run/x.sock",
+          .is_remote_needed = true, .extra = { "container-runtime=remote" },
+          .expected = "--container-runtime-endpoint=unix:///run/x.sock --hostname-override=a "
+                      "--container-runtime=remote" },
+        { "Docker", .is_remote_needed = true, .expected = "--hostname-override=a" },
         { "all of them", .taints = { "a:NoSchedule" },
           .extra = { "v-x=1", "v=4", "cgroup-driver=systemd" }, .cri_socket = "unix:///run/x.sock",
-          .is_override_needed = true,
           .expected = "--container-runtime-endpoint=unix:///run/x.sock --hostname-override=a "
                       "--register-with-taints=a:NoSchedule --v-x=1 --v=4 --cgroup-driver=systemd" },
-        { "an empty value", .extra = { "node-ip=" }, .expected = "--node-ip=" },
+        { "an empty value", .extra = { "node-ip=" },
+          .expected = "--hostname-override=a --node-ip=" },
         { "the provider ID", .provider_id = "aws:///eu-west-1a/i-0123",
-          .expected = "--provider-id=aws:///eu-west-1a/i-0123" },
+          .expected = "--hostname-override=a --provider-id=aws:///eu-west-1a/i-0123" },
         { "a provider ID among the extra arguments wins", .provider_id = "aws:///a",
-          .extra = { "provider-id=aws:///b" }, .expected = "--provider-id=aws:///b" },
+          .extra = { "provider-id=aws:///b" },
+          .expected = "--hostname-override=a --provider-id=aws:///b" },
 };
 
 static void make(const struct flags_case *c, struct nb_context *context) {
@@ -48,7 +57,6 @@ static void make(const struct flags_case *c, struct nb_context *context) {
                 strcpy(settings->cri_socket, c->cri_socket);
         if (c->provider_id)
                 strcpy(settings->provider_id, c->provider_id);
-        context->is_override_needed = c->is_override_needed;
 }
 
 static void formats_arguments(void **state) {
@@ -57,19 +65,71 @@ static void formats_arguments(void **state) {
         struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX), file = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
         make(c, &context);
-        nb_flags_format(&context, &text);
-        assert_string_equal(text.data ? text.data : "", c->expected);
+        nb_flags_format(&context, c->is_remote_needed, &text);
+        assert_string_equal(text.data, c->expected);
         nb_flags_file_format(c->expected, &file);
-        assert_true(nb_flags_file_is(file.data, file.len, c->expected));
-        assert_false(nb_flags_file_is(file.data, file.len, "--other=1"));
+        assert_true(nb_flags_file_is(file.data, c->expected));
+        assert_false(nb_flags_file_is(file.data, "--other=1"));
         nb_buffer_done(&text);
         nb_buffer_done(&file);
+}
+
+#define FILE(arguments) "KUBELET_KUBEADM_ARGS=\"" arguments "\"\n"
+#define ENDPOINT "--container-runtime=remote --container-runtime-endpoint=unix:///x"
+
+struct own_case {
+        const char *name;
+        const char *file, *arguments;
+        bool is_own;
+};
+
+static struct own_case own[] = {
+        { "own: the same", FILE("--b=1 --a=2"), "--b=1 --a=2", true },
+        { "own: kubeadm has sorted it", FILE("--a=2 --b=1"), "--b=1 --a=2", true },
+        { "own: kubeadm has removed the endpoint", FILE("--a=2"), ENDPOINT " --a=2", true },
+        { "own: kubeadm has left nothing", FILE(""), ENDPOINT, true },
+        { "own: an empty file has no argument", "", "", true },
+        { "own: a blank line has none", " \n", "", true },
+        { "own: no argument", FILE(""), "", true },
+        { "own: no argument, without quotes", "KUBELET_KUBEADM_ARGS=\n", "", true },
+        { "own: another value", FILE("--a=2"), "--a=22", false },
+        { "own: the beginning of a value", FILE("--a=22"), "--a=2", false },
+        { "own: one more", FILE("--a=2 --b=1"), "--a=2", false },
+        { "own: one less", FILE("--a=2"), "--a=2 --b=1", false },
+        { "own: no argument of some", FILE(""), "--a=2", false },
+        { "own: an empty file of some", "", "--a=2", false },
+        { "own: another variable", "A=\"--a=2\"\n", "--a=2", false },
+        { "own: another line", FILE("--a=2") "B=1\n", "--a=2", false },
+        { "own: a comment before it", "#\n" FILE("--a=2"), "--a=2", false },
+};
+
+static void recognizes_own_files(void **state) {
+        const struct own_case *c = *state;
+
+        assert_int_equal(nb_flags_file_is(c->file, c->arguments), c->is_own);
+}
+
+static void adds_the_node_name(void **state) {
+        static const char *const rows[][2] = {
+                { "", "--hostname-override=n" },
+                { "--a=1", "--a=1 --hostname-override=n" },
+                { "--hostname-override=m --a=1", "--hostname-override=m --a=1" },
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct nb_buffer text = NB_BUFFER_INIT(NB_FLAGS_MAX);
+
+                nb_flags_add_node_name(rows[i][0], "n", &text);
+                assert_string_equal(text.data, rows[i][1]);
+                nb_buffer_done(&text);
+        }
 }
 
 struct foreign_case {
         const char *name;
         const char *file, *arguments;
         const char *missing;
+        bool is_override_needed;
 };
 
 static struct foreign_case foreign[] = {
@@ -80,12 +140,16 @@ static struct foreign_case foreign[] = {
         { "foreign: another value is missing", "KUBELET_KUBEADM_ARGS=\"--a=12 --xx--a=1\"", "--a=1",
           "--a=1" },
         { "foreign: another node name, which is the host name",
-          "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"", "", "--hostname-override=n" },
+          "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"", "--hostname-override=n",
+          "--hostname-override=n" },
         { "foreign: the node name, which is the host name",
-          "KUBELET_KUBEADM_ARGS=\"--hostname-override=n\"", "", "" },
+          "KUBELET_KUBEADM_ARGS=\"--v=2 --hostname-override=n\"", "--hostname-override=n", "" },
+        { "foreign: no node name, which is not the host name", "KUBELET_KUBEADM_ARGS=\"--v=2\"",
+          "--hostname-override=n", "--hostname-override=n", .is_override_needed = true },
         { "foreign: another node name", "KUBELET_KUBEADM_ARGS=\"--hostname-override=b\"",
           "--hostname-override=n", "--hostname-override=n" },
-        { "foreign: no argument is needed", "KUBELET_KUBEADM_ARGS=\"--v=2\"", "", "" },
+        { "foreign: no argument is needed", "KUBELET_KUBEADM_ARGS=\"--v=2\"",
+          "--hostname-override=n", "" },
 };
 
 static void finds_missing_arguments(void **state) {
@@ -94,8 +158,8 @@ static void finds_missing_arguments(void **state) {
                          missing = NB_BUFFER_INIT(NB_FLAGS_MAX);
 
         nb_buffer_append_string(&file, c->file);
-        assert_false(nb_flags_file_is(file.data, file.len, c->arguments));
-        nb_flags_find_missing(file.data, c->arguments, "n", &missing);
+        assert_false(nb_flags_file_is(file.data, c->arguments));
+        nb_flags_find_missing(file.data, c->arguments, c->is_override_needed, &missing);
         assert_string_equal(missing.data ? missing.data : "", c->missing);
         nb_buffer_done(&file);
         nb_buffer_done(&missing);
@@ -118,8 +182,7 @@ static void all_that_settings_hold(void **state) {
         memset(settings->provider_id, '/', NB_SETTINGS_PROVIDER_ID_SIZE - 1);
         settings->n_taints = NB_SETTINGS_TAINTS_MAX;
         settings->n_extra_args = NB_SETTINGS_EXTRA_ARGS_MAX;
-        context.is_override_needed = true;
-        nb_flags_format(&context, &text);
+        nb_flags_format(&context, true, &text);
         assert_true(text.len >
                     NB_SETTINGS_TAINTS_MAX * (NB_SETTINGS_TAINT_SIZE - 1) +
                             NB_SETTINGS_EXTRA_ARGS_MAX * (NB_SETTINGS_EXTRA_ARG_SIZE - 1));
@@ -128,6 +191,8 @@ static void all_that_settings_hold(void **state) {
 
 int main(void) {
         CASES(cases, formats_arguments);
+        CASES(own, recognizes_own_files);
+        CASE(adds_the_node_name);
         CASES(foreign, finds_missing_arguments);
         CASE(all_that_settings_hold);
         return case_run("install flags");

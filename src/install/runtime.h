@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The socket of the container runtime, for instance-config.yaml. From 1.34 on, `kubeadm upgrade
+ * node` puts the socket in this file into config.yaml (kubernetes
+ * cmd/kubeadm/app/phases/kubelet/config.go); kubelet does not read it. The socket is the first of
+ *
+ *      kubelet.criSocket
+ *      --container-runtime-endpoint in kubelet's arguments
+ *      containerRuntimeEndpoint in kubelet's configuration file
+ *      the sockets that kubeadm looks for; several of them cause a warning
+ *      kubelet's default: at boot, the runtime may not run yet
+ */
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "node/context.h"
+
+#define NB_INSTANCE_FILE "instance-config.yaml"
+#define NB_INSTANCE_MAX 4096
+
+struct nb_runtime {
+        char endpoint[NB_SETTINGS_PATH_MAX]; /* unix:///run/containerd/containerd.sock */
+        bool is_remote_needed; /* kubelet.criSocket is set, and kubelet is older than 1.24: it uses
+                                  Docker, unless an argument says otherwise */
+};
+
+/* 0 or -ENOMEM. */
+int nb_runtime_find(const struct nb_context *context, struct nb_runtime *ret_runtime);
+
+/* The same, without asking systemd. `unit` is the text of nb_kubelet_show(), or NULL. */
+int nb_runtime_find_by_unit(const struct nb_context *context, const char *unit,
+                            struct nb_runtime *ret_runtime);
+
+/* Appends the contents of the file with this endpoint, as kubeadm writes them. */
+void nb_instance_format(const char *endpoint, struct nb_buffer *ret);
+
+/* Whether the file is equal to that. */
+bool nb_instance_is(const char *text, const char *endpoint);

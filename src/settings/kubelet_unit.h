@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What kubelet's unit tells kubelet: its arguments and its configuration file. */
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/secret.h"
+#include "system/sources.h"
+
+#define NB_KUBELET_UNIT "kubelet.service"
+#define NB_KUBELET_ARGUMENTS_MAX ((size_t)256 * 1024)
+#define NB_KUBELET_ENDPOINT "--container-runtime-endpoint"
+#define NB_KUBELET_ENDPOINT_KEY "containerRuntimeEndpoint" /* of KubeletConfiguration, from 1.27 \
+                                                            */
+
+/* The properties of kubelet's unit. Without a message bus, systemd answers only root. Negative if
+ * it does not answer. */
+int nb_kubelet_show(struct nb_secret *ret_text);
+
+/*
+ * Appends the command line, the environment and the files in EnvironmentFile=, in this order: the
+ * last value of an argument is the one in force. `text` is that of nb_kubelet_show(). If they are
+ * longer than the buffer may be, ret->error is -E2BIG, and the first ones were appended.
+ */
+void nb_kubelet_read_arguments(struct nb_sources *sources, const char *text, struct nb_buffer *ret);
+
+/* Finds the value of the last argument with this name. `arguments` may be NULL. */
+bool nb_kubelet_find_argument(const char *arguments, const char *name, char *ret, size_t size);

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubeadm's upgrade of a machine that `setup -` joined, and what the join writes for it."""
+
+import json
+import re
+
+import pytest
+import yaml
+from harness.image import KUBELET_FLAGS
+from harness.node import PKI, SOURCE, UNIT
+
+FLAGS, INSTANCE, RECORD = "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml", f"{PKI}/node-bootstrap.json"
+CONTAINERD, LINK = "unix:///run/containerd/containerd.sock", "/run/runtime.sock"
+
+
+@pytest.fixture
+def fresh(new_node):
+    """A booted machine with the package and an enabled kubelet, and nothing else."""
+    node = new_node()
+    node.boot("--unit=basic.target")
+    return node
+
+
+def paste(node, cluster, words=""):
+    done = node.run("node-bootstrap", "setup", "-", *words.split(), check=False, stdin=cluster.join_command() + "\n")
+    assert done.returncode == 0, done.stdout
+    node.await_kubelet()
+    cluster.await_node(node.name)
+
+
+def runtime(node):
+    return yaml.safe_load(node.read(INSTANCE)) == {"containerRuntimeEndpoint": CONTAINERD}
+
+
+def arguments(node):
+    return node.read_of_kubelet("cmdline").split("\0")
+
+
+def annotate(node, cluster):
+    """The line of the manual page, for kubeadm 1.24."""
+    page = (SOURCE / "man/node-bootstrap.service.8.in").read_text().replace("\\-", "-")
+    [line] = re.findall(r"^\.Dl kubectl (annotate node NAME .*)$", page, re.M)
+    assert line.endswith(f"={CONTAINERD}")
+    cluster.kubectl(*line.replace("NAME", node.name).split())
+
+
+@pytest.mark.each_release
+def test_upgrade(fresh, cluster):
+    """The files are still recognized afterwards: a start changes nothing, and reset removes them."""
+    paste(fresh, cluster)
+    if cluster.minor in (20, 24):       # 20 ignores it
+        annotate(fresh, cluster)
+    assert fresh.read(FLAGS).decode() == f'KUBELET_KUBEADM_ARGS="--hostname-override={fresh.name}"\n' and runtime(fresh)
+    cluster.upload_config()
+    said = fresh.run("kubeadm", "upgrade", "node", timeout=300).stdout
+    assert "The configuration for this node was successfully updated" in said, said
+    before = [fresh.read(path) for path in (FLAGS, INSTANCE, RECORD)]
+    fresh.run("systemctl", "restart", "kubelet.service")
+    assert f"--hostname-override={fresh.name}" in arguments(fresh)
+    fresh.join("restart")
+    assert [fresh.read(path) for path in (FLAGS, INSTANCE, RECORD)] == before
+    fresh.run("node-bootstrap", "reset", "--force")
+    assert not fresh.exists(FLAGS) and not fresh.exists(INSTANCE)
+
+
+def test_machine_that_joined_earlier(node, cluster):
+    """kubelet's own arguments name the runtime: the sandbox of the service hides neither them nor systemd."""
+    node.write("/etc/default/kubelet", f'KUBELET_EXTRA_ARGS="{KUBELET_FLAGS.replace(CONTAINERD, f"unix://{LINK}")}"\n')
+    node.write("/etc/tmpfiles.d/runtime.conf", f"L {LINK} - - - - {CONTAINERD.removeprefix('unix://')}\n")
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    record = json.loads(node.read(RECORD))
+    del record["kubeletArguments"], record["runtimeEndpoint"]
+    node.write(RECORD, json.dumps(record))
+    for path in (FLAGS, INSTANCE):
+        node.path(path).unlink()
+    node.reboot()
+    node.await_kubelet()
+    assert f"--hostname-override={node.name}" in arguments(node), "written before kubelet started"
+    assert yaml.safe_load(node.read(INSTANCE)) == {"containerRuntimeEndpoint": f"unix://{LINK}"}
+    assert {"kubeletArguments", "runtimeEndpoint"} <= set(json.loads(node.read(RECORD)))
+
+
+def test_runtime_by_the_join_line(fresh, cluster):
+    """Nothing else names the runtime; a kubelet before 1.24 would use Docker."""
+    flags = KUBELET_FLAGS.replace("--container-runtime=remote", "").replace(f"--container-runtime-endpoint={CONTAINERD}", "")
+    fresh.write("/etc/default/kubelet", f'KUBELET_EXTRA_ARGS="{flags}"\n')
+    paste(fresh, cluster, f"--cri-socket={CONTAINERD}")
+    assert (f"--container-runtime-endpoint={CONTAINERD}" in arguments(fresh)) and runtime(fresh)
+    assert ("--container-runtime=remote" in arguments(fresh)) == (cluster.minor < 24)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "case.h"
+#include "folder.h"
+#include "install/runtime.h"
+
+#define DEFAULT "unix:///run/containerd/containerd.sock"
+#define HELP \
+        "\x7f" \
+        "ELF The container runtime to use. Possible value"
+
+struct runtime_case {
+        const char *name;
+        const char *unit;            /* of nb_kubelet_show() */
+        const char *binary, *config; /* /bin/kubelet, /config; NULL: none */
+        const char *file;            /* named by EnvironmentFile= */
+        const char *cri_socket, *expected;
+        bool is_remote_needed;
+};
+
+static struct runtime_case cases[] = {
+        { "no unit", .expected = DEFAULT },
+        { "no argument", .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = DEFAULT },
+        { "an argument",
+          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a --v=2\n",
+          .expected = "unix:///a" },
+        { "a path as an argument", .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint /a",
+          .expected = "unix:///a" },
+        { "the last argument",
+          .unit = "Environment=A=--container-runtime-endpoint=unix:///b\n"
+                  "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a $A\n",
+          .expected = "unix:///b" },
+        { "an environment file", .unit = "ExecStart=/bin/kubelet $A\n",
+          .file = "A=\"--container-runtime-endpoint=unix:///c\"\n", .expected = "unix:///c" },
+        { "a variable as an argument", .config = "containerRuntimeEndpoint: unix:///d\n",
+          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=${A} --config=/config\n",
+          .expected = "unix:///d" },
+        { "another protocol",
+          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=tcp://10.0.0.1:1\n",
+          .expected = DEFAULT },
+        { "the configuration file that an argument names", .config = "containerRuntimeEndpoint: /d",
+          .unit = "ExecStart=/bin/kubelet --config=/config\n", .expected = "unix:///d" },
+        { "the setting", .cri_socket = "unix:///s",
+          .unit = "ExecStart=/bin/kubelet --container-runtime-endpoint=unix:///a\n",
+          .expected = "unix:///s" },
+        { "the setting and a kubelet of 1.23", .cri_socket = "unix:///s",
+          .binary = HELP "s: 'docker', 'remote'.", .unit = "ExecStart=/bin/kubelet --v=2\n",
+          .expected = "unix:///s", .is_remote_needed = true },
+        { "the setting and a kubelet of 1.24", .cri_socket = "unix:///s",
+          .binary = HELP ": 'remote'.", .unit = "ExecStart=/bin/kubelet --v=2\n",
+          .expected = "unix:///s" },
+        { "the setting and an empty kubelet", .cri_socket = "unix:///s", .binary = "",
+          .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = "unix:///s" },
+        { "the setting and a folder as kubelet", .cri_socket = "unix:///s", .binary = "x",
+          .unit = "ExecStart=/bin --v=2\n", .expected = "unix:///s" },
+        { "a kubelet of 1.23 and no setting", .binary = HELP "s: 'docker', 'remote'.",
+          .unit = "ExecStart=/bin/kubelet --v=2\n", .expected = DEFAULT },
+};
+
+static void finds_the_socket(void **state) {
+        const struct runtime_case *c = *state;
+        struct nb_context context = { 0 };
+        struct nb_runtime runtime;
+        struct folder folder;
+        char unit[512];
+
+        folder_make(&folder);
+        context.root_fd = folder.fd;
+        nb_settings_init(&context.settings);
+        if (c->cri_socket)
+                strcpy(context.settings.cri_socket, c->cri_socket);
+        if (c->binary)
+                folder_put(&folder, "/bin/kubelet", c->binary);
+        if (c->config)
+                folder_put(&folder, "/config", c->config);
+        if (c->file)
+                folder_put(&folder, "/file", c->file);
+        (void)snprintf(unit, sizeof(unit), "EnvironmentFiles=%s/file yes\n%s", folder.path,
+                       c->unit ? c->unit : "");
+        assert_int_equal(nb_runtime_find_by_unit(&context, c->unit ? unit : NULL, &runtime), 0);
+        assert_string_equal(runtime.endpoint, c->expected);
+        assert_int_equal(runtime.is_remote_needed, c->is_remote_needed);
+        folder_remove(&folder);
+}
+
+static void formats_the_file(void **state) {
+        struct nb_buffer text = NB_BUFFER_INIT(NB_INSTANCE_MAX);
+
+        nb_instance_format("unix:///a", &text);
+        assert_string_equal(text.data, "containerRuntimeEndpoint: \"unix:///a\"\n");
+        assert_true(nb_instance_is(text.data, "unix:///a"));
+        assert_false(nb_instance_is(text.data, "unix:///"));
+        assert_false(nb_instance_is(text.data, "unix:///aa"));
+        assert_false(nb_instance_is("", ""));
+        nb_buffer_done(&text);
+}
+
+int main(void) {
+        CASES(cases, finds_the_socket);
+        CASE(formats_the_file);
+        return case_run("install runtime");
+}
