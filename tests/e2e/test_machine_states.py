@@ -4,8 +4,8 @@
 import json
 
 import pytest
-from harness import pki
 from harness.node import CURRENT, KUBECONFIG, UNIT
+from harness.situations_joined import KUBELET_CONFIG, break_kubelet, expire, lose_kubeconfig
 from harness.wait import until
 
 pytestmark = pytest.mark.each_release
@@ -61,15 +61,12 @@ def test_kubelet(joined):
     done = node.run("node-bootstrap", "setup", check=False)
     assert done.returncode == 71 and "kubelet-down: " in done.stdout
 
-    config = node.read("/var/lib/kubelet/config.yaml")
-    node.write("/var/lib/kubelet/config.yaml", config + b"evictionHard: {no.such.signal: 1}\n")
-    node.run("systemctl", "start", "kubelet.service")
-    until(lambda: node.show("kubelet.service", "SubState") == "auto-restart", "kubelet has ended")
+    config = break_kubelet(node)
     found = look(node, "kubelet ends", "kubelet-crashing", 4, "kubelet-down")
     assert "no.such.signal" in found["message"], "the last error of kubelet"
     done = node.run("node-bootstrap", "setup", check=False)
     assert done.returncode == 71 and "no.such.signal" in done.stdout
-    node.write("/var/lib/kubelet/config.yaml", config)
+    node.write(KUBELET_CONFIG, config)
     node.run("systemctl", "restart", "kubelet.service")
     look(node, "kubelet runs again", "joined", 0, None)
 
@@ -78,8 +75,7 @@ def test_lost_kubeconfig(joined, cluster):
     """It is written again by reload, and kubelet goes on with the same certificate."""
     node = joined
     before = contents(node)
-    node.path(KUBECONFIG).unlink()
-    node.run("systemctl", "restart", "kubelet.service", check=False)
+    lose_kubeconfig(node)
     look(node, "kubeconfig is lost", "without-kubeconfig", 4, "kubeconfig-lost")
     node.run("systemctl", "reload-or-restart", UNIT)
     assert node.said("kubeconfig-restored") and contents(node) == before
@@ -106,9 +102,7 @@ def test_renamed(joined, cluster):
 def test_expired(joined, cluster):
     node = joined
     look(node, "joined", "joined", 0, None)
-    ended = pki.Authority(age=366 * pki.DAY)
-    node.write(node.dated(), b"".join(ended.client(f"system:node:{node.name}", "system:nodes")), 0o600)
-    node.run("systemctl", "stop", "kubelet.service")
+    expire(node)
     look(node, "expired", "expired", 2, "join-needed")
     done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
     assert "kubelet runs" in done.stdout and node.exists(CURRENT)

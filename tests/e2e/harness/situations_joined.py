@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Situations (see situations.py) of a machine that has joined; the functions of a node are for other tests too."""
+
+from . import pki
+from .node import KUBECONFIG, TOKEN
+from .situations import join, situation
+from .wait import until
+
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+
+
+def await_crash(node):
+    until(lambda: node.show("kubelet.service", "SubState") == "auto-restart", "kubelet has ended")
+
+
+def break_kubelet(node):
+    """Returns its configuration, which is now one that it refuses."""
+    config = node.read(KUBELET_CONFIG)
+    node.write(KUBELET_CONFIG, config + b"evictionHard: {no.such.signal: 1}\n")
+    node.run("systemctl", "restart", "kubelet.service")
+    await_crash(node)
+    return config
+
+
+def lose_kubeconfig(node):
+    node.path(KUBECONFIG).unlink()
+    node.run("systemctl", "restart", "kubelet.service", check=False)
+
+
+def expire(node):
+    ended = pki.Authority(age=366 * pki.DAY)
+    node.write(node.dated(), b"".join(ended.client(f"system:node:{node.name}", "system:nodes")), 0o600)
+    node.run("systemctl", "stop", "kubelet.service")
+
+
+def assert_well(r, name=None):
+    """The Node is there, and monitoring is content."""
+    r.node.await_kubelet()
+    r.cluster.await_node(name or r.node.name)
+    assert r.node.run("node-bootstrap", "status", "--check").stdout.startswith("OK: ")
+
+
+@situation("join-needed")
+def certificate_has_expired(r):
+    join(r)
+    for by_hand in (True, False):
+        before = r.node.certificate().serial_number
+        expire(r.node)
+        r.cluster.delete_node(r.node.name)
+        r.says("node-bootstrap", "check")
+        if by_hand:
+            assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+        else:
+            r.here("systemctl restart")
+        assert_well(r)
+        assert r.node.certificate().serial_number != before
+
+
+@situation("kubelet-down")
+def kubelet_ends_again_and_again(r):
+    join(r)
+    config = break_kubelet(r.node)
+    r.says("node-bootstrap", "setup")
+    assert "no.such.signal" in r.here("journalctl")
+    r.node.write(KUBELET_CONFIG, config)
+    r.here("systemctl restart kubelet.service")
+    assert_well(r)
+    r.cluster.upload_kubelet_config(r.node)
+    r.stack.callback(r.node.write, KUBELET_CONFIG, config)
+    r.node.configure(kubelet={"configFrom": "cluster"})
+    r.node.path(KUBELET_CONFIG).unlink()
+    r.node.run("systemctl", "restart", "kubelet.service")
+    await_crash(r.node)
+    r.says("node-bootstrap", "setup")
+    r.here("systemctl restart node-bootstrap.service")
+    assert_well(r)
+
+
+@situation("kubeconfig-lost")
+def kubeconfig_is_removed(r):
+    join(r)
+    lose_kubeconfig(r.node)
+    r.says("node-bootstrap", "check")
+    r.node.path(TOKEN).unlink()
+    r.cluster.front.refuse()
+    r.stack.callback(r.cluster.front.listen)
+    r.here("systemctl reload-or-restart")
+    assert r.entries("kubeconfig-restored")
+    r.here("systemctl restart kubelet.service")
+    r.node.await_kubelet()
+    r.cluster.front.listen()
+    assert_well(r)
+
+
+@situation("node-renamed")
+def host_name_changed(r):
+    """The old name is right, also if the service has failed since; then the new one is."""
+    old, new = r.node.name, f"{r.node.name}-new"
+    r.stack.callback(r.cluster.delete_node, new)
+    r.stack.callback(r.node.run, "hostnamectl", "set-hostname", old)
+    join(r, timeout="3s")
+    before = r.node.certificate().serial_number
+    r.node.path(TOKEN).unlink()
+    for is_started in (False, True):
+        r.node.run("hostnamectl", "set-hostname", new)
+        if is_started:
+            r.node.begin("restart")
+            assert r.node.await_end()[0] == "failed" and not r.node.kubelet_pid()
+        r.says("node-bootstrap", "check")
+        r.here("hostnamectl")
+        r.here("systemctl restart")
+        assert_well(r)
+    assert r.node.certificate().serial_number == before
+    r.node.configure()
+    r.node.run("hostnamectl", "set-hostname", new)
+    r.says("node-bootstrap", "check")
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+    assert_well(r, new)
+    assert "deleted" in r.there("kubectl delete node")
+    assert not r.cluster.node(old)
