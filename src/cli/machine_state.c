@@ -125,17 +125,14 @@ static void add_intent(struct nb_machine_state *state) {
 
 /* --- A machine without --- */
 
-static void judge_queue(struct nb_machine_state *state) {
-        char blocker[NB_UNIT_NAME_SIZE], since[NB_RFC3339_SIZE] = "";
-        struct nb_unit_state unit = { .begun = 0 };
-        struct nb_failure ignored = { 0 };
+static void judge_queue(const struct nb_machine_units *units, struct nb_machine_state *state) {
+        char since[NB_RFC3339_SIZE] = "";
 
-        nb_unit_find_blocker(NB_SERVICE_UNIT, blocker);
-        if (blocker[0] && nb_unit_show(blocker, &unit, &ignored) >= 0 && unit.begun > 0)
-                nb_time_format(unit.begun, since);
+        if (units->blocker_begun > 0)
+                nb_time_format(units->blocker_begun, since);
         CONCLUDE(state, NB_MACHINE_QUEUED,
                  "not joined: " NB_SERVICE_UNIT " is queued behind %s%s%s",
-                 blocker[0] ? blocker : "another unit",
+                 units->blocker[0] ? units->blocker : "another unit",
                  since[0] ? ", which has been starting since " : "", since);
 }
 
@@ -195,7 +192,8 @@ static bool is_hidden(const struct nb_machine_state *state) {
                (state->node.settings.errnum == EACCES || state->node.present.why.errnum == EACCES);
 }
 
-static int judge(struct nb_sources *sources, const char *kubelet, struct nb_machine_state *state) {
+static int judge(struct nb_sources *sources, const struct nb_machine_units *units,
+                 struct nb_machine_state *state) {
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
         bool is_activating = is_in(service, "activating") ||
@@ -210,7 +208,7 @@ static int judge(struct nb_sources *sources, const char *kubelet, struct nb_mach
                 return 0;
         }
         if (state->is_certificate_usable && !is_activating) {
-                int r = judge_kubelet(sources, kubelet, state);
+                int r = judge_kubelet(sources, units->kubelet.data, state);
 
                 add_intent(state);
                 return r;
@@ -218,7 +216,7 @@ static int judge(struct nb_sources *sources, const char *kubelet, struct nb_mach
         if (is_activating)
                 judge_join(state, NB_MACHINE_WAITING);
         else if (service->has_job && found != NB_NODE_STATE_NOT_YET_VALID)
-                judge_queue(state);
+                judge_queue(units, state);
         else if (found == NB_NODE_STATE_ABSENT &&
                  (is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED)))
                 judge_join(state, NB_MACHINE_FAILED);
@@ -227,17 +225,17 @@ static int judge(struct nb_sources *sources, const char *kubelet, struct nb_mach
         return 0;
 }
 
-int nb_machine_judge(struct nb_sources *sources, const char *service, const char *kubelet,
+int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
                      bool are_settings_hidden, struct nb_machine_state *ret_state) {
         struct nb_failure f = { 0 };
         struct nb_node *node = &ret_state->node;
         int r;
 
         *ret_state = (struct nb_machine_state){ 0 };
-        if (service)
-                nb_unit_read_state(service, &ret_state->service);
-        if (kubelet)
-                nb_unit_read_state(kubelet, &ret_state->kubelet);
+        if (units->service.data)
+                nb_unit_read_state(units->service.data, &ret_state->service);
+        if (units->kubelet.data)
+                nb_unit_read_state(units->kubelet.data, &ret_state->kubelet);
         ret_state->timeline_r = nb_timeline_read(&ret_state->timeline, &ret_state->last_failure);
         r = nb_node_inspect(-1, sources, node, &f);
         if (r == -ENOMEM)
@@ -253,22 +251,40 @@ int nb_machine_judge(struct nb_sources *sources, const char *service, const char
                        sizeof(node->context.node_name));
                 nb_present_classify(&node->present, &node->context, &node->inspection);
         }
-        r = judge(sources, kubelet, ret_state);
+        r = judge(sources, units, ret_state);
         if (r >= 0 && f.code != NB_NONE && ret_state->kind == NB_MACHINE_UNUSABLE)
                 ret_state->why.code = f.code;
         return r;
 }
 
-int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
-        _cleanup_(nb_secret_done) struct nb_secret service = NB_SECRET_INIT,
-                                                   kubelet = NB_SECRET_INIT;
+void nb_machine_units_read(struct nb_machine_units *ret_units) {
+        struct nb_unit_state state = { .begun = 0 };
         struct nb_failure ignored = { 0 };
 
-        if (nb_systemd_is_running()) {
-                (void)nb_unit_read(NB_SERVICE_UNIT, &service, &ignored);
-                (void)nb_kubelet_show(&kubelet);
-        }
-        return nb_machine_judge(sources, service.data, kubelet.data, false, ret_state);
+        *ret_units = (struct nb_machine_units)NB_MACHINE_UNITS_INIT;
+        if (!nb_systemd_is_running())
+                return;
+        (void)nb_kubelet_show(&ret_units->kubelet);
+        if (nb_unit_read(NB_SERVICE_UNIT, &ret_units->service, &ignored) < 0)
+                return;
+        nb_unit_read_state(ret_units->service.data, &state);
+        if (!state.has_job || is_in(&state, "activating"))
+                return;
+        nb_unit_find_blocker(NB_SERVICE_UNIT, ret_units->blocker);
+        if (ret_units->blocker[0] && nb_unit_show(ret_units->blocker, &state, &ignored) >= 0)
+                ret_units->blocker_begun = state.begun;
+}
+
+void nb_machine_units_done(struct nb_machine_units *units) {
+        nb_secret_done(&units->service);
+        nb_secret_done(&units->kubelet);
+}
+
+int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
+        _cleanup_(nb_machine_units_done) struct nb_machine_units units;
+
+        nb_machine_units_read(&units);
+        return nb_machine_judge(sources, &units, false, ret_state);
 }
 
 void nb_machine_state_done(struct nb_machine_state *state) {

@@ -14,6 +14,20 @@
 
 #define NB_SERVICE_UNIT "node-bootstrap.service"
 
+/* What systemd says. Without a message bus, it answers only root. */
+struct nb_machine_units {
+        struct nb_secret service, kubelet; /* properties (nb_unit_read()); .data is NULL if systemd
+                                              does not answer */
+        char blocker[NB_UNIT_NAME_SIZE];   /* what the service is queued behind; "": nothing */
+        time_t blocker_begun;              /* 0: unknown */
+};
+
+#define NB_MACHINE_UNITS_INIT \
+        { .service = NB_SECRET_INIT, .kubelet = NB_SECRET_INIT }
+
+void nb_machine_units_read(struct nb_machine_units *ret_units);
+void nb_machine_units_done(struct nb_machine_units *units);
+
 enum nb_machine_kind {
         NB_MACHINE_JOINED, /* and kubelet runs */
         NB_MACHINE_KUBELET_UNPREPARED,
@@ -47,14 +61,13 @@ struct nb_machine_state {
 };
 
 /*
- * `service` and `kubelet` have the properties of the units (nb_unit_read()), or are NULL. With
- * `are_settings_hidden`, only the service can read some of the settings: the node name is then that
- * of the last join. Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
+ * With `are_settings_hidden`, only the service can read some of the settings: the node name is then
+ * that of the last join. Release `state` with nb_machine_state_done(). 0 or -ENOMEM.
  */
-int nb_machine_judge(struct nb_sources *sources, const char *service, const char *kubelet,
+int nb_machine_judge(struct nb_sources *sources, const struct nb_machine_units *units,
                      bool are_settings_hidden, struct nb_machine_state *ret_state);
 
-/* Reads the properties of both units, then calls nb_machine_judge(). */
+/* nb_machine_units_read(), then nb_machine_judge(). */
 int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state);
 void nb_machine_state_done(struct nb_machine_state *state);
 

@@ -63,10 +63,14 @@ def assert_joined(node, cluster, token):
 
 
 def test_a_node_joins_with_the_controller_alone(admin, account, fresh, unattended_cluster):
+    """kubeadm's Role does not let the token read kubelet's configuration, but the node."""
+    unattended_cluster.upload_kubelet_config(fresh)
+    fresh.path("/var/lib/kubelet/config.yaml").unlink()
     with admin.controller(account=account):
         line, token = create_token(admin, fresh)
-        fresh.run("node-bootstrap", "setup", "-", stdin=line)
+        fresh.run("node-bootstrap", "setup", "-", "--config-from=cluster", stdin=line)
         assert_joined(fresh, unattended_cluster, token)
+    assert b"10.96.0.10" in fresh.read("/var/lib/kubelet/config.yaml")
 
 
 def test_the_controller_starts_after_the_machine(admin, account, fresh, unattended_cluster):

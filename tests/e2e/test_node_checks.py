@@ -10,6 +10,7 @@ from harness.node import KUBECONFIG, TOKEN, UNIT
 from harness.wait import until
 
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"
 
 
 def test_name_of_a_ready_node(node, cluster):
@@ -51,9 +52,10 @@ def test_revoked_certificate(own_cluster, new_node):
     node.join("restart")
     assert node.certificate().serial_number == first
     assert "node-access-revoked: " in node.run("node-bootstrap", "check", check=False).stdout
-    node.path(KUBECONFIG).unlink()
-    node.join("restart")
-    assert node.certificate().serial_number != first
+    node.run("node-bootstrap", "reset", "--force", "--setup")
+    own_cluster.delete_node(node.name)
+    said = node.run("node-bootstrap", "setup", "-", "--force", stdin=own_cluster.join_command()).stdout
+    assert node.certificate().serial_number != first and "kubelet runs" in said
     clients = x509.load_pem_x509_certificate((own_cluster.work / "clients.crt").read_bytes())
     issued = node.certificate()
     clients.public_key().verify(issued.signature, issued.tbs_certificate_bytes, ec.ECDSA(issued.signature_hash_algorithm))
@@ -64,15 +66,9 @@ def test_revoked_certificate(own_cluster, new_node):
     assert "accepted by the API server" in node.run("node-bootstrap", "check", check=False).stdout
 
 
-def machine_keys(node):
-    """What kubelet needs in a container, beside kubeadm's defaults."""
-    machine = yaml.safe_load(node.read(KUBELET_CONFIG))
-    return {key: machine[key] for key in ("cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "failSwapOn", "evictionHard")}
-
-
 def test_kubelet_configuration_as_the_node(manual, cluster):
-    """The token cannot read it, and has been deleted; kubeadm's Role allows the nodes as well."""
-    cluster.upload_kubelet_config(machine_keys(manual))
+    """The token may not read it, and has been deleted; kubeadm's Role allows the nodes."""
+    cluster.upload_kubelet_config(manual)
     manual.path(KUBELET_CONFIG).unlink()
     manual.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()
     csr = cluster.await_csr(manual.name)["metadata"]["name"]
@@ -85,8 +81,8 @@ def test_kubelet_configuration_as_the_node(manual, cluster):
 
 
 def test_kubelet_configuration_of_the_cluster(node, cluster):
-    """What the real kubeadm uploads, read as the group of its tokens, makes kubelet run in kubeadm's own unit."""
-    name = cluster.upload_kubelet_config(machine_keys(node))
+    """What the real kubeadm uploads makes kubelet run in kubeadm's own unit, and can be read again after the join."""
+    name = cluster.upload_kubelet_config(node)
     uploaded = yaml.safe_load(cluster.request("GET", f"/api/v1/namespaces/kube-system/configmaps/{name}")["data"]["kubelet"])
     node.path(KUBELET_CONFIG).unlink()
     node.configure(kubelet={"configFrom": "cluster"}).enable(UNIT).boot()
@@ -95,3 +91,21 @@ def test_kubelet_configuration_of_the_cluster(node, cluster):
     assert taken == {key: value for key, value in uploaded.items() if key != "staticPodPath"} and "staticPodPath" in uploaded
     assert node.entries("kubelet-config-reduced") == []
     assert "10.96.0.10" in taken["clusterDNS"] and node.state_files() == []
+    text = node.read(KUBELET_CONFIG)
+    node.path(KUBELET_CONFIG).unlink()
+    node.path(TOKEN).unlink()
+    node.write("/etc/kubernetes/manifests/pod.yaml", "")
+    node.run("systemctl", "restart", "kubelet.service")
+    assert "`systemctl restart node-bootstrap.service`" in node.run("node-bootstrap", "check", check=False).stdout
+    node.join("restart")
+    node.await_kubelet()
+    assert node.read(KUBELET_CONFIG) == text and node.state_files() == []
+    [entry] = node.entries("kubelet-config-reduced")
+    assert "static pods in '/etc/kubernetes/manifests'" in entry["MESSAGE"]
+    node.path(KUBELET_CONFIG).unlink()
+    node.configure(kubelet={"configFrom": "cluster"}, timeout="3s")
+    cluster.request("DELETE", f"{ROLE_BINDINGS}/kubeadm:{name}")
+    node.join("restart")
+    node.await_kubelet()
+    [entry] = [entry for entry in node.entries("kubelet-config-refused") if "gave up" in entry["MESSAGE"]]
+    assert not node.exists(KUBELET_CONFIG) and entry["PRIORITY"] == "4"

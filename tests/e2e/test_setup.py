@@ -69,6 +69,20 @@ def test_pasted_command_makes_a_node(fresh, cluster):
     assert not fresh.exists(ENCRYPTED) and not fresh.exists(DROP_IN)
 
 
+def test_configuration_of_kubelet(fresh, cluster):
+    """It is missing, which setup says before the join; then it is copied from the cluster."""
+    cluster.upload_kubelet_config(fresh)
+    fresh.path("/var/lib/kubelet/config.yaml").unlink()
+    line = to(cluster)
+    said = set_up(fresh, line, check=False).stdout
+    assert said.index("'/var/lib/kubelet/config.yaml' is missing") < said.index("--config-from=cluster") < said.index(f"enabled  {UNIT}")
+    said = set_up(fresh, f"{line} --config-from=cluster", check=False).stdout
+    assert f"`systemctl restart {UNIT}`" in said
+    fresh.join("restart")
+    fresh.await_kubelet()
+    cluster.await_node(fresh.name)
+
+
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):
     for words, by_stdin in (("--token-file=/root/token", False), ("--token-file=-", True)):
         node, token = new_node(), cluster.token()

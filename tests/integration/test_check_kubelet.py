@@ -66,7 +66,7 @@ class Place:
     def bad(self, *words):
         found = self.check()
         failure = step_of(found, "kubelet")["failure"]
-        assert found["failure"] == failure["code"] == CODE and failure["remedy"] == FAILURES[CODE]["remedy"]
+        assert not found["good"] and failure["code"] == CODE and failure["remedy"] == FAILURES[CODE]["remedy"]
         for word in words:
             assert word in failure["detail"], failure["detail"]
         return found
@@ -125,7 +125,8 @@ def test_configuration_from_the_cluster(place):
     place.good("'/var/lib/kubelet/config.yaml' is missing, and node-bootstrap.service will read it from the cluster")
     (place.path / "kubernetes").mkdir()
     (place.path / "kubernetes/kubelet.conf").write_text("kind: Config\n")
-    place.bad("'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`")
+    failure = step_of(place.check(), "kubelet")["failure"]
+    assert "'/var/lib/kubelet/config.yaml' is missing: `systemctl restart node-bootstrap.service`" in failure["detail"]
 
 
 def test_each_place_for_the_socket_of_the_runtime(place):

@@ -93,6 +93,7 @@ static void read_client(struct nb_check *check) {
         else if (nb_client_certificate_verify(identity, f) >= 0 &&
                  nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
                                        &chain) >= 0) {
+                nb_certificate_node_name(chain, check->client.node_name);
                 check->client.not_before = nb_certificate_not_before(chain, 0);
                 check->client.not_after = nb_certificate_not_after(chain, 0);
         }
@@ -202,13 +203,11 @@ static int read_options(struct nb_options *options, struct nb_check *check, stru
 
 /* In the child process, if root started it. */
 static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
-        struct nb_failure ignored = { 0 };
         int r;
 
         /* Without a message bus, systemd answers only root. */
         if (!check->user_data && nb_systemd_is_running()) {
-                (void)nb_unit_read("node-bootstrap.service", &check->service, &ignored);
-                (void)nb_kubelet_show(&check->kubelet);
+                nb_machine_units_read(&check->units);
         }
         r = nb_privilege_reduce(ret_first);
         if (r < 0)
@@ -227,8 +226,7 @@ static int run_check(struct nb_check *check, struct nb_failure *ret_first) {
 static void check_done(struct nb_check *check) {
         nb_join_done(&check->join);
         nb_sources_done(&check->sources);
-        nb_secret_done(&check->service);
-        nb_secret_done(&check->kubelet);
+        nb_machine_units_done(&check->units);
         nb_secret_done(&check->pending_key);
         nb_cluster_done(&check->client.cluster);
         nb_identity_done(&check->client.identity);
@@ -237,8 +235,7 @@ static void check_done(struct nb_check *check) {
 }
 
 int nb_command_check(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(check_done) struct nb_check check = { .service = NB_SECRET_INIT,
-                                                        .kubelet = NB_SECRET_INIT,
+        _cleanup_(check_done) struct nb_check check = { .units = NB_MACHINE_UNITS_INIT,
                                                         .pending_key = NB_SECRET_INIT,
                                                         .client.identity = NB_IDENTITY_INIT,
                                                         .load = NB_LOAD_INIT,

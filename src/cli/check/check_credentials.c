@@ -85,7 +85,7 @@ static void find_drop_ins(struct nb_check *check) {
         const char *word = NULL;
         size_t len = 0;
 
-        while ((word = nb_unit_next_word(check->service.data, "DropInPaths", word, &len))) {
+        while ((word = nb_unit_next_word(check->units.service.data, "DropInPaths", word, &len))) {
                 _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
                 char path[NB_SETTINGS_PATH_MAX], assignment[64];
 

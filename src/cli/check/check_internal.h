@@ -28,6 +28,7 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
+#include "cli/machine_state.h"
 #include "codec/json.h"
 #include "join/load.h"
 #include "join/stages.h"
@@ -84,9 +85,8 @@ struct nb_check_output {
 };
 
 struct nb_check {
-        bool is_root, is_dropped;          /* run by root; after nb_check_drop() */
-        struct nb_secret service, kubelet; /* properties of the units, for nb_unit_find_property();
-                                              .data is NULL if systemd does not answer */
+        bool is_root, is_dropped; /* run by root; after nb_check_drop() */
+        struct nb_machine_units units;
 
         struct nb_sources sources;
         bool is_folder_given;  /* --config-directory */
@@ -116,8 +116,9 @@ struct nb_check {
                 struct nb_failure failure; /* why it has no usable certificate */
                 struct nb_cluster cluster;
                 struct nb_identity identity;
-                time_t not_before, not_after; /* of the certificate; 0: there is none */
-        } client;                             /* in kubelet's kubeconfig */
+                time_t not_before, not_after;             /* of the certificate; 0: there is none */
+                char node_name[NB_CERTIFICATE_NODE_SIZE]; /* in the certificate; "": none */
+        } client;                                         /* in kubelet's kubeconfig */
 
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;

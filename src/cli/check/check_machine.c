@@ -32,7 +32,7 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
         };
         struct nb_machine_state state;
-        int r = nb_machine_judge(&check->sources, check->service.data, check->kubelet.data,
+        int r = nb_machine_judge(&check->sources, &check->units,
                                  check->sealed & 1U << NB_CHECK_CONFIG, &state);
 
         if (r < 0)
@@ -191,7 +191,7 @@ static void print_order(struct nb_check *check, const char *text) {
  * others are printed as rows. */
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[] = { NB_CHECK_GOOD, NB_CHECK_DOUBT, NB_CHECK_BAD };
-        const char *text = check->kubelet.data;
+        const char *text = check->units.kubelet.data;
         struct nb_kubelet_findings found;
 
         if (!text) {

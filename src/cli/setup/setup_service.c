@@ -74,6 +74,18 @@ static void print_status(struct watch *watch) {
         strcpy(watch->status, status);
 }
 
+/* A queued service has no status of its own. */
+static void find_queue(struct nb_unit_state *state) {
+        char blocker[NB_UNIT_NAME_SIZE];
+
+        if (!state->has_job || state->status[0] || !strcmp(state->active, "activating"))
+                return;
+        nb_unit_find_blocker(NB_SETUP_UNIT, blocker);
+        if (blocker[0])
+                snprintf(state->status, sizeof(state->status),
+                         NB_SETUP_UNIT " is queued until %s has started", blocker);
+}
+
 /* -ECANCELED on Ctrl-C; -ETIME. */
 static int watch_job(struct watch *watch, struct nb_failure *f) {
         for (;;) {
@@ -81,6 +93,7 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
 
                 if (r < 0)
                         return r;
+                find_queue(&watch->state);
                 print_entries(watch);
                 print_status(watch);
                 if (nb_unit_is_at_rest(&watch->state))
@@ -205,8 +218,9 @@ static void print_kubelet(const struct watch *watch) {
  * A kubelet that is missing, masked or disabled is nobody's to wait for; setup has said so
  * before the join. A crash ends the wait at once.
  */
-static int await_kubelet(const struct watch *watch, struct nb_failure *f) {
+static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_failure *f) {
         uint64_t give_up_ms = nb_now_ms() + KUBELET_MS;
+        int r;
 
         if (give_up_ms > watch->deadline_ms)
                 give_up_ms = watch->deadline_ms;
@@ -216,7 +230,6 @@ static int await_kubelet(const struct watch *watch, struct nb_failure *f) {
                 struct nb_failure why;
                 enum nb_machine_kind kind;
                 bool is_starting;
-                int r;
 
                 nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
                 r = nb_machine_look(&sources, &state);
@@ -234,6 +247,14 @@ static int await_kubelet(const struct watch *watch, struct nb_failure *f) {
                 if (kind == NB_MACHINE_JOINED && !is_starting) {
                         printf("kubelet runs\n");
                         return 0;
+                }
+                /* It ended before its kubeconfig was there again: do not wait for RestartSec=. */
+                if (kind == NB_MACHINE_KUBELET_CRASHING && is_restored) {
+                        is_restored = false;
+                        r = nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
+                        if (r < 0)
+                                return r;
+                        continue;
                 }
                 if (kind == NB_MACHINE_KUBELET_CRASHING || !is_starting ||
                     nb_now_ms() >= give_up_ms) {
@@ -269,7 +290,7 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(&watch);
         if (r == 0 && !setup->is_start_unwanted && setup->wait == NB_SETUP_WAIT_KUBELET)
-                r = await_kubelet(&watch, f);
+                r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG, f);
         fflush(stdout);
         return r;
 }

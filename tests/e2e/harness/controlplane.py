@@ -219,8 +219,10 @@ controlPlaneEndpoint: {self.front.endpoint}
         self.kubeadm("init", "phase", "upload-config", "all")
         self.kubeadm("init", "phase", "addon", "kube-proxy")
 
-    def upload_kubelet_config(self, changes):
-        """kubeadm's own ConfigMap with some changes; returns its name."""
+    def upload_kubelet_config(self, node):
+        """kubeadm's own ConfigMap, with what kubelet needs in the container of this machine; returns its name."""
+        machine = yaml.safe_load(node.read("/var/lib/kubelet/config.yaml"))
+        changes = {key: machine[key] for key in ("cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "failSwapOn", "evictionHard")}
         self._make_own_node()
         documents = list(yaml.safe_load_all((self.work / "kubeadm.yaml").read_text()))
         kubelet = {"apiVersion": documents[-1]["apiVersion"], "kind": documents[-1]["kind"], **changes}

@@ -310,31 +310,23 @@ def token_not_for_authentication(r):
     r.joins(restart=True)
 
 
-@situation("token-not-discarded")
+@situation("token-exposed", "token-not-discarded")
 def token_that_others_know(r):
     token = r.cluster.token()
+    if r.code == "token-exposed":
+        path = "/etc/node-bootstrap/bootstrap.conf"
+        r.node.write(path, kubeconfig(f"https://{r.cluster.front.endpoint}", r.cluster.ca.pem, token), 0o644)
+        r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
+        r.start()
+        r.here("chmod 600", f" {path}")
+        r.here("systemctl restart")
+        r.joins()
+        r.node.forget().write("/root/line", r.there("kubeadm token create --print-join-command"), 0o644)
+        r.says("sh", "-c", "node-bootstrap setup - </root/line")
+        r.here("chmod 600", " /root/line")
+        assert "has joined" in r.node.run("sh", "-c", "node-bootstrap setup - </root/line").stdout
     r.there("kubeadm token delete", f" {token.id}")
     assert r.cluster.find(f"{SECRETS}/bootstrap-token-{token.id}") is None
-
-
-@situation("token-exposed")
-def file_that_others_can_read(r):
-    """The input of a command, and a file of the service."""
-    token = r.cluster.token()
-    path = "/etc/node-bootstrap/bootstrap.conf"
-    r.node.write(path, kubeconfig(f"https://{r.cluster.front.endpoint}", r.cluster.ca.pem, token), 0o644)
-    r.node.configure(bootstrap={"kubeconfig": path}, discovery={})
-    r.start()
-    r.here("chmod 600", f" {path}")
-    r.here("systemctl restart")
-    r.joins()
-    r.node.forget()
-    r.node.write("/root/line", r.there("kubeadm token create --print-join-command"), 0o644)
-    typed = "node-bootstrap setup - </root/line"
-    r.says("sh", "-c", typed)
-    r.here("chmod 600", " /root/line")
-    assert "has joined" in r.node.run("sh", "-c", typed).stdout
-    token_that_others_know(r)
 
 
 @situation("token-on-command-line")

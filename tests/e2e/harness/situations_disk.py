@@ -19,14 +19,16 @@ def lock_is_missing(r):
 def folders_are_removed(r):
     kubelet, saved = "/var/lib/kubelet", "/var/lib/kubelet.saved"
     r.node.run("mv", kubelet, saved)
-    r.stack.callback(r.node.run, "sh", "-ec", f"rm -rf {kubelet} && mv {saved} {kubelet}")
+    put_back = ["sh", "-ec", f"[ ! -e {saved} ] || {{ rm -rf {kubelet}; mv {saved} {kubelet}; }}"]
+    r.stack.callback(r.node.run, *put_back)
     r.begin()
     r.here("systemd-tmpfiles --create")
     r.here("systemctl restart")
     assert "Joined: " in r.here("node-bootstrap status")
     modes = {name: oct(r.node.path(name).stat().st_mode)[-3:] for name in (kubelet, PKI)}
     r.node.forget()
-    r.node.run("rm", "-rf", kubelet, "/etc/kubernetes")
+    r.node.run(*put_back)
+    r.node.run("rmdir", "/etc/kubernetes")
     assert "✗ directory-missing: kubeconfig, '/etc/kubernetes': " in r.node.run("node-bootstrap", "check", check=False).stdout
     token = r.cluster.token()
     setup = ["node-bootstrap", "setup", r.cluster.front.endpoint, f"--token={token}", f"--ca-cert-hash={r.cluster.ca.pin}"]

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of a machine, each as status, status --check, --json, check and setup show it: all tell the same."""
+
+import json
+
+import pytest
+from harness import pki
+from harness.node import CURRENT, KUBECONFIG, UNIT
+from harness.wait import until
+
+pytestmark = pytest.mark.each_release
+
+TABLE = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    yield
+    print("\n{:22} {:20} {:>7} {:24} {:>5}  {}".format("state", "status --json", "--check", "check", "exit", "line of status --check"))
+    for row in TABLE:
+        print("{:22} {:20} {:>7} {:24} {:>5}  {:.90}".format(*row))
+
+
+@pytest.fixture
+def joined(node, cluster):
+    node.enable(UNIT).boot()
+    cluster.await_node(node.name)
+    return node
+
+
+def look(node, what, state, status, code):
+    """What the commands say; `code` is the failure of check's step, or None."""
+    found = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
+    line = node.run("node-bootstrap", "status", "--check", check=False)
+    text = node.run("node-bootstrap", "status", check=False)
+    checked = node.run("node-bootstrap", "check", "--json", "--local", check=False)
+    step = next(step for step in json.loads(checked.stdout[checked.stdout.index("{"):])["steps"] if step["step"] == "state")
+    TABLE.append((what, found["state"], line.returncode, (step.get("failure") or {}).get("code") or step["state"], checked.returncode, line.stdout.strip()))
+    assert (found["state"], found["code"], line.returncode) == (state, code, status), (found, line)
+    assert found["message"] in line.stdout and found["message"] in text.stdout and text.returncode == line.returncode
+    assert found["message"] in [(step.get("failure") or {}).get("detail"), *(row["text"] for row in step["rows"])], step
+    assert ((step.get("failure") or {}).get("code") == code) or step["state"] == "doubt"
+    return found
+
+
+def contents(node):
+    """Of the files of the join."""
+    return {path: facts[:-1] for path, facts in node.joined_files().items()}
+
+
+def test_kubelet(joined):
+    node = joined
+    look(node, "joined", "joined", 0, None)
+    said = node.run("node-bootstrap", "setup").stdout
+    assert "has joined already" in said and "kubelet runs" in said
+
+    node.run("systemctl", "stop", "kubelet.service")
+    found = look(node, "kubelet is stopped", "kubelet-stopped", 4, "kubelet-down")
+    assert "kubelet.service is inactive" in found["message"]
+    assert node.run("node-bootstrap", "status", "--check", "--no-kubelet").stdout.startswith("OK: ")
+    done = node.run("node-bootstrap", "setup", check=False)
+    assert done.returncode == 71 and "kubelet-down: " in done.stdout
+
+    config = node.read("/var/lib/kubelet/config.yaml")
+    node.write("/var/lib/kubelet/config.yaml", config + b"evictionHard: {no.such.signal: 1}\n")
+    node.run("systemctl", "start", "kubelet.service")
+    until(lambda: node.show("kubelet.service", "SubState") == "auto-restart", "kubelet has ended")
+    found = look(node, "kubelet ends", "kubelet-crashing", 4, "kubelet-down")
+    assert "no.such.signal" in found["message"], "the last error of kubelet"
+    done = node.run("node-bootstrap", "setup", check=False)
+    assert done.returncode == 71 and "no.such.signal" in done.stdout
+    node.write("/var/lib/kubelet/config.yaml", config)
+    node.run("systemctl", "restart", "kubelet.service")
+    look(node, "kubelet runs again", "joined", 0, None)
+
+
+def test_lost_kubeconfig(joined, cluster):
+    """It is written again by reload, and kubelet goes on with the same certificate."""
+    node = joined
+    before = contents(node)
+    node.path(KUBECONFIG).unlink()
+    node.run("systemctl", "restart", "kubelet.service", check=False)
+    look(node, "kubeconfig is lost", "without-kubeconfig", 4, "kubeconfig-lost")
+    node.run("systemctl", "reload-or-restart", UNIT)
+    assert node.said("kubeconfig-restored") and contents(node) == before
+    node.run("systemctl", "restart", "kubelet.service")
+    until(lambda: node.is_active("kubelet.service"), "kubelet runs")
+    node.path(KUBECONFIG).unlink()
+    done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
+    assert "unchanged, the token was not written" in done.stdout and contents(node) == before
+    assert len(cluster.csrs(node.name)) == 1
+
+
+def test_renamed(joined, cluster):
+    """A fresh join line is all that it needs."""
+    node, old = joined, joined.name
+    node.set_host_name(f"{old}-new")
+    found = look(node, "host name changed", "other-node", 1, "node-renamed")
+    assert old in found["message"]
+    assert f"kubectl delete node {old}`" in node.run("node-bootstrap", "status", check=False).stdout
+    done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
+    assert "kubelet runs" in done.stdout
+    cluster.await_node(f"{old}-new")
+
+
+def test_expired(joined, cluster):
+    node = joined
+    look(node, "joined", "joined", 0, None)
+    ended = pki.Authority(age=366 * pki.DAY)
+    node.write(node.dated(), b"".join(ended.client(f"system:node:{node.name}", "system:nodes")), 0o600)
+    node.run("systemctl", "stop", "kubelet.service")
+    look(node, "expired", "expired", 2, "join-needed")
+    done = node.run("node-bootstrap", "setup", "-", stdin=cluster.join_command())
+    assert "kubelet runs" in done.stdout and node.exists(CURRENT)
+
+
+def test_not_joined(new_node, cluster):
+    node = new_node()
+    node.boot("--unit=basic.target")
+    look(node, "never joined", "not-joined", 1, None)
+    node.write("/etc/systemd/system/slow.service", "[Unit]\nBefore=network-online.target\n[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n")
+    node.run("systemctl", "daemon-reload")
+    node.run("systemctl", "start", "--no-block", "slow.service", "network-online.target")
+    line = cluster.join_command()
+    done = node.run("node-bootstrap", "setup", "-", "--timeout=2s", stdin=line, check=False)
+    assert done.returncode != 0 and "slow.service" in done.stdout
+    found = look(node, "queued", "queued", 1, None)
+    assert "queued behind slow.service, which has been starting since 20" in found["message"]
+    node.run("systemctl", "stop", "slow.service")
+    assert node.await_end() == ("active", 0)
+    node.await_kubelet()
+    look(node, "joined after the queue", "joined", 0, None)
+
+
+def test_waiting(new_node, cluster):
+    """For a token that does not exist; a new join line replaces it, without --force."""
+    node = new_node()
+    node.boot("--unit=basic.target")
+    line = cluster.join_command()
+    token = line.split("--token ")[1].split()[0]
+    dead = f"{token[:6]}.{token[7:][::-1]}"
+    node.run("sh", "-c", "node-bootstrap setup - --timeout=1s", stdin=line.replace(token, dead), check=False)
+    node.await_status("signature|token")
+    until(lambda: json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)["code"], "the reason is in the journal")
+    found = json.loads(node.run("node-bootstrap", "status", "--json", check=False).stdout)
+    look(node, "waits for a token", "waiting", 1, found["code"])
+    done = node.run("node-bootstrap", "setup", "-", "--wait=joined", stdin=line)
+    assert "--force" not in done.stdout and node.is_active(UNIT)
