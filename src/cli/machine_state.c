@@ -88,8 +88,7 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
         }
         is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
                       (kubelet->n_restarts > 0 && !is_in(kubelet, "inactive") &&
-                       (is_in(kubelet, "failed") ||
-                        nb_now_usec() < kubelet->active_since + SETTLED_USEC));
+                       (is_in(kubelet, "failed") || !nb_unit_is_settled(kubelet, SETTLED_USEC)));
         if (is_in(kubelet, "active") && !is_crashing) {
                 CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
                 return 0;
