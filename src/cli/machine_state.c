@@ -19,6 +19,9 @@
  * connects to the runtime, within this time. */
 #define SETTLED_USEC ((uint64_t)10 * 1000000)
 
+/* While the service is active, root can read what systemd has given it. */
+#define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
+
 static const struct {
         const char *name;
         int exit_status;
@@ -281,9 +284,15 @@ void nb_machine_units_done(struct nb_machine_units *units) {
 
 int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
         _cleanup_(nb_machine_units_done) struct nb_machine_units units;
+        const char *before = sources->credentials_directory;
+        int r;
 
         nb_machine_units_read(&units);
-        return nb_machine_judge(sources, &units, false, ret_state);
+        if (!before && access(CREDENTIALS, R_OK | X_OK) == 0)
+                sources->credentials_directory = CREDENTIALS;
+        r = nb_machine_judge(sources, &units, false, ret_state);
+        sources->credentials_directory = before;
+        return r;
 }
 
 void nb_machine_state_done(struct nb_machine_state *state) {
