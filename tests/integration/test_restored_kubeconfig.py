@@ -2,6 +2,7 @@
 """A kubeconfig that is lost beside a valid certificate is written again, without token and network."""
 
 import json
+import shutil
 
 import pytest
 
@@ -56,6 +57,18 @@ def test_name_and_proxy_of_the_server(world):
     machine.install().joined()
     text = machine.read(Machine.KUBECONFIG)
     assert 'tls-server-name: "api.example"' in text and 'proxy-url: "http://192.0.2.1:3128"' in text
+
+
+def test_credentials_are_hidden_from_reload(world):
+    """By systemd 252. The record has the name and the path."""
+    machine = world.machine
+    machine.write_settings(HEADER + to_yaml({"node": {"name": "node-2"}}), "config.yaml.d/10.yaml")
+    joined(world)
+    (machine.etc / "config.yaml.d/10.yaml").unlink()
+    lose(machine, None)
+    machine.install("--reload").failed("join-needed", 75)
+    shutil.rmtree(machine.credentials)
+    assert "was written again" in machine.install("--reload").joined().stderr
 
 
 def no_record(machine):
