@@ -62,6 +62,7 @@ def test_upgrade(fresh, cluster):
     assert not fresh.exists(FLAGS) and not fresh.exists(INSTANCE)
 
 
+@pytest.mark.each_release
 def test_machine_that_joined_earlier(node, cluster):
     """kubelet's own arguments name the runtime: the sandbox of the service hides neither them nor systemd."""
     node.write("/etc/default/kubelet", f'KUBELET_EXTRA_ARGS="{KUBELET_FLAGS.replace(CONTAINERD, f"unix://{LINK}")}"\n')

@@ -52,9 +52,10 @@ def test_revoked_certificate(own_cluster, new_node):
     node.join("restart")
     assert node.certificate().serial_number == first
     assert "node-access-revoked: " in node.run("node-bootstrap", "check", check=False).stdout
-    node.path(KUBECONFIG).unlink()
-    node.join("restart")
-    assert node.certificate().serial_number != first
+    node.run("node-bootstrap", "reset", "--force", "--setup")
+    own_cluster.delete_node(node.name)
+    said = node.run("node-bootstrap", "setup", "-", "--force", stdin=own_cluster.join_command()).stdout
+    assert node.certificate().serial_number != first and "kubelet runs" in said
     clients = x509.load_pem_x509_certificate((own_cluster.work / "clients.crt").read_bytes())
     issued = node.certificate()
     clients.public_key().verify(issued.signature, issued.tbs_certificate_bytes, ec.ECDSA(issued.signature_hash_algorithm))

@@ -4,6 +4,7 @@
 import json
 import re
 
+from apiserver import node_object
 from check import kubelet_below
 from machine import HEADER, NODE, Machine, node_kubeconfig, to_yaml
 
@@ -47,6 +48,7 @@ def put_client(world, identity=None, server=None, edit=lambda text: text):
     """kubelet's kubeconfig, and the files that it names, where the settings expect them."""
     folder, identity = world.machine.path, identity or world.cluster.ca.node(NODE)
     world.configure(kubelet=kubelet_below(folder))
+    world.cluster.nodes[NODE] = node_object()
     for name, data in (("pki/current.pem", identity.combined), ("kubernetes/ca.crt", world.cluster.ca.pem)):
         (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
         (folder / name).write_bytes(data)

@@ -336,7 +336,7 @@ def test_token_removed_after_the_join(world):
     found = without_token(world)
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
     assert states(found)["node-access"] == "good" and "discovery" not in states(found)
-    assert [request.user for request in world.server.requests] == [pki.node_user(NODE)]
+    assert [request.user for request in world.server.requests] == [pki.node_user(NODE)] * 2
 
 
 @pytest.mark.parametrize("validity", [{"start": -2 * pki.DAY, "end": -pki.DAY}, {"start": pki.DAY, "end": 2 * pki.DAY}], ids=["expired", "not yet valid"])

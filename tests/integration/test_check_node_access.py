@@ -7,6 +7,7 @@ import pytest
 
 import faults
 import pki
+from apiserver import node_object
 from check import step_of, texts
 from check_join import check, put_client, report, states
 from machine import FAILURES, NODE, Machine
@@ -41,8 +42,28 @@ def test_accepted(world, answer):
     if answer:
         world.server.on("review", rejects_the_node(answer))
     found = report(world)
-    assert found["good"] and texts(found, "node-access") == f"certificate: accepted by the API server ({world.server.endpoint})"
+    assert found["good"] and texts(found, "node-access") == f"certificate: accepted by the API server ({world.server.endpoint})\nNode '{NODE}': Ready"
     assert asked(world) == [USER]
+
+
+def test_deleted_node(world):
+    put_client(world)
+    world.cluster.nodes.clear()
+    found = report(world)
+    failure = step_of(found, "node-access")["failure"]
+    assert found["failure"] == failure["code"] == "node-deleted" and f"{world.server.endpoint} has no Node '{NODE}'" in failure["detail"]
+
+
+@pytest.mark.parametrize("answer", [node_object(ready="Unknown"), None], ids=["not Ready", "hidden"])
+def test_node_that_is_not_ready(world, answer):
+    """An answer other than "there is none" is no failure."""
+    put_client(world)
+    if answer:
+        world.cluster.nodes[NODE] = answer
+    else:
+        world.server.on("node", lambda request: faults.error(403, "Forbidden", "no")(request) if request.user == USER else None)
+    found = report(world)
+    assert found["good"] and (f"Node '{NODE}': not Ready" in texts(found, "node-access")) is bool(answer)
 
 
 def test_machine_that_has_not_joined(world):
@@ -72,7 +93,7 @@ def test_refused_at_first(world):
     answers = iter([faults.unauthorized] * 2)
     world.server.on("review", lambda request: next(answers, lambda request: None)(request) if request.user == USER else None)
     found = report(world)
-    assert found["good"] and texts(found, "node-access") == f"certificate: accepted by the API server ({world.server.endpoint})"
+    assert found["good"] and texts(found, "node-access").startswith(f"certificate: accepted by the API server ({world.server.endpoint})\n")
     assert asked(world) == [USER] * 3 and len({request.connection for request in world.server.seen("review") if request.user == USER}) == 3
 
 
@@ -120,6 +141,7 @@ def test_unknown(world, make, word):
 ], ids=["no certificate", "exec plugin", "key", "token"])
 def test_kubeconfig_without_a_certificate(world, edit, words):
     put_client(world, edit=edit)
+    world.cluster.nodes.clear()
     if "missing.pem" in words:
         (world.machine.path / "pki/node-bootstrap.json").write_text("{}")
     doubtful(world, *words)

@@ -93,6 +93,7 @@ static void read_client(struct nb_check *check) {
         else if (nb_client_certificate_verify(identity, f) >= 0 &&
                  nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
                                        &chain) >= 0) {
+                nb_certificate_node_name(chain, check->client.node_name);
                 check->client.not_before = nb_certificate_not_before(chain, 0);
                 check->client.not_after = nb_certificate_not_after(chain, 0);
         }

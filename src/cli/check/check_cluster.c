@@ -19,6 +19,22 @@
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000
 
+/* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
+static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
+        const char *name = check->client.node_name;
+        struct nb_node_object node = { .is_ready = false };
+        struct nb_failure ignored = { 0 };
+        int r = nb_node_read(api, name, &node, &ignored);
+
+        if (r == 404)
+                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api->name,
+                                      name);
+        if (r == 200)
+                nb_check_row(check, node.is_ready ? NB_CHECK_GOOD : NB_CHECK_DOUBT,
+                             "Node '%s': %sReady", name, node.is_ready ? "" : "not ");
+        return 0;
+}
+
 static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         int r;
@@ -33,7 +49,7 @@ static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
         if (r >= 0)
                 nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
                              api.name);
-        return r;
+        return r >= 0 && check->client.node_name[0] ? find_node(check, &api, f) : r;
 }
 
 /* A new connection each time: there may be several servers behind one address. */
@@ -68,7 +84,7 @@ static int check_certificate(struct nb_check *check, struct nb_failure *f) {
         r = ask_until_sure(check, &why);
         if (r >= 0 || why.code == NB_NONE)
                 return r;
-        if (why.code == NB_NODE_ACCESS_REVOKED) {
+        if (why.code == NB_NODE_ACCESS_REVOKED || why.code == NB_NODE_DELETED) {
                 *f = why;
                 return r;
         }
@@ -84,6 +100,11 @@ int nb_check_node_access(struct nb_check *check, struct nb_failure *f) {
 
         nb_identity_done(&check->client.identity);
         return r;
+}
+
+/* Also of a machine that kubeadm or kubelet joined, which has no record. */
+static bool is_name_own(const struct nb_check *check) {
+        return check->is_joined || !strcmp(check->client.node_name, check->node_name);
 }
 
 /* --- Join: whether it could begin --- */
@@ -213,7 +234,7 @@ static int try_endpoint(struct nb_check *check, const struct nb_url *endpoint,
                 .settings = &alone,
                 .bootstrap = &check->load.bootstrap,
                 .node_name = check->node_name,
-                .is_name_own = check->is_joined,
+                .is_name_own = is_name_own(check),
                 .state_fd = -1,
                 .deadline_ms = NB_TIME_INFINITE, /* each request has a time limit */
                 .is_rehearsal = true,
@@ -337,14 +358,14 @@ int nb_check_node_name(struct nb_check *check, struct nb_failure *f) {
         }
         if (r < 0)
                 return nb_join_map_clock_skew(join, r, f);
-        if (node.is_ready && !check->is_joined && !join->settings->allow_existing)
+        if (node.is_ready && !is_name_own(check) && !join->settings->allow_existing)
                 return nb_stage_node(join, f);
         nb_check_row(check, NB_CHECK_GOOD, "node name: %s Node '%s'%s",
                      r == 404 ? "there is no" : "there is a", check->node_name,
-                     r == 404           ? ""
-                     : !node.is_ready   ? ", but it is not Ready"
-                     : check->is_joined ? ", and this machine has joined with this name"
-                                        : ", which node.allowExisting permits");
+                     r == 404             ? ""
+                     : !node.is_ready     ? ", but it is not Ready"
+                     : is_name_own(check) ? ", and this machine has joined with this name"
+                                          : ", which node.allowExisting permits");
         return 0;
 }
 

@@ -116,8 +116,9 @@ struct nb_check {
                 struct nb_failure failure; /* why it has no usable certificate */
                 struct nb_cluster cluster;
                 struct nb_identity identity;
-                time_t not_before, not_after; /* of the certificate; 0: there is none */
-        } client;                             /* in kubelet's kubeconfig */
+                time_t not_before, not_after;             /* of the certificate; 0: there is none */
+                char node_name[NB_CERTIFICATE_NODE_SIZE]; /* in the certificate; "": none */
+        } client;                                         /* in kubelet's kubeconfig */
 
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;

@@ -3,8 +3,11 @@
 
 import re
 
+from . import pki
+from .node import KUBECONFIG, TOKEN
 from .situations import situation
 from .wait import until
+
 
 @situation("kubelet-arguments-missing")
 def arguments_of_another_program(r):
@@ -34,3 +37,36 @@ def two_container_runtimes(r):
     r.node.configure(kubelet={"criSocket": "/run/crio/crio.sock"})
     r.here("systemctl reload")
     assert "/run/crio/crio.sock" in r.here("cat")
+
+
+def join_with_kubelet(r):
+    r.node.prepare()
+    r.joins(restart=True)
+    r.node.run("systemctl", "start", "kubelet.service")
+    r.node.await_kubelet()
+    r.cluster.await_node(r.node.name)
+
+
+@situation("node-deleted")
+def node_that_was_deleted(r):
+    join_with_kubelet(r)
+    r.cluster.delete_node(r.node.name)
+    r.says("node-bootstrap", "check")
+    r.here("systemctl restart")
+    r.cluster.await_node(r.node.name)
+    r.here("node-bootstrap reset")
+    assert not r.node.exists(KUBECONFIG)
+
+
+@situation("node-access-revoked")
+def certificate_of_another_ca(r):
+    join_with_kubelet(r)
+    r.node.write(r.node.dated(), b"".join(pki.Authority().client(f"system:node:{r.node.name}", "system:nodes")), 0o600)
+    r.says("node-bootstrap", "check")
+    r.here("node-bootstrap reset")
+    r.cluster.delete_node(r.node.name)
+    for path in ("/etc/node-bootstrap/config.yaml", TOKEN):
+        r.node.path(path).unlink(missing_ok=True)
+    said = r.here("node-bootstrap setup", stdin=r.there("kubeadm token create"))
+    assert "kubelet runs" in said, said
+    r.cluster.await_node(r.node.name)
