@@ -309,6 +309,7 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {
         return state->kind == NB_MACHINE_WAITING || state->kind == NB_MACHINE_QUEUED ||
+               state->node.inspection.fallback ||
                (!state->is_certificate_usable && state->kind != NB_MACHINE_HIDDEN &&
                 state->kind != NB_MACHINE_WITHOUT_KUBECONFIG &&
                 state->kind != NB_MACHINE_NOT_YET_VALID);

@@ -16,7 +16,6 @@
 #include "system/log.h"
 #include "system/sources.h"
 
-
 /* --- This machine --- */
 
 int nb_load_node_name(const struct nb_settings *settings,
