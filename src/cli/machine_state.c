@@ -19,6 +19,9 @@
  * connects to the runtime, within this time. */
 #define SETTLED_USEC ((uint64_t)10 * 1000000)
 
+/* While the service is active, root can read what systemd has given it. */
+#define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
+
 static const struct {
         const char *name;
         int exit_status;
@@ -88,8 +91,7 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
         }
         is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
                       (kubelet->n_restarts > 0 && !is_in(kubelet, "inactive") &&
-                       (is_in(kubelet, "failed") ||
-                        nb_now_usec() < kubelet->active_since + SETTLED_USEC));
+                       (is_in(kubelet, "failed") || !nb_unit_is_settled(kubelet, SETTLED_USEC)));
         if (is_in(kubelet, "active") && !is_crashing) {
                 CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
                 return 0;
@@ -282,9 +284,15 @@ void nb_machine_units_done(struct nb_machine_units *units) {
 
 int nb_machine_look(struct nb_sources *sources, struct nb_machine_state *ret_state) {
         _cleanup_(nb_machine_units_done) struct nb_machine_units units;
+        const char *before = sources->credentials_directory;
+        int r;
 
         nb_machine_units_read(&units);
-        return nb_machine_judge(sources, &units, false, ret_state);
+        if (!before && access(CREDENTIALS, R_OK | X_OK) == 0)
+                sources->credentials_directory = CREDENTIALS;
+        r = nb_machine_judge(sources, &units, false, ret_state);
+        sources->credentials_directory = before;
+        return r;
 }
 
 void nb_machine_state_done(struct nb_machine_state *state) {
@@ -301,6 +309,7 @@ int nb_machine_exit_status(const struct nb_machine_state *state, bool is_kubelet
 
 bool nb_machine_is_joining(const struct nb_machine_state *state) {
         return state->kind == NB_MACHINE_WAITING || state->kind == NB_MACHINE_QUEUED ||
+               state->node.inspection.fallback ||
                (!state->is_certificate_usable && state->kind != NB_MACHINE_HIDDEN &&
                 state->kind != NB_MACHINE_WITHOUT_KUBECONFIG &&
                 state->kind != NB_MACHINE_NOT_YET_VALID);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "install/flags.h"
 #include "install/mend.h"
 #include "install/runtime.h"
+#include "kube/kubeconfig_format.h"
 #include "system/log.h"
 
 struct file {
@@ -110,12 +112,45 @@ static int prepare_instance(struct mend *mend) {
         return mend->instance.text.error;
 }
 
+/* An earlier version did not record what a lost kubeconfig is written from. */
+static int prepare_cluster(struct mend *mend) {
+        const struct nb_settings *settings = &mend->context->settings;
+        struct nb_kubeconfig_input input = { .origin = settings->kubeconfig };
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        char link[NB_SETTINGS_PATH_MAX + sizeof(NB_STORE_CURRENT) + 1];
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        struct nb_record *record = &mend->record;
+        struct nb_failure foreign = { 0 };
+        int r;
+
+        if (record->kubeconfig[0])
+                return 0;
+        snprintf(link, sizeof(link), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
+        r = nb_path_read(mend->context->root_fd, settings->kubeconfig, NB_KUBECONFIG_MAX, &text);
+        input.text = text.data;
+        input.len = text.len;
+        if (r >= 0)
+                r = nb_kubeconfig_parse_own(&input,
+                                            record->n_ca_hashes > 0 ? settings->ca_file : NULL,
+                                            link, &cluster, &foreign);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        record->server = cluster.server;
+        update_record(mend, record->tls_server_name, sizeof(record->tls_server_name),
+                      cluster.tls_server_name);
+        update_record(mend, record->proxy_url, sizeof(record->proxy_url), cluster.proxy_url);
+        update_record(mend, record->kubeconfig, sizeof(record->kubeconfig), settings->kubeconfig);
+        return 0;
+}
+
 static int prepare_files(struct mend *mend) {
         int r = nb_context_read_record(mend->context, &mend->record);
 
         if (r <= 0)
                 return r;
-        r = prepare_flags(mend);
+        r = prepare_cluster(mend);
+        if (r >= 0)
+                r = prepare_flags(mend);
         if (r >= 0)
                 r = prepare_instance(mend);
         if (r >= 0 && mend->record_file.is_wanted)

@@ -198,16 +198,17 @@ static int prepare_flags(struct plan *plan, const struct nb_runtime *runtime) {
         return 0;
 }
 
-/* Writes instance-config.yaml if there is none or an earlier join wrote it. */
+/* Writes instance-config.yaml if there is none or an earlier join wrote it. Leaves anything else
+ * in its place: the join does not need it. */
 static int prepare_instance(struct plan *plan, const struct nb_runtime *runtime) {
         _cleanup_(nb_buffer_done) struct nb_buffer old = NB_BUFFER_INIT(NB_INSTANCE_MAX);
         struct nb_swap *file = &plan->files[TARGET_INSTANCE];
         int r = nb_file_read(file->folder_fd, file->name, &old, NULL);
         const char *text = old.data ? old.data : "";
 
-        if (r < 0 && r != -ENOENT)
+        if (r == -ENOMEM)
                 return r;
-        file->is_wanted = r < 0 || nb_instance_is(text, plan->previous.runtime_endpoint) ||
+        file->is_wanted = r == -ENOENT || nb_instance_is(text, plan->previous.runtime_endpoint) ||
                           nb_instance_is(text, runtime->endpoint);
         if (!file->is_wanted)
                 return 0;

@@ -16,8 +16,6 @@
 #include "system/log.h"
 #include "system/sources.h"
 
-#define CERTIFICATE_FILE_MAX (256 * 1024)
-
 /* --- This machine --- */
 
 int nb_load_node_name(const struct nb_settings *settings,
@@ -434,26 +432,3 @@ void nb_load_done(struct nb_load *load) {
 /* --- What a join installed --- */
 
 /* Parses only the certificates of the file, which also contains kubelet's private key. */
-int nb_installed_read_certificate(const struct nb_settings *settings,
-                                  struct nb_installed_certificate *ret_certificate,
-                                  struct nb_failure *f) {
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-        _cleanup_(nb_secret_done) struct nb_secret pem = NB_SECRET_INIT;
-        char path[NB_SETTINGS_PATH_MAX + 64];
-        int r;
-
-        snprintf(path, sizeof(path), "%s/" NB_STORE_CURRENT, settings->certificate_directory);
-        r = nb_path_read(-1, path, CERTIFICATE_FILE_MAX, &pem);
-        if (r < 0)
-                return nb_installed_refuse(path, r, f);
-        r = nb_certificates_parse(pem.data, pem.len, true, &chain);
-        if (r < 0)
-                return nb_failure_set(f, NB_INSTALLED_MALFORMED, r,
-                                      "'%s' contains no valid certificate", path);
-        nb_certificate_subject(chain, 0, ret_certificate->subject);
-        nb_certificate_issuer(chain, 0, ret_certificate->issuer);
-        nb_certificate_node_name(chain, ret_certificate->node_name);
-        ret_certificate->not_before = nb_certificate_not_before(chain, 0);
-        ret_certificate->not_after = nb_certificate_not_after(chain, 0);
-        return 0;
-}

@@ -101,14 +101,3 @@ void nb_load_done(struct nb_load *load);
 /* The name in the settings, or the host name. NB_NODE_NAME_INVALID, NB_NODE_NAME_LOCALHOST. */
 int nb_load_node_name(const struct nb_settings *settings,
                       char ret_name[static NB_NODE_NAME_MAX + 1], struct nb_failure *f);
-
-struct nb_installed_certificate {
-        char subject[NB_SUBJECT_SIZE], issuer[NB_SUBJECT_SIZE];
-        char node_name[NB_CERTIFICATE_NODE_SIZE];
-        time_t not_before, not_after;
-};
-
-/* Reads kubelet's client certificate. NB_INSTALLED_*. */
-int nb_installed_read_certificate(const struct nb_settings *settings,
-                                  struct nb_installed_certificate *ret_certificate,
-                                  struct nb_failure *f);

@@ -33,12 +33,16 @@ static uint64_t end_of_patience(struct nb_retry *retry, enum nb_class class, enu
         uint64_t end;
 
         if (class != NB_CLASS_CONFIRM) {
-                retry->confirm_since_ms = 0;
+                retry->confirm_since_ms = retry->taken_since_ms = 0;
                 return retry->deadline_ms;
         }
-        if (retry->confirm_since_ms == 0)
+        /* The server has answered, so another refusal is a new one. */
+        if (retry->confirm_since_ms == 0 || code == NB_NODE_NAME_TAKEN)
                 retry->confirm_since_ms = now_ms;
-        end = retry->confirm_since_ms + confirm_ms(code);
+        if (retry->taken_since_ms == 0)
+                retry->taken_since_ms = now_ms;
+        end = (code == NB_NODE_NAME_TAKEN ? retry->taken_since_ms : retry->confirm_since_ms) +
+              confirm_ms(code);
         return end < retry->deadline_ms ? end : retry->deadline_ms;
 }
 
@@ -48,7 +52,7 @@ bool nb_retry_next(struct nb_retry *retry, const struct nb_failure *f, uint64_t 
         uint64_t end, delay;
 
         if (now_ms > retry->due_ms + NB_RETRY_QUIET_MS) {
-                retry->confirm_since_ms = 0;
+                retry->confirm_since_ms = retry->taken_since_ms = 0;
                 memset(retry->is_known, 0, sizeof(retry->is_known));
         }
         retry->is_new = !retry->is_known[f->code];

@@ -33,6 +33,7 @@ struct nb_retry {
         bool is_known[_NB_CODE_N]; /* codes already seen */
         bool is_new;               /* the last failure's code was seen for the first time */
         uint64_t confirm_since_ms; /* 0: the last failure was not of class confirm */
+        uint64_t taken_since_ms;   /* likewise, for NB_NODE_NAME_TAKEN */
         uint64_t due_ms;           /* when the next attempt begins */
 };
 

@@ -230,7 +230,10 @@ bool nb_node_state_is_joined(enum nb_node_state state) {
 }
 
 bool nb_present_is_mendable(const struct nb_present *present) {
-        return present->has_record && (present->ca || present->record.n_ca_hashes == 0);
+        const struct nb_record *record = &present->record;
+
+        return present->has_record && record->kubeconfig[0] &&
+               (present->ca || record->n_ca_hashes == 0);
 }
 
 /* The expiry of the certificate that expires first. */

@@ -315,6 +315,15 @@ bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
                 !strcmp(state->active, "failed"));
 }
 
+bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
+        struct timespec now;
+
+        /* systemd's clock, which a suspended machine stops, unlike that of nb_now_usec(). */
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 >=
+               state->active_since + usec;
+}
+
 /* --- Journal --- */
 
 /* Copies "" if the entry lacks the field. */

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from harness.node import CURRENT, KUBECONFIG, UNIT
+from harness.node import CURRENT, KUBECONFIG, UNIT, settings
 from harness.situations_joined import KUBELET_CONFIG, break_kubelet, expire, lose_kubeconfig
 from harness.wait import until
 
@@ -69,6 +69,20 @@ def test_kubelet(joined):
     node.write(KUBELET_CONFIG, config)
     node.run("systemctl", "restart", "kubelet.service")
     look(node, "kubelet runs again", "joined", 0, None)
+
+
+def test_settings_in_a_credential(new_node, cluster):
+    """Only the service is given them; the commands judge the machine as it does, and so does its reload."""
+    node = new_node().enable(UNIT)
+    name = f"{node.name}-x"
+    node.boot(credentials={"node-bootstrap.token": str(cluster.token()),
+                           "node-bootstrap.config": settings(cluster, node={"name": name, "allowExisting": True})})
+    cluster.await_node(name)
+    look(node, "settings in a credential", "joined", 0, None)
+    before = contents(node)
+    node.path(KUBECONFIG).unlink()
+    node.run("systemctl", "reload", UNIT)
+    assert contents(node) == before
 
 
 def test_lost_kubeconfig(joined, cluster):

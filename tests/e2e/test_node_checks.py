@@ -6,7 +6,7 @@ import yaml
 from conftest import make_cluster
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from harness.node import KUBECONFIG, TOKEN, UNIT
+from harness.node import TOKEN, UNIT
 from harness.wait import until
 
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"

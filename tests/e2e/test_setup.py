@@ -83,6 +83,15 @@ def test_configuration_of_kubelet(fresh, cluster):
     cluster.await_node(fresh.name)
 
 
+def test_kubelet_that_ended_again_and_again(fresh, cluster):
+    """As after the installation of kubelet's package: without a kubeconfig it ends, which is no failure of the join."""
+    fresh.run("systemctl", "start", "--no-block", "kubelet.service")
+    until(lambda: int(fresh.show("kubelet.service", "NRestarts")) > 0, "kubelet was restarted")
+    until(lambda: fresh.show("kubelet.service", "SubState") == "auto-restart", "kubelet has ended")
+    assert "kubelet runs" in set_up(fresh, to(cluster)).stdout
+    cluster.await_node(fresh.name)
+
+
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):
     for words, by_stdin in (("--token-file=/root/token", False), ("--token-file=-", True)):
         node, token = new_node(), cluster.token()

@@ -99,7 +99,8 @@ def anew(world, text):
     yield at(world, text)
     [name] = world.csrs()
     world.cluster.nodes[NODE] = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    world.machine.target(Machine.KUBECONFIG).unlink()
+    for path in (Machine.KUBECONFIG, Machine.CURRENT, Machine.RECORD):
+        world.machine.target(path).unlink()
     world.machine.unit().joined()
     assert len(world.csrs()) == 2 and name in world.csrs()
 

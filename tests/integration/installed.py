@@ -6,7 +6,7 @@ import os
 import socket
 
 import pki
-from machine import NODE, TOKEN_ID, TOKEN_SOURCE, Machine
+from machine import HEADER, NODE, TOKEN_ID, TOKEN_SOURCE, Machine, to_yaml
 
 SERVER = "https://192.0.2.10:6443"
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
@@ -93,3 +93,23 @@ def refresh_handoff(machine, cas, **changes):
     """What `refresh` leaves for install: these CAs, and the server of the join."""
     server = json.loads(machine.read(Machine.RECORD))["server"]
     return {"version": 1, "ca": b"".join(cas).decode(), "server": server, "tlsServerName": "", "proxyURL": "", **changes}
+
+
+def status(machine, *options, **more):
+    """`status` knows no --root: settings, kubeconfig and link name the files below it. No kubelet runs here."""
+    paths = {"kubeconfig": Machine.KUBECONFIG, "certificateDirectory": Machine.PKI, "caFile": Machine.CA_FILE}
+    drop_in = machine.etc / "config.yaml.d" / "00-below-the-root.yaml"
+    machine.write_settings(HEADER + to_yaml({"kubelet": {key: str(machine.target(path)) for key, path in paths.items()}}), f"config.yaml.d/{drop_in.name}")
+    kubeconfig, link = machine.target(Machine.KUBECONFIG), machine.target(Machine.CURRENT)
+    text = kubeconfig.read_text() if kubeconfig.is_file() else ""
+    if text:
+        kubeconfig.write_text(text.replace('"/var/', f'"{machine.root}/var/').replace('"/etc/', f'"{machine.root}/etc/'))
+    if link.is_symlink() and not os.readlink(link).startswith(str(machine.root)):
+        target = os.readlink(link)
+        link.unlink()
+        link.symlink_to(str(machine.root) + target)
+    run = machine.status("--no-kubelet", *options, **more)
+    drop_in.unlink()
+    if text:
+        kubeconfig.write_text(text)
+    return run

@@ -265,6 +265,25 @@ def test_no_file_in_its_place(machine, ca, path, make):
         assert path == Machine.KUBECONFIG or not machine.target(Machine.KUBECONFIG).exists()
 
 
+def link(machine, path):
+    machine.put(path + ".other", "other: {}\n", 0o644)
+    machine.target(path).symlink_to(os.path.basename(path) + ".other")
+
+
+def large(machine, path):
+    machine.put(path, "#" * 5000, 0o644)
+
+
+@pytest.mark.parametrize("make", [link, fifo, folder, large], ids=lambda make: make.__name__)
+def test_instance_of_somebody_else(machine, ca, make):
+    """Only kubeadm needs this file: whatever is in its place stays, and the machine joins."""
+    machine.target(INSTANCE).parent.mkdir(parents=True)
+    make(machine, INSTANCE)
+    before = machine.target(INSTANCE).lstat()
+    joined(machine, ca)
+    assert machine.target(INSTANCE).lstat().st_ino == before.st_ino
+
+
 def test_current_is_a_file(machine, ca):
     """A machine on which someone copied the certificate to kubelet-client-current.pem."""
     machine.put(Machine.CURRENT, b"old", 0o600)

@@ -104,7 +104,8 @@ def test_password_is_made_once(world):
     assert list(world.cluster.node_passwords) == [NODE] and world.cluster.check_node_password(NODE, world.password)
     before = path.read_text()
     world.cluster.members.add(NODE)
-    world.machine.target(Machine.KUBECONFIG).unlink()
+    for lost in (Machine.KUBECONFIG, Machine.CURRENT):
+        world.machine.target(lost).unlink()
     world.machine.unit().joined()
     assert path.read_text() == before and len(world.server.seen("client-kubelet")) == 2
 

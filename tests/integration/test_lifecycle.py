@@ -12,6 +12,7 @@ import apiserver
 import csrs
 import faults
 import pki
+from installed import status
 from machine import NODE, PATIENCE, SECRET, TOKEN, TOKEN_ID, TOKEN_SOURCE, Case, Machine, node_kubeconfig
 
 LEEWAY = 0.3
@@ -282,11 +283,11 @@ VALIDITY = [
     ("in its middle", "+180d", [], 0, "valid", "Renewed: by kubelet"),
     ("expired", "+400d", [], 2, "expired", "EXPIRED: since "),
     ("not yet valid", "-30d", [], 2, "not-yet-valid", "NOT VALID: not yet; this machine's clock"),
-    ("checked in its middle", "+180d", ["--check"], 0, "valid", "OK: the certificate expires "),
-    ("checked a month before its end", "+340d", ["--check"], 3, "expiring", "EXPIRING: the certificate expires "),
-    ("checked a month before its end, for a week", "+340d", ["--check=7d"], 0, "valid", "OK: the certificate expires "),
-    ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: the certificate expired "),
-    ("checked and not yet valid", "-30d", ["--check"], 2, "not-yet-valid", "NOT YET VALID: the certificate is valid from "),
+    ("checked in its middle", "+180d", ["--check"], 0, "valid", "OK: joined"),
+    ("checked a month before its end", "+340d", ["--check"], 3, "expiring", "EXPIRING: joined"),
+    ("checked a month before its end, for a week", "+340d", ["--check=7d"], 0, "valid", "OK: joined"),
+    ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: not joined: the client certificate expired at "),
+    ("checked and not yet valid", "-30d", ["--check"], 2, "not-yet-valid", "NOT YET VALID: joined, but this machine's clock is wrong"),
 ]
 
 
@@ -312,24 +313,9 @@ def test_status_check_with_a_damaged_record(world):
 
 def test_status_check_of_a_fresh_machine(machine):
     run = status(machine, "--check")
-    assert run.exit == 1 and run.stdout.startswith("NOT JOINED") and run.stdout.count("\n") == 1
+    assert run.exit == 1 and run.stdout.startswith("NOT JOINED: ") and run.stdout.count("\n") == 1
     for words in (["--check=soon"], ["--check=-1d"]):
         status(machine, *words).failed("usage", 64, "'--check'")
-
-
-def status(machine, *options, **more):
-    """`status` reads the paths of the settings, which here are below the root."""
-    paths = {"kubeconfig": Machine.KUBECONFIG, "certificateDirectory": Machine.PKI, "caFile": Machine.CA_FILE}
-    text = (machine.etc / "config.yaml").read_text()
-    machine.write_settings(text + "kubelet:\n" + "".join(f"  {key}: {machine.target(path)}\n" for key, path in paths.items()))
-    link = machine.target(Machine.CURRENT)
-    if link.is_symlink() and not os.readlink(link).startswith(str(machine.root)):
-        target = os.readlink(link)
-        link.unlink()
-        link.symlink_to(str(machine.root) + target)
-    run = machine.status(*options, **more)
-    machine.write_settings(text)
-    return run
 
 
 def test_status_of_a_fresh_machine(machine):
@@ -338,11 +324,11 @@ def test_status_of_a_fresh_machine(machine):
 
 
 def test_status_of_a_machine_that_kubeadm_joined(machine, cluster):
-    """Without our record there is nothing to show."""
+    """There is no record, but kubelet has what it needs."""
     machine.put_joined_before(cluster.ca.node(NODE), "https://192.0.2.10:6443", ca=cluster.ca)
     machine.put(Machine.KUBECONFIG, node_kubeconfig("https://192.0.2.10:6443", paths=[str(machine.target(Machine.CURRENT))] * 2))
     run = status(machine)
-    assert run.exit == 1 and "not joined by node-bootstrap" in run.stdout
+    assert run.exit == 0 and "State: joined" in run.stdout and f"system:node:{NODE}" in run.stdout
 
 
 def test_status_with_an_escape_sequence_in_the_record(world):
@@ -362,17 +348,17 @@ def put_text(text):
     return lambda path: path.write_text(text)
 
 
-@pytest.mark.parametrize("path, make, code", [
-    (Machine.CURRENT, put_link, "installed-unreadable"), (Machine.CURRENT, os.mkdir, "installed-malformed"), (Machine.CURRENT, put_text("x"), "installed-malformed"),
-], ids=["certificate is not there", "certificate is a folder", "certificate is none"])
-def test_status_of_what_cannot_be_read(world, path, make, code):
+@pytest.mark.parametrize("path, make", [(Machine.CURRENT, put_link), (Machine.CURRENT, os.mkdir), (Machine.CURRENT, put_text("x"))],
+                         ids=["certificate is not there", "certificate is a folder", "certificate is none"])
+def test_status_of_what_cannot_be_read(world, path, make):
     """The text mentions neither the network side nor an attack."""
     world.machine.unit().joined()
     target = world.machine.target(path)
     target.unlink()
     make(target)
-    run = status(world.machine).failed(code, {"installed-malformed": 65, "installed-unreadable": 74}[code], target.name)
-    assert "network side" not in run.stderr
+    run = status(world.machine)
+    assert run.exit == 1 and "State: not joined: " in run.stdout and target.name in run.stdout and "explain join-needed" in run.stdout
+    assert "network side" not in run.stderr + run.stdout
 
 
 def test_second_endpoint_in_the_record(world):

@@ -10,7 +10,7 @@ import apiserver
 import faults
 import pki
 from crash import TABLE, points, put_back, save, traced
-from installed import contents, refresh_handoff
+from installed import contents, refresh_handoff, status
 from machine import FAILURES, HEADER, SECRET, Machine, to_yaml
 
 pytestmark = pytest.mark.usefixtures("crash_table")
@@ -137,12 +137,7 @@ def test_status_tells_of_it(world, cluster):
     assert "Refreshed" not in machine.status().stdout
     cluster.bundle.append(pki.CA("second").pem)
     refresh(machine).joined()
-    machine.write_settings(HEADER + to_yaml({"kubelet": {"certificateDirectory": str(machine.target(machine.PKI))}}), "config.yaml.d/10.yaml")
-    target = machine.target(machine.CURRENT)
-    dated = machine.root / os.readlink(target).lstrip("/")
-    target.unlink()
-    target.symlink_to(dated)
-    assert f"Refreshed: {record(machine)['refreshedAt']}" in machine.status().joined().stdout
+    assert f"Refreshed: {record(machine)['refreshedAt']}" in status(machine).joined().stdout
 
 
 # One that does not prove good, or says nothing.
@@ -436,3 +431,8 @@ def test_installer_meets_an_error(world, strace):
         assert contents(machine) == before, f"{name} {number}"
         failed += 1
     assert failed > 8
+
+
+def test_the_network_side_without_the_files_of_install(machine):
+    """It cannot read root's, so only a test comes here."""
+    machine.start("node-bootstrap", "refresh", f"--config-directory={machine.etc}").wait().failed("installed-unreadable", 74, "kubelet.conf")

@@ -2,6 +2,7 @@
 """A kubeconfig that is lost beside a valid certificate is written again, without token and network."""
 
 import json
+import shutil
 
 import pytest
 
@@ -56,6 +57,36 @@ def test_name_and_proxy_of_the_server(world):
     machine.install().joined()
     text = machine.read(Machine.KUBECONFIG)
     assert 'tls-server-name: "api.example"' in text and 'proxy-url: "http://192.0.2.1:3128"' in text
+
+
+def test_record_of_an_earlier_version(world):
+    """It lacks what the kubeconfig says of name and proxy: they are added while there is a kubeconfig, and never guessed."""
+    machine = joined(world)
+    new = json.loads(machine.read(Machine.RECORD))
+    old = {key: value for key, value in new.items() if key not in ("kubeconfig", "tlsServerName", "proxyURL")}
+    machine.put(Machine.RECORD, json.dumps(old), 0o644)
+    text = machine.read(Machine.KUBECONFIG)
+    server = next(line for line in text.splitlines() if "server: " in line)
+    text = text.replace(server, server + '\n    tls-server-name: "api.example"\n    proxy-url: "http://192.0.2.1:3128"')
+    lose(machine, None)
+    machine.install("--reload").failed("join-needed", 75)
+    machine.put(Machine.KUBECONFIG, text)
+    machine.install().joined()
+    lose(machine, None)
+    machine.install().joined()
+    assert machine.read(Machine.KUBECONFIG) == text
+
+
+def test_credentials_are_hidden_from_reload(world):
+    """By systemd 252. The record has the name and the path."""
+    machine = world.machine
+    machine.write_settings(HEADER + to_yaml({"node": {"name": "node-2"}}), "config.yaml.d/10.yaml")
+    joined(world)
+    (machine.etc / "config.yaml.d/10.yaml").unlink()
+    lose(machine, None)
+    machine.install("--reload").failed("join-needed", 75)
+    shutil.rmtree(machine.credentials)
+    assert "was written again" in machine.install("--reload").joined().stderr
 
 
 def no_record(machine):

@@ -44,7 +44,7 @@ class JoinedMachine:
 
 
 RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.2:6443", "caCertHashes": [], "caFileHashes": [PIN],
-          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x"}
+          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x", "kubeconfig": "/" + Machine.KUBECONFIG}
 K3S = "K10@K3S@::node:0123456789abcdef"
 
 # name, words, whether that is the cluster that the machine has joined
@@ -96,6 +96,16 @@ def test_machine_joined_to_another_cluster(joined):
     assert "/etc/kubernetes/pki/ca.crt" in done.stdout and "would write" not in done.stdout
     done = joined.setup(OTHER_CLUSTER + " --force")
     assert done.returncode == 0 and "this machine has joined another cluster (" in done.stdout and "would write" in done.stdout
+
+
+def test_certificate_that_kubelet_cannot_rotate(joined):
+    """The service joins again at its next start, so the new token is needed."""
+    path = joined.machine.target(Machine.CURRENT)
+    pem = joined.machine.root.joinpath(str(path.readlink()).lstrip("/")).read_bytes()
+    path.unlink()
+    joined.machine.put(Machine.CURRENT, pem)
+    done = joined.setup(f"10.0.0.9 --token {OTHER} --ca-cert-hash {joined.pin}")
+    assert done.returncode == 0 and "already joined" not in done.stdout and "node-bootstrap.token (mode 0600" in done.stdout
 
 
 def test_lost_kubeconfig_needs_no_token(joined):

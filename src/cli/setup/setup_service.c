@@ -216,50 +216,63 @@ static void print_kubelet(const struct watch *watch) {
 
 /*
  * A kubelet that is missing, masked or disabled is nobody's to wait for; setup has said so
- * before the join. A crash ends the wait at once.
+ * before the join. Without its files kubelet has usually ended again and again; if it still ends
+ * with them, the wait is over at once.
  */
 static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_failure *f) {
-        uint64_t give_up_ms = nb_now_ms() + KUBELET_MS;
+        /* A kubelet that was started by then lacked its files. */
+        uint64_t give_up_ms = nb_now_ms() + KUBELET_MS, old_until = watch->state.active_since;
+        bool was_old = watch->is_begun, is_first = true, is_restarted = false;
+        unsigned n_restarts = 0; /* that are no fault of this kubelet */
         int r;
 
         if (give_up_ms > watch->deadline_ms)
                 give_up_ms = watch->deadline_ms;
-        for (;;) {
+        for (;; is_first = false) {
+                struct nb_unit_state kubelet;
                 struct nb_machine_state state;
                 struct nb_sources sources;
                 struct nb_failure why;
                 enum nb_machine_kind kind;
-                bool is_starting;
+                bool is_old, has_ended, is_starting;
 
                 nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
                 r = nb_machine_look(&sources, &state);
                 kind = state.kind;
                 why = state.why;
-                is_starting = state.kubelet.has_job || !strcmp(state.kubelet.active, "activating");
-                if (kind == NB_MACHINE_JOINED &&
-                    nb_now_usec() < state.kubelet.active_since + SETTLED_USEC)
-                        is_starting = true;
+                kubelet = state.kubelet;
                 nb_machine_state_done(&state);
                 if (r < 0)
                         return nb_failure_set_memory(f);
                 if (kind == NB_MACHINE_KUBELET_UNPREPARED || kind == NB_MACHINE_KUBELET_UNKNOWN)
                         return 0;
+                if (is_first && is_restored)
+                        old_until = kubelet.active_since;
+                is_old = watch->is_begun && kubelet.active_since <= old_until;
+                if (was_old)
+                        n_restarts = kubelet.n_restarts;
+                was_old = is_old;
+                has_ended = kind == NB_MACHINE_KUBELET_CRASHING;
+                is_starting = kubelet.has_job || !strcmp(kubelet.active, "activating") ||
+                              has_ended ||
+                              (kind == NB_MACHINE_JOINED &&
+                               !nb_unit_is_settled(&kubelet, SETTLED_USEC));
                 if (kind == NB_MACHINE_JOINED && !is_starting) {
                         printf("kubelet runs\n");
                         return 0;
                 }
-                /* It ended before its kubeconfig was there again: do not wait for RestartSec=. */
-                if (kind == NB_MACHINE_KUBELET_CRASHING && is_restored) {
-                        is_restored = false;
+                if ((has_ended && !is_old &&
+                     (strcmp(kubelet.active, "active") != 0 || kubelet.n_restarts > n_restarts)) ||
+                    !is_starting || nb_now_ms() >= give_up_ms) {
+                        *f = why;
+                        return -ECHILD;
+                }
+                /* Do not wait for RestartSec=. */
+                if (has_ended && is_old && !is_restarted) {
+                        is_restarted = true;
                         r = nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
                         if (r < 0)
                                 return r;
-                        continue;
-                }
-                if (kind == NB_MACHINE_KUBELET_CRASHING || !is_starting ||
-                    nb_now_ms() >= give_up_ms) {
-                        *f = why;
-                        return -ECHILD;
                 }
                 r = nb_stop_wait(LOOK_MS);
                 if (r < 0)

@@ -64,6 +64,8 @@ static enum validity check_validity(const struct report *report) {
 static int read_report(struct nb_sources *sources, struct report *report, struct nb_failure *f) {
         const struct nb_present *present = &report->state.node.present;
         const struct nb_failure *settings = &report->state.node.settings;
+        struct nb_failure why = { 0 };
+        struct nb_record damaged;
 
         if (nb_machine_look(sources, &report->state) < 0)
                 return nb_failure_set_memory(f);
@@ -75,6 +77,10 @@ static int read_report(struct nb_sources *sources, struct report *report, struct
         }
         if (settings->code != NB_NONE)
                 nb_log_failure(LOG_WARNING, settings);
+        if (!present->has_record && report->state.kind != NB_MACHINE_HIDDEN &&
+            nb_record_read(-1, report->state.node.context.settings.certificate_directory, &damaged,
+                           &why) < 0)
+                nb_log_failure(LOG_WARNING, &why);
         report->record = present->has_record ? &present->record : NULL;
         report->chain = present->chain;
         if (!report->chain)

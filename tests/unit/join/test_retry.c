@@ -65,6 +65,23 @@ static void classes_and_deadlines(void **state) {
         RUN("another reason to confirm does not start over", NB_TIME_INFINITE, 0,
             { NB_TOKEN_REJECTED, 1000, true, 1200, true },
             { NB_CSR_FORBIDDEN, 31000, false, 0, true });
+        RUN("a refusal after minutes of waiting for a name is confirmed", NB_TIME_INFINITE, 0,
+            { NB_NODE_NAME_TAKEN, 1000, true, 1200, true },
+            { NB_NODE_NAME_TAKEN, 30000, true, 30400, false },
+            { NB_TOKEN_REJECTED, 40000, true, 40800, true },
+            { NB_TOKEN_REJECTED, 70000, false, 0, false });
+        RUN("nor does it start over the wait for the name", NB_TIME_INFINITE, 0,
+            { NB_NODE_NAME_TAKEN, 1000, true, 1200, true },
+            { NB_TOKEN_REJECTED, 30000, true, 30400, true },
+            { NB_NODE_NAME_TAKEN, 60000, true, 60800, false },
+            { NB_NODE_NAME_TAKEN, 89000, true, 90600, false },
+            { NB_NODE_NAME_TAKEN, 119000, true, 122200, false },
+            { NB_NODE_NAME_TAKEN, 150000, true, 155000, false },
+            { NB_NODE_NAME_TAKEN, 180000, true, 185000, false },
+            { NB_NODE_NAME_TAKEN, 210000, true, 215000, false },
+            { NB_NODE_NAME_TAKEN, 240000, true, 245000, false },
+            { NB_NODE_NAME_TAKEN, 270000, true, 275000, false },
+            { NB_NODE_NAME_TAKEN, 301000, false, 0, false });
         RUN("a reason to wait in between starts over", NB_TIME_INFINITE, 0,
             { NB_TOKEN_REJECTED, 1000, true, 1200, true },
             { NB_SERVER_ERROR, 30000, true, 30400, true },
