@@ -15,6 +15,7 @@
 #include "system/unit.h"
 
 #define LOOK_MS 500
+#define QUEUED_LOOKS 2   /* each start is queued for a moment, behind the service's helpers */
 #define KUBELET_MS 60000 /* for kubelet to run; from the end of the join */
 /* A kubelet with a wrong configuration or a wrong certificate ends within this time. */
 #define SETTLED_USEC ((uint64_t)3 * 1000000)
@@ -28,6 +29,7 @@ struct watch {
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
         bool has_line;     /* a terminal: the status is rewritten in place */
         bool is_installed; /* the service wrote new files for kubelet */
+        unsigned n_queued; /* how often it was seen queued, without a break */
         bool is_active;    /* the service was active before */
         bool is_begun;     /* a job was queued */
 };
@@ -75,10 +77,15 @@ static void print_status(struct watch *watch) {
 }
 
 /* A queued service has no status of its own. */
-static void find_queue(struct nb_unit_state *state) {
+static void find_queue(struct watch *watch) {
+        struct nb_unit_state *state = &watch->state;
         char blocker[NB_UNIT_NAME_SIZE];
 
         if (!state->has_job || state->status[0] || !strcmp(state->active, "activating"))
+                watch->n_queued = 0;
+        else
+                watch->n_queued++;
+        if (watch->n_queued <= QUEUED_LOOKS)
                 return;
         nb_unit_find_blocker(NB_SETUP_UNIT, blocker);
         if (blocker[0])
@@ -93,7 +100,7 @@ static int watch_job(struct watch *watch, struct nb_failure *f) {
 
                 if (r < 0)
                         return r;
-                find_queue(&watch->state);
+                find_queue(watch);
                 print_entries(watch);
                 print_status(watch);
                 if (nb_unit_is_at_rest(&watch->state))
