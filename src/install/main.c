@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -63,7 +64,7 @@ static int run_refresh(const struct nb_context *context, enum step step, struct 
         return 0;
 }
 
-/* systemd 252 hides the credentials from ExecReload=. What the settings in them decide for a lost
+/* systemd hides the credentials from ExecReload=. What the settings in them decide for a lost
  * kubeconfig is in the record. */
 static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
         const char *credentials = context->sources->credentials_directory;
@@ -71,7 +72,8 @@ static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
         struct nb_record record;
         int r;
 
-        if (!credentials || nb_folder_open(credentials, &fd) >= 0)
+        if (credentials && nb_folder_open(credentials, &fd) >= 0 &&
+            faccessat(fd, NB_CREDENTIAL_CONFIG, F_OK, 0) == 0)
                 return 0;
         r = nb_context_read_record(context, &record);
         if (r <= 0)

@@ -52,7 +52,7 @@ def test_readme(new_node, cluster):
     assert node.is_active(UNIT)
     cluster.await_node(node.name)
     said = type_in(node, look.text)
-    assert "Joined" in said and "This machine has joined the cluster" in said and cluster.ca.pin in said
+    assert "Joined" in said and "State: joined" in said and cluster.ca.pin in said
 
 
 def test_readme_in_one_line(new_node, cluster):

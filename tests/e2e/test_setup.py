@@ -281,6 +281,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
         assert line, shown
         shown += line
     assert fresh.said("stopped"), "the service is started again"
+    until(lambda: len(cluster.csrs(fresh.name)) == 2, "the request with the new token")
     cluster.kubectl("certificate", "approve", *[csr["metadata"]["name"] for csr in cluster.csrs(fresh.name)])
     assert watching.wait(PATIENCE) == 0
     said = shown + watching.stdout.read()

@@ -18,14 +18,25 @@
  * misconfigured. */
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000
+#define REGISTER_USEC ((uint64_t)10 * 1000000) /* for kubelet to create its Node after its start \
+                                                */
 
 /* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
 static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
         const char *name = check->client.node_name;
         struct nb_node_object node = { .is_ready = false };
+        struct nb_unit_state kubelet = { .active = "" };
         struct nb_failure ignored = { 0 };
         int r = nb_node_read(api, name, &node, &ignored);
 
+        if (check->units.kubelet.data)
+                nb_unit_read_state(check->units.kubelet.data, &kubelet);
+        if (r == 404 && !strcmp(kubelet.active, "active") &&
+            !nb_unit_is_settled(&kubelet, REGISTER_USEC)) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "Node '%s': does not exist yet; kubelet has just started", name);
+                return 0;
+        }
         if (r == 404)
                 return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api->name,
                                       name);

@@ -32,12 +32,16 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
                 [NB_MACHINE_NOT_YET_VALID] = NB_CHECK_DOUBT, /* kubelet starts nevertheless */
         };
         struct nb_machine_state state;
+        bool is_join;
         int r = nb_machine_judge(&check->sources, &check->units,
                                  check->sealed & 1U << NB_CHECK_CONFIG, &state);
 
         if (r < 0)
                 return r;
-        if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT) {
+        /* The later steps say more of a join, unless only the service can read the token. */
+        is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
+        if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
+            (is_join && !(check->sealed & NB_CHECK_IDENTITIES))) {
                 nb_check_row(check,
                              state.kind == NB_MACHINE_WAITING ? NB_CHECK_DOUBT : marks[state.kind],
                              "%s", state.why.detail);

@@ -51,6 +51,7 @@ def join_with_kubelet(r):
 def node_that_was_deleted(r):
     join_with_kubelet(r)
     r.cluster.delete_node(r.node.name)
+    until(lambda: "node-deleted: " in r.node.run("node-bootstrap", "check", check=False).stdout, "kubelet has been running for a while")
     r.says("node-bootstrap", "check")
     r.here("systemctl restart")
     r.cluster.await_node(r.node.name)
