@@ -37,8 +37,10 @@ def test_token_in_the_store(node, cluster):
     status, said = check(node)
     assert status == 0 and f"node-bootstrap.token: bootstrap token {token.id}.**************** (/etc/credstore)" in said and str(token) not in said
     assert node.join(check=False).returncode == 0
+    node.run("systemctl", "start", "kubelet.service")
+    cluster.await_node(node.name)
     status, said = check(node)
-    assert status == 0 and "this machine has joined (see" in said
+    assert status == 0 and "this machine has joined (see" in said, said
 
 
 def test_ordinary_user(node, cluster):

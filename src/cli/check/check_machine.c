@@ -42,9 +42,8 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
         is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
         if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
             (is_join && !(check->sealed & NB_CHECK_IDENTITIES))) {
-                nb_check_row(check,
-                             state.kind == NB_MACHINE_WAITING ? NB_CHECK_DOUBT : marks[state.kind],
-                             "%s", state.why.detail);
+                nb_check_row(check, is_join ? NB_CHECK_DOUBT : marks[state.kind], "%s",
+                             state.why.detail);
         } else {
                 nb_machine_adopt_fields(&state);
                 *f = state.why;
