@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/macro.h"
@@ -64,16 +63,15 @@ static int run_refresh(const struct nb_context *context, enum step step, struct 
         return 0;
 }
 
-/* systemd hides the credentials from ExecReload=. What the settings in them decide for a lost
- * kubeconfig is in the record. */
+/* systemd 252 hides the credentials from ExecReload=, and 257 does not name their folder. What the
+ * settings in them decide for a lost kubeconfig is in the record. */
 static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
         const char *credentials = context->sources->credentials_directory;
         _cleanup_(nb_closep) int fd = -1;
         struct nb_record record;
         int r;
 
-        if (credentials && nb_folder_open(credentials, &fd) >= 0 &&
-            faccessat(fd, NB_CREDENTIAL_CONFIG, F_OK, 0) == 0)
+        if (credentials && nb_folder_open(credentials, &fd) >= 0)
                 return 0;
         r = nb_context_read_record(context, &record);
         if (r <= 0)
