@@ -18,9 +18,8 @@
  * misconfigured. */
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000
-#define REGISTER_USEC \
-        ((uint64_t)10 * 1000000) /* for kubelet to create its Node after its start \
-                                  */
+/* For kubelet to create its Node after its start. */
+#define REGISTER_USEC ((uint64_t)10 * 1000000)
 
 /* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
 static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
