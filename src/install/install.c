@@ -114,31 +114,20 @@ static int accept_and_write(const struct nb_context *context,
         return 1;
 }
 
-static int inspect_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
-                        struct nb_failure *f) {
+/* With `is_restoring`, also writes a lost kubeconfig. */
+static int inspect_node(const struct nb_context *context, bool is_restoring,
+                        struct nb_inspection *ret_inspection, struct nb_failure *f) {
         _cleanup_(nb_present_done) struct nb_present present = { 0 };
         int r = nb_present_read(context, &present, f);
 
         if (r < 0)
                 return r;
         nb_present_classify(&present, context, ret_inspection);
-        return 0;
-}
-
-/* Also writes a lost kubeconfig. */
-static int mend_node(const struct nb_context *context, struct nb_inspection *ret_inspection,
-                     struct nb_failure *f) {
-        _cleanup_(nb_present_done) struct nb_present present = { 0 };
-        int r = nb_present_read(context, &present, f);
-
-        if (r < 0)
-                return r;
-        nb_present_classify(&present, context, ret_inspection);
-        if (ret_inspection->state != NB_NODE_STATE_WITHOUT_KUBECONFIG ||
+        if (!is_restoring || ret_inspection->state != NB_NODE_STATE_WITHOUT_KUBECONFIG ||
             !nb_present_is_mendable(&present))
                 return 0;
         r = nb_restore_kubeconfig(context, &present, f);
-        return r < 0 ? r : inspect_node(context, ret_inspection, f);
+        return r < 0 ? r : inspect_node(context, false, ret_inspection, f);
 }
 
 /* While the clock is wrong, the token is kept. */
@@ -156,7 +145,7 @@ int nb_install_end(const struct nb_context *context, struct nb_inspection *inspe
         bool is_usable;
         int r;
 
-        r = inspect_node(context, inspection, f);
+        r = inspect_node(context, false, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
@@ -241,7 +230,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
         bool is_joined;
         int r;
 
-        r = inspect_node(context, inspection, f);
+        r = inspect_node(context, false, inspection, f);
         if (r < 0)
                 return r;
         r = nb_state_open(&state, f);
@@ -254,7 +243,7 @@ int nb_install_begin(struct nb_context *context, bool is_child_run,
                 r = nb_context_recall(context, f);
                 if (r < 0)
                         return r;
-                r = mend_node(context, inspection, f);
+                r = inspect_node(context, true, inspection, f);
                 if (r < 0)
                         return r;
         }

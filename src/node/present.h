@@ -40,7 +40,7 @@ void nb_present_done(struct nb_present *present);
 void nb_present_classify(const struct nb_present *present, const struct nb_context *context,
                          struct nb_inspection *ret_inspection);
 
-/* Whether nb_mend_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
+/* Whether nb_restore_kubeconfig() can write the kubeconfig of NB_NODE_STATE_WITHOUT_KUBECONFIG: it
  * needs the record, of a version that records proxy and TLS server name, and the CA file unless the
  * last join used the system's CAs. */
 bool nb_present_is_mendable(const struct nb_present *present);
