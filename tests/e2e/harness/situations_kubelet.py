@@ -29,7 +29,7 @@ def two_container_runtimes(r):
     r.stack.callback(r.node.write, path, arguments)
     r.node.write(path, re.sub(r"--container-runtime-endpoint=\S+", "", arguments))
     r.node.run("mkdir", "--parents", "/run/crio")
-    r.node.run("systemd-run", "--unit=crio", "socat", "UNIX-LISTEN:/run/crio/crio.sock", "PIPE")
+    r.node.run("systemd-run", "--unit=crio", "socat", "UNIX-LISTEN:/run/crio/crio.sock,fork", "PIPE")
     r.stack.callback(r.node.run, "systemctl", "stop", "crio.service")
     until(lambda: r.node.run("test", "-S", "/run/crio/crio.sock", check=False).returncode == 0, "the socket exists")
     r.begin()
