@@ -102,7 +102,7 @@ def pytest_runtest_makereport(item, call):
         for node in Nodes.alive:
             if call.excinfo.errisinstance(subprocess.TimeoutExpired):
                 report.sections.append((f"jobs and processes of {node.name}", node.jobs()))
-            text = node.journal_text("--output=short-precise", "--lines=80", "-u", "node-bootstrap", "-u", "init.scope")
+            text = node.journal_text("--output=short-precise", "--lines=80", "-u", "node-bootstrap*", "-u", "init.scope")
             report.sections.append((f"journal of {node.name}", text))
             report.sections.append((f"kubelet of {node.name}", node.journal_text("--lines=15", "-u", "kubelet")))
 
