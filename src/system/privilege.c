@@ -113,7 +113,8 @@ int nb_privilege_keep(uint32_t capabilities) {
         if (syscall(SYS_capget, &header, old) < 0)
                 return -errno;
         memset(new, 0, sizeof(new));
-        new[0].effective = new[0].permitted = capabilities &old[0].permitted;
+        capabilities &= old[0].permitted;
+        new[0].effective = new[0].permitted = capabilities;
         /* The filter of node-bootstrap-controller.service refuses capset(2). */
         if (!memcmp(old, new, sizeof(old)))
                 return 0;
