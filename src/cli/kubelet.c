@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +35,7 @@ struct kubelet {
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
+        char health_address[48], health_port[8]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
 };
 
@@ -124,10 +127,17 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
+static void copy_value(const struct nb_yaml_node *root, const char *key, char *ret, size_t size) {
+        const struct nb_yaml_node *value = nb_yaml_get(root, key);
+
+        if (value && value->type == NB_YAML_SCALAR)
+                snprintf(ret, size, "%s", value->value);
+}
+
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        const struct nb_yaml_node *endpoint, *swap;
+        const struct nb_yaml_node *swap;
         struct nb_failure why = { 0 };
         int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, 1, &root,
                               &why);
@@ -140,9 +150,10 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
                             why.detail[0] ? ": " : "", why.detail);
                 return 0;
         }
-        endpoint = nb_yaml_get(root, NB_KUBELET_ENDPOINT_KEY);
-        if (endpoint && endpoint->type == NB_YAML_SCALAR)
-                snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
+        copy_value(root, NB_KUBELET_ENDPOINT_KEY, kubelet->runtime, sizeof(kubelet->runtime));
+        copy_value(root, "healthzBindAddress", kubelet->health_address,
+                   sizeof(kubelet->health_address));
+        copy_value(root, "healthzPort", kubelet->health_port, sizeof(kubelet->health_port));
         swap = nb_yaml_get(root, "failSwapOn");
         kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
@@ -187,6 +198,28 @@ static int check_config(struct kubelet *kubelet) {
         else
                 add_missing_config(kubelet);
         return 0;
+}
+
+/* The flags win; the defaults are kubelet's (pkg/kubelet/apis/config/v1beta1/defaults.go). */
+static void find_health(struct kubelet *kubelet) {
+        const char *arguments = kubelet->arguments.data;
+        char *address = kubelet->health_address, *port = kubelet->health_port;
+        struct in6_addr binary;
+        unsigned long number;
+        bool is_v6;
+
+        (void)nb_kubelet_find_argument(arguments, "--healthz-bind-address", address,
+                                       sizeof(kubelet->health_address));
+        (void)nb_kubelet_find_argument(arguments, "--healthz-port", port,
+                                       sizeof(kubelet->health_port));
+        if (!address[0])
+                strcpy(address, "127.0.0.1");
+        number = port[0] ? strtoul(port, NULL, 10) : 10248;
+        is_v6 = inet_pton(AF_INET6, address, &binary) == 1;
+        if (number > 0 && number <= UINT16_MAX &&
+            (is_v6 || inet_pton(AF_INET, address, &binary) == 1))
+                snprintf(kubelet->ret->health, sizeof(kubelet->ret->health),
+                         is_v6 ? "[%s]:%lu" : "%s:%lu", address, number);
 }
 
 /* --- Container runtime and swap --- */
@@ -304,11 +337,13 @@ int nb_kubelet_check(struct nb_sources *sources, const char *text,
         int r = 0;
 
         ret_findings->n = 0;
+        ret_findings->health[0] = '\0';
         if (check_unit(&kubelet)) {
                 check_binary(&kubelet);
                 r = read_arguments(&kubelet);
                 if (r >= 0)
                         r = check_config(&kubelet);
+                find_health(&kubelet);
         }
         if (r >= 0) {
                 check_runtime(&kubelet);

@@ -92,6 +92,32 @@ def test_kubelet_that_ended_again_and_again(fresh, cluster):
     cluster.await_node(fresh.name)
 
 
+def test_wait_for_the_node(fresh, cluster):
+    line = to(cluster)
+    said = set_up(fresh, f"{line} --wait=node").stdout
+    assert said.endswith(f"kubelet runs\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
+    cluster.delete_node(fresh.name)
+    failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
+    fresh.run("systemctl", "restart", "kubelet.service")
+    set_up(fresh, f"{line} --wait=node")
+
+
+def test_kubelet_that_is_active_and_does_nothing(fresh, cluster):
+    line = to(cluster)
+    set_up(fresh, line)
+    kubelet = str(fresh.kubelet_pid())
+    fresh.run("kill", "-STOP", kubelet)
+    said = failed(set_up(fresh, f"{line} --timeout=5s", check=False), "kubelet-down")
+    assert "/healthz" in said and "kubelet runs" not in said
+    assert "kubelet-down" in fresh.run("node-bootstrap", "check", check=False).stdout
+    watching = fresh.start("node-bootstrap", "setup", *line.split())
+    until(lambda: fresh.run("pgrep", "-f", "node-bootstrap setup", check=False).stdout.split()[1:], "setup asks kubelet in a child")
+    fresh.run("pkill", "-INT", "--oldest", "-f", "node-bootstrap setup")
+    assert watching.wait(PATIENCE) == 143
+    fresh.run("kill", "-CONT", kubelet)
+    assert set_up(fresh, line).stdout.endswith("kubelet runs\n")
+
+
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):
     for words, by_stdin in (("--token-file=/root/token", False), ("--token-file=-", True)):
         node, token = new_node(), cluster.token()

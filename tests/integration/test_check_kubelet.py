@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check and setup report what keeps kubelet from starting; systemd is a part of the tests."""
 
+import contextlib
+import http.server
 import json
 import socket
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -232,3 +236,64 @@ def test_a_newline_begins_no_property(place):
 def test_units_that_systemd_does_not_show(place):
     place.manager.units.clear()
     assert "cannot read the properties of kubelet.service" in texts(place.check(), "kubelet")
+
+
+@contextlib.contextmanager
+def health_port(status, family=socket.AF_INET):
+    """As that of kubelet."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server_class = type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})
+    with server_class(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture
+def running(place):
+    place.unit["ActiveState"] = place.service["ActiveState"] = "active"
+    place.settings = {"criSocket": str(place.socket)}
+    return place
+
+
+def test_healthy_kubelet(running):
+    with health_port(200) as port:
+        running.write_config(healthzPort=port)
+        found = running.check()
+        assert found["good"] and texts(found, "health") == f"kubelet: healthy (http://127.0.0.1:{port}/healthz)"
+    with health_port(200, socket.AF_INET6) as port:
+        running.unit["Environment"].append(f"KUBELET_EXTRA_ARGS=--healthz-port={port} --healthz-bind-address=::1")
+        found = running.check()
+        assert found["good"] and texts(found, "health") == f"kubelet: healthy (http://[::1]:{port}/healthz)"
+
+
+def test_kubelet_that_is_not_healthy(running):
+    with health_port(500) as port:
+        running.write_config(healthzPort=port)
+        failure = step_of(running.check(), "health")["failure"]
+        assert failure["code"] == "kubelet-down" and failure["detail"].endswith(f"http://127.0.0.1:{port}/healthz answers with status 500")
+        running.unit["ActiveEnterTimestampMonotonic"] = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        found = running.check()
+        assert found["good"] and "has just started" in texts(found, "health")
+    running.unit["ActiveEnterTimestampMonotonic"] = 0
+    failure = step_of(running.check(), "health")["failure"]
+    assert failure["code"] == "kubelet-down" and f"127.0.0.1:{port}" in failure["detail"], "it refuses the connection"
+
+
+def test_kubelet_that_does_not_answer(running):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running.write_config(healthzPort=listener.getsockname()[1])
+        assert step_of(running.check(), "health")["failure"]["code"] == "kubelet-down"
+
+
+@pytest.mark.parametrize("values", [{"healthzPort": 0}, {"healthzPort": -1}, {"healthzPort": 65536}, {"healthzBindAddress": "localhost"}], ids=str)
+def test_kubelet_without_a_health_port(running, values):
+    running.write_config(**values)
+    assert not any(step["step"] == "health" for step in running.check()["steps"])

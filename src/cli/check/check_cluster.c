@@ -18,21 +18,40 @@
  * misconfigured. */
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000
-/* For kubelet to create its Node after its start. */
+/* For kubelet to answer, and to create its Node, after its start. */
 #define REGISTER_USEC ((uint64_t)10 * 1000000)
+
+static bool has_just_started(const struct nb_check *check) {
+        struct nb_unit_state kubelet = { .active = "" };
+
+        if (check->units.kubelet.data)
+                nb_unit_read_state(check->units.kubelet.data, &kubelet);
+        return !strcmp(kubelet.active, "active") && !nb_unit_is_settled(&kubelet, REGISTER_USEC);
+}
+
+int nb_check_health(struct nb_check *check, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        int r = nb_kubelet_ask_health(check->health, &why);
+
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: healthy (http://%s/healthz)",
+                             check->health);
+        else if (why.code != NB_NONE && has_just_started(check)) {
+                nb_check_row(check, NB_CHECK_DOUBT, "%s; it has just started", why.detail);
+                return 0;
+        }
+        *f = why;
+        return r;
+}
 
 /* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
 static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
         const char *name = check->client.node_name;
         struct nb_node_object node = { .is_ready = false };
-        struct nb_unit_state kubelet = { .active = "" };
         struct nb_failure ignored = { 0 };
         int r = nb_node_read(api, name, &node, &ignored);
 
-        if (check->units.kubelet.data)
-                nb_unit_read_state(check->units.kubelet.data, &kubelet);
-        if (r == 404 && !strcmp(kubelet.active, "active") &&
-            !nb_unit_is_settled(&kubelet, REGISTER_USEC)) {
+        if (r == 404 && has_just_started(check)) {
                 nb_check_row(check, NB_CHECK_DOUBT,
                              "Node '%s': does not exist yet; kubelet has just started", name);
                 return 0;

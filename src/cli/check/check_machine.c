@@ -218,5 +218,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         }
         if (nb_unit_has_word(text, "LoadState", "loaded"))
                 print_order(check, text);
+        if (nb_unit_has_word(text, "ActiveState", "active"))
+                memcpy(check->health, found.health, sizeof(found.health));
         return f->code == NB_NONE ? 0 : -EPROTO;
 }

@@ -9,7 +9,9 @@
  *      setup_joined.c     has this machine joined the cluster already? Then nothing changes
  *      setup_plan.c       what would change, and whether `join` could begin with the result
  *      setup_write.c      credentials, drop-in and settings
- *      setup_service.c    enables and starts the service, and watches it until it has joined
+ *      setup_service.c    enables and starts the service, and watches it until it has joined and
+ *                         kubelet runs
+ *      setup_node.c       asks kubelet whether it is healthy, and the cluster for the Node
  */
 
 #include <stdbool.h>
@@ -51,8 +53,9 @@ enum nb_setup_step {
 
 /* What setup waits for (--wait). */
 enum nb_setup_wait {
-        NB_SETUP_WAIT_KUBELET,
-        NB_SETUP_WAIT_JOINED, /* the service is active */
+        NB_SETUP_WAIT_KUBELET, /* it runs, and is healthy */
+        NB_SETUP_WAIT_JOINED,  /* the service is active */
+        NB_SETUP_WAIT_NODE,    /* kubelet is healthy, and has created the Node */
 };
 
 struct nb_setup {
@@ -184,6 +187,14 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
  * be decrypted here; -errno. */
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f);
+
+/*
+ * Asks in an unprivileged child, every second until `until_ms`: kubelet whether it is healthy and,
+ * with NB_SETUP_WAIT_NODE, the API server for the Node. Returns in both processes, and the caller
+ * then ends: 0; in the parent the child's exit status; in the child the failure NB_KUBELET_DOWN,
+ * NB_NODE_DELETED, NB_NODE_ACCESS_REVOKED, those of an HTTP request, NB_INTERNAL.
+ */
+int nb_setup_await_node(const struct nb_setup *setup, uint64_t until_ms, struct nb_failure *f);
 
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */

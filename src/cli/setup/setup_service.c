@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -27,11 +28,12 @@ struct watch {
                                          if there is none */
         uint64_t deadline_ms;         /* NB_TIME_INFINITE */
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
-        bool has_line;     /* a terminal: the status is rewritten in place */
-        bool is_installed; /* the service wrote new files for kubelet */
-        unsigned n_queued; /* how often it was seen queued, without a break */
-        bool is_active;    /* the service was active before */
-        bool is_begun;     /* a job was queued */
+        bool has_line;                    /* a terminal: the status is rewritten in place */
+        bool is_installed;                /* the service wrote new files for kubelet */
+        unsigned n_queued;                /* how often it was seen queued, without a break */
+        bool is_active;                   /* the service was active before */
+        bool is_begun;                    /* a job was queued */
+        char since[16 + NB_RFC3339_SIZE]; /* "; since ...", if this program queued it */
 };
 
 static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
@@ -90,7 +92,7 @@ static void find_queue(struct watch *watch) {
         nb_unit_find_blocker(NB_SETUP_UNIT, blocker);
         if (blocker[0])
                 snprintf(state->status, sizeof(state->status),
-                         NB_SETUP_UNIT " is queued until %s has started", blocker);
+                         NB_SETUP_UNIT " is queued until %s has started%s", blocker, watch->since);
 }
 
 /* -ECANCELED on Ctrl-C; -ETIME. */
@@ -178,6 +180,7 @@ static void find_wait(struct watch *watch) {
 static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
         struct nb_unit_state *state = &watch->state;
         bool is_activating, is_joining = nb_machine_is_joining(&setup->state);
+        char since[NB_RFC3339_SIZE];
         int r;
 
         r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
@@ -196,6 +199,10 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
             (watch->is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
                 return 0;
         watch->is_begun = true;
+        if (!state->has_job) {
+                nb_time_format(time(NULL), since);
+                snprintf(watch->since, sizeof(watch->since), "; since %s", since);
+        }
         is_activating = !strcmp(state->active, "activating");
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
@@ -226,15 +233,15 @@ static void print_kubelet(const struct watch *watch) {
  * before the join. Without its files kubelet has usually ended again and again; if it still ends
  * with them, the wait is over at once.
  */
-static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_failure *f) {
+static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t until_ms,
+                         bool *ret_runs, struct nb_failure *f) {
         /* A kubelet that was started by then lacked its files. */
-        uint64_t give_up_ms = nb_now_ms() + KUBELET_MS, old_until = watch->state.active_since;
+        uint64_t old_until = watch->state.active_since;
         bool was_old = watch->is_begun, is_first = true, is_restarted = false;
         unsigned n_restarts = 0; /* that are no fault of this kubelet */
         int r;
 
-        if (give_up_ms > watch->deadline_ms)
-                give_up_ms = watch->deadline_ms;
+        *ret_runs = false;
         for (;; is_first = false) {
                 struct nb_unit_state kubelet;
                 struct nb_machine_state state;
@@ -265,12 +272,12 @@ static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_
                               (kind == NB_MACHINE_JOINED &&
                                !nb_unit_is_settled(&kubelet, SETTLED_USEC));
                 if (kind == NB_MACHINE_JOINED && !is_starting) {
-                        printf("kubelet runs\n");
+                        *ret_runs = true;
                         return 0;
                 }
                 if ((has_ended && !is_old &&
                      (strcmp(kubelet.active, "active") != 0 || kubelet.n_restarts > n_restarts)) ||
-                    !is_starting || nb_now_ms() >= give_up_ms) {
+                    !is_starting || nb_now_ms() >= until_ms) {
                         *f = why;
                         return -ECHILD;
                 }
@@ -289,6 +296,8 @@ static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_
 
 int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
+        uint64_t until_ms;
+        bool runs = false;
         int r;
 
         if (setup->watch_ms != NB_TIME_INFINITE)
@@ -309,8 +318,14 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         }
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(&watch);
-        if (r == 0 && !setup->is_start_unwanted && setup->wait == NB_SETUP_WAIT_KUBELET)
-                r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG, f);
+        until_ms = nb_now_ms() + KUBELET_MS;
+        if (until_ms > watch.deadline_ms)
+                until_ms = watch.deadline_ms;
+        if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_JOINED)
+                r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
+                                  until_ms, &runs, f);
+        if (r == 0 && runs)
+                r = nb_setup_await_node(setup, until_ms, f);
         fflush(stdout);
         return r;
 }
