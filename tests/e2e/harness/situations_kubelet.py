@@ -75,8 +75,8 @@ def certificate_of_another_ca(r):
 
 @situation("kubelet-unprepared")
 def kubelet_and_runtime_do_not_start(r):
-    for unit in ("kubelet.service", "containerd.service"):
-        r.stack.callback(r.node.enable, unit, off=True)
+    r.stack.callback(r.node.enable, "kubelet.service")
+    r.stack.callback(r.node.enable, "containerd.service", off=True)
     join_with_kubelet(r)
     r.node.run("systemctl", "stop", "containerd.service")
     r.says("node-bootstrap", "check")
@@ -84,7 +84,7 @@ def kubelet_and_runtime_do_not_start(r):
     r.node.run("systemctl", "mask", "kubelet.service")
     r.says("node-bootstrap", "check")
     r.here("systemctl unmask")
-    r.node.run("systemctl", "stop", "kubelet.service")
+    r.node.run("systemctl", "disable", "--now", "kubelet.service")
     r.says("node-bootstrap", "check")
     r.here("systemctl enable --now kubelet")
     r.node.await_kubelet()
