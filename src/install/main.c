@@ -25,7 +25,6 @@
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
-#include "install/write.h"
 #include "node/context.h"
 #include "node/present.h"
 #include "system/clock.h"

@@ -216,3 +216,14 @@ int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_fail
 void nb_context_done(struct nb_context *context) {
         nb_bootstrap_done(&context->bootstrap);
 }
+
+bool nb_config_exists(int root_fd) {
+        _cleanup_(nb_closep) int fd = nb_path_open(root_fd, NB_KUBELET_CONFIG_PATH,
+                                                   O_PATH | O_NOFOLLOW);
+
+        return fd != -ENOENT;
+}
+
+bool nb_config_is_wanted(const struct nb_context *context) {
+        return context->settings.is_config_from_cluster && !nb_config_exists(context->root_fd);
+}

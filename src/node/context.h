@@ -86,3 +86,8 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
 /* Fails with the bootstrap_failure, if any. */
 int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f);
 void nb_context_done(struct nb_context *context);
+
+/* Whether the settings take kubelet's configuration from the cluster, and it is missing here. An
+ * existing file, which is the administrator's, is never replaced. */
+bool nb_config_is_wanted(const struct nb_context *context);
+bool nb_config_exists(int root_fd);
