@@ -3,6 +3,7 @@
 
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     assert done.returncode == 0 and "has joined already: Joined as a\n" in done.stdout, done.stderr
     assert (f"enabled  {UNIT}\n" in done.stdout) is not was_enabled
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", "")]
+
+
+def test_kubelet_that_has_only_just_started(manager, tmp_path):
+    """The end of --timeout is not silent."""
+    (tmp_path / "joined").mkdir()
+    ca = pki.CA()
+    Machine(tmp_path / "joined").put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
+    manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled"}
+    manager.units[KUBELET] = {**AT_REST, "LoadState": "loaded", "ActiveState": "active", "SubState": "running",
+                              "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
+    done = run(tmp_path, *SETUP[:-1], ca.pin, "--timeout=1s")
+    assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet runs" not in done.stdout
 
 
 def test_service_that_fails_at_once(manager, tmp_path):
