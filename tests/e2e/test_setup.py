@@ -255,8 +255,7 @@ def test_failure_is_shown_and_mended(fresh, cluster):
     said = failed(set_up(fresh, to(cluster, token, WRONG_PIN), check=False), "ca-pin-mismatch")
     assert cluster.ca.pin in said and "openssl x509 -pubkey" in said, "sentence and remedy"
     assert fresh.show(UNIT, "ActiveState") == "failed" and not fresh.kubelet_was_started()
-    failed(set_up(fresh, to(cluster, token), check=False), "setup-conflict")
-    set_up(fresh, to(cluster, token) + " --force")
+    assert f'discovery.caCertHashes: ["{WRONG_PIN}"] -> ["{cluster.ca.pin}"]' in set_up(fresh, to(cluster, token)).stdout
     cluster.await_node(fresh.name)
 
 

@@ -12,6 +12,7 @@ from machine import FAILURES, TOKEN, Machine, find_program
 from manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
+OTHER = "ghijkl.fedcba9876543210"
 SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32]
 INSIDE = f"""
 mount -t tmpfs tmpfs /etc
@@ -27,6 +28,14 @@ fi
 "$@"
 readlink /etc/systemd/system/multi-user.target.wants/{UNIT} || true
 """
+# After an earlier setup with other values.
+AGAIN = INSIDE.replace('"$@"\n', f"""
+mount -t tmpfs tmpfs /var/lib
+echo {OTHER} | "$1" setup 10.0.0.9:6443 --token-file=- --ca-cert-hash sha256:{64 * "0"} --node-name=a --no-start
+@MORE@
+"$@"
+cat /etc/node-bootstrap/config.yaml.d/50-setup.yaml /etc/credstore/node-bootstrap.token
+""")
 AT_REST = {"SubState": "dead", "UnitFileState": "disabled", "Job": (0, "/")}
 
 
@@ -47,6 +56,35 @@ def test_service_is_enabled_without_systemd(tmp_path):
     done = run(tmp_path, *SETUP, "--no-start")
     assert done.returncode == 0, done.stderr
     assert f"enabled  {UNIT}\n" in done.stdout and done.stdout.endswith(f"/etc/systemd/system/{UNIT}\n")
+
+
+def site(text):
+    return f"printf 'apiVersion: node-bootstrap/v1\\nkind: NodeBootstrap\\n{text}\\n' >/etc/node-bootstrap/config.yaml.d/60-site.yaml"
+
+
+# name, what happens to a machine that has never joined, words, whether they replace those of the earlier setup
+LINES = [
+    ("the whole line", "", SETUP[1:], True),
+    ("the whole line beside another file", site("timeout: 1h"), SETUP[1:], True),
+    ("a line without a token", "", [SETUP[1], *SETUP[-2:]], False),
+    ("a value of another file", f"rm /etc/node-bootstrap/config.yaml.d/*; {site('node: {name: b}')}; mv /etc/node-bootstrap/config.yaml.d/60-site.yaml /etc/node-bootstrap/config.yaml",
+     [*SETUP[1:], "--node-name=c"], False),
+    ("after a join", "mkdir -p /var/lib/kubelet/pki; touch /var/lib/kubelet/pki/node-bootstrap.json", SETUP[1:], False),
+]
+
+
+@pytest.mark.parametrize("row", LINES, ids=[row[0] for row in LINES])
+def test_line_after_a_wrong_one(tmp_path, row):
+    """A pin or an address that is wrong has done nothing yet."""
+    _, more, words, is_replaced = row
+    done = run(tmp_path, "setup", *words, "--no-start", inside=AGAIN.replace("@MORE@", more))
+    if is_replaced:
+        assert done.returncode == 0, done.stderr
+        for line in ('discovery.endpoints: ["10.0.0.9:6443"] -> ["10.0.0.1:6443"]', "discovery.caCertHashes: [", 'node.name: "a" -> (not set)', "token ghijkl -> token abcdef"):
+            assert line in done.stdout
+        assert TOKEN in done.stdout and SETUP[-1] in done.stdout.split("wrote ")[-1]
+    else:
+        assert done.returncode == int(FAILURES["setup-conflict"]["exit"]) and "use --force to replace" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])

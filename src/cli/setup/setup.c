@@ -7,6 +7,7 @@
 #include "base/macro.h"
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
+#include "files/record.h"
 #include "system/lock.h"
 #include "system/sources.h"
 #include "system/unit.h"
@@ -55,13 +56,23 @@ static void rehearse_service(const struct nb_setup *setup) {
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
+/* Without kubelet's files, the record still says that this machine has joined. */
+static bool is_new(const struct nb_setup *setup) {
+        struct nb_record record = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        return !setup->root && setup->state.node.inspection.state == NB_NODE_STATE_ABSENT &&
+               nb_record_read(-1, setup->now.certificate_directory, &record, &ignored) == 0;
+}
+
 /* A new token replaces one with which this machine waits, or with which it joined: it is needed
- * again. Other settings only if they are proven to be those of the same cluster. */
+ * again. Other settings only if they are proven to be those of the same cluster, or if this machine
+ * has never joined. */
 static bool is_replaceable(const struct nb_setup *setup, enum nb_setup_joined joined) {
         if (setup->root || !nb_machine_is_joining(&setup->state))
                 return false;
         return joined == NB_SETUP_JOINED_BEFORE ||
-               (joined == NB_SETUP_NOT_JOINED && setup->n_new_settings == 0);
+               (joined == NB_SETUP_NOT_JOINED && setup->n_kept == 0);
 }
 
 static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
@@ -82,6 +93,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
                 return nb_failure_set_memory(f);
+        setup->is_new = is_new(setup);
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
                 if (!setup->is_rehearsal)
