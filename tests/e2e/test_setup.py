@@ -368,7 +368,7 @@ def test_reset_with_everything(fresh, cluster):
     assert not [path for path in (DOCUMENT, TOKEN, ENCRYPTED, DROP_IN) if fresh.exists(path)]
     said = fresh.run("node-bootstrap", "reset").stdout
     assert "has not joined this machine" in said
-    failed(set_up(fresh, "--timeout=5m", check=False), "settings-incomplete")
+    assert "paste the whole line" in failed(set_up(fresh, "--timeout=5m", check=False), "usage")
 
 
 def test_other_join_methods(new_node, cluster):

@@ -58,6 +58,13 @@ def test_service_is_enabled_without_systemd(tmp_path):
     assert f"enabled  {UNIT}\n" in done.stdout and done.stdout.endswith(f"/etc/systemd/system/{UNIT}\n")
 
 
+def test_line_without_a_token(tmp_path):
+    """What to type instead; a file in the credential store would not help without the settings."""
+    done = run(tmp_path, "setup", "10.0.0.1:6443", "--ca-cert-hash", SETUP[-1], "--no-start")
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and "wrote" not in done.stdout
+    assert "--token-file=FILE, or paste the whole line" in done.stderr and "`node-bootstrap setup -`" in done.stderr and "/etc/credstore" not in done.stderr
+
+
 def site(text):
     return f"printf 'apiVersion: node-bootstrap/v1\\nkind: NodeBootstrap\\n{text}\\n' >/etc/node-bootstrap/config.yaml.d/60-site.yaml"
 

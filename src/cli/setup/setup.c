@@ -8,6 +8,7 @@
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
 #include "files/record.h"
+#include "kube/k3s_token.h"
 #include "system/lock.h"
 #include "system/sources.h"
 #include "system/unit.h"
@@ -127,6 +128,35 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
+/* Nothing was written, so the remedies for the service, which restart it, cannot help. */
+static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f) {
+        const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
+        bool is_pasted = setup->pasted.data;
+        const char *hint;
+
+        if (f->code == NB_TOKEN_MISSING)
+                hint = "run the same command again with --token-file=FILE, or paste the whole line "
+                       "that `kubeadm token create --print-join-command` prints to "
+                       "`node-bootstrap setup -`";
+        else if (f->code == NB_TOKEN_MALFORMED)
+                hint = is_pasted ? "was all of the line pasted? Paste it again"
+                                 : "run the same command again with the token exactly as it was "
+                                   "printed";
+        else if (f->code != NB_SETTINGS_INCOMPLETE)
+                return;
+        else if (token->data && nb_k3s_token_looks_like(token->data, token->len))
+                hint = "run the same command again with a token that `k3s token create` "
+                       "(`rke2 token create`) prints";
+        else if (is_pasted && setup->settings.n_endpoints > 0)
+                hint = "the pasted line has no --discovery-token-ca-cert-hash; was all of it "
+                       "pasted?";
+        else
+                hint = "paste the whole line that `kubeadm token create --print-join-command` "
+                       "prints to `node-bootstrap setup -`";
+        f->code = NB_USAGE;
+        nb_failure_add(f, "; %s", hint);
+}
+
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
         int r;
@@ -141,8 +171,10 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && !setup.root)
                 nb_kubelet_print_causes(&setup.now);
         fflush(stdout);
-        if (r < 0)
+        if (r < 0) {
+                say_what_to_type(&setup, f);
                 return r;
+        }
         if (setup.root && !setup.is_rehearsal)
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",

@@ -134,6 +134,7 @@ struct nb_setup_line {
                                           */
         int n_pasted;       /* words from standard input, which are not on the command line */
         int n_words;        /* after `kubeadm join` */
+        bool is_join_due;   /* the last word was `kubeadm` */
         bool is_token_seen; /* a token was on the command line */
 };
 
