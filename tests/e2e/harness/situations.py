@@ -263,6 +263,25 @@ def certificate_that_has_expired(r):
     r.joins()
 
 
+# --- Settings ---
+
+@situation("settings-incomplete", "ca-pin-mismatch")
+def wrong_settings(r):
+    """Of setup, which a new line replaces; or of a file that is written by hand."""
+    wrong = {"pins": ["sha256:" + 64 * "0"]} if r.code == "ca-pin-mismatch" else {"discovery": {}}
+    r.begin(**wrong)
+    r.node.configure()
+    r.here("systemctl restart")
+    r.joins()
+    r.node.forget()
+    if r.code == "ca-pin-mismatch":
+        r.says("node-bootstrap", "setup", r.cluster.front.endpoint, "--token", str(r.cluster.token()), "--ca-cert-hash", wrong["pins"][0])
+    else:
+        r.node.give(r.cluster.token())
+        r.start()
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+
+
 # --- Tokens ---
 
 def new_token(r):
@@ -297,7 +316,8 @@ def unknown_token(r):
 def token_cut_in_the_middle(r):
     r.begin("abcdef.0123456")
     r.node.give(new_token(r))
-    r.joins(restart=True)
+    r.here("systemctl restart")
+    r.joins()
 
 
 @situation("token-rejected")
