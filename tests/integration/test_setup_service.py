@@ -58,11 +58,22 @@ def test_service_is_enabled_without_systemd(tmp_path):
     assert f"enabled  {UNIT}\n" in done.stdout and done.stdout.endswith(f"/etc/systemd/system/{UNIT}\n")
 
 
-def test_line_without_a_token(tmp_path):
-    """What to type instead; a file in the credential store would not help without the settings."""
-    done = run(tmp_path, "setup", "10.0.0.1:6443", "--ca-cert-hash", SETUP[-1], "--no-start")
+# name, words, what is said
+INCOMPLETE = [
+    ("no token", [SETUP[1], *SETUP[-2:]], "run the same command again with --token-file=FILE, or paste the whole line that `kubeadm token create --print-join-command` prints to "
+     "`node-bootstrap setup -`"),
+    ("the first half of a line", [f"kubeadm join {SETUP[1]} --token {TOKEN} \\\n"], "the pasted line has no --discovery-token-ca-cert-hash; was all of it pasted?"),
+    ("half of a token", [f"kubeadm join {' '.join(SETUP[1:])}".replace(TOKEN, TOKEN[:12])], "was all of the line pasted? Paste it again"),
+]
+
+
+@pytest.mark.parametrize("row", INCOMPLETE, ids=[row[0] for row in INCOMPLETE])
+def test_incomplete_line(tmp_path, row):
+    """A remedy for the service would not help: nothing is written."""
+    _, words, expected = row
+    done = run(tmp_path, "setup", *words, "--no-start")
     assert done.returncode == int(FAILURES["usage"]["exit"]) and "wrote" not in done.stdout
-    assert "--token-file=FILE, or paste the whole line" in done.stderr and "`node-bootstrap setup -`" in done.stderr and "/etc/credstore" not in done.stderr
+    assert f"; {expected}; see `node-bootstrap setup --help`\n" in done.stderr and "/etc/credstore" not in done.stderr
 
 
 def site(text):
