@@ -331,8 +331,8 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
                 r = nb_failure_set(f, NB_KUBELET_DOWN, 0,
                                    "this machine has joined, but kubelet has only just started; "
                                    "stopped watching before it was clear that it keeps running");
-        if (r == 0 && runs)
-                r = nb_setup_await_node(setup, until_ms, f);
+        if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
+                r = nb_setup_await_node(setup, runs, until_ms, f);
         fflush(stdout);
         return r;
 }
