@@ -399,7 +399,7 @@ def test_kubelet_that_ran_before(fresh, cluster):
     fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()
-    words = to(cluster)
+    words = to(cluster) + " --wait=joined"
     assert "systemctl restart kubelet.service" in set_up(fresh, words).stdout
     assert fresh.kubelet_pid() == before
     fresh.run("systemctl", "restart", UNIT)
