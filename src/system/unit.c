@@ -315,13 +315,16 @@ bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
                 !strcmp(state->active, "failed"));
 }
 
-bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
+uint64_t nb_unit_active_usec(const struct nb_unit_state *state) {
         struct timespec now;
 
         /* systemd's clock, which a suspended machine stops, unlike that of nb_now_usec(). */
         (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 >=
-               state->active_since + usec;
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - state->active_since;
+}
+
+bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
+        return nb_unit_active_usec(state) >= usec;
 }
 
 /* --- Journal --- */

@@ -362,8 +362,10 @@ def test_reset_with_everything(fresh, cluster):
     fresh.run("systemd-creds", "setup")
     set_up(fresh, to(cluster))
     fresh.await_kubelet()
+    fresh.write("/etc/node-bootstrap/config.yaml", "discovery: {endpoint: [misspelt]}\n")
     said = fresh.run("node-bootstrap", "reset", "--force", "--setup").stdout
-    assert "kubelet.service" in said and not fresh.is_active("kubelet.service")
+    fresh.path("/etc/node-bootstrap/config.yaml").unlink()
+    assert "stopping kubelet.service\nstopped  kubelet.service\n" in said and not fresh.is_active("kubelet.service")
     assert ours(fresh) == [] and fresh.show(UNIT, "UnitFileState") == "disabled"
     assert not [path for path in (DOCUMENT, TOKEN, ENCRYPTED, DROP_IN) if fresh.exists(path)]
     said = fresh.run("node-bootstrap", "reset").stdout

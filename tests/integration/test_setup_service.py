@@ -166,3 +166,22 @@ def test_unit_that_is_active_again_after_it_was_stopped(manager, tmp_path):
     done = run(tmp_path, "reset", "--force")
     assert done.returncode == int(FAILURES["setup-command-failed"]["exit"]) and f"{KUBELET} is active again" in done.stderr
     assert manager.calls == [("StopUnit", f"{KUBELET} replace")]
+
+
+@pytest.mark.parametrize("record, end", [("{}", "installed-malformed"), (None, "internal")])
+def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, record, end):
+    """There is no installer in these tests: running it is the first thing that fails without a damaged record."""
+    (tmp_path / "joined").mkdir()
+    joined = Machine(tmp_path / "joined")
+    for folder in ("etc", "var/lib"):
+        joined.target(folder).mkdir(parents=True, exist_ok=True)
+    if record:
+        joined.put(joined.RECORD, record, 0o644)
+    (tmp_path / "config.yaml").write_text("discovery: {endpoint: [10.0.0.1:6443]}\n")
+    stopped = [{**AT_REST, "ActiveState": "inactive"}] * 9
+    manager.units[KUBELET] = [{**AT_REST, "ActiveState": "active"}, *stopped]
+    manager.units[UNIT] = manager.units["node-bootstrap-refresh.service"] = stopped[0]
+    done = run(tmp_path, "reset", "--force", f"--config-directory={tmp_path}")
+    assert done.returncode == int(FAILURES[end]["exit"]) and f"{end}: " in done.stderr
+    assert manager.calls == ([] if record else [("StopUnit", f"{KUBELET} replace")])
+    assert record or done.stdout == f"stopping {KUBELET}\nstopped  {KUBELET}\n"
