@@ -35,7 +35,8 @@ struct kubelet {
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
-        char health_address[48], health_port[8]; /* healthzBindAddress, healthzPort there; "" */
+        bool is_config_unknown;     /* there is one, which cannot be read here */
+        char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
 };
 
@@ -66,6 +67,7 @@ static int read_arguments(struct kubelet *kubelet) {
                 nb_buffer_printf(arguments, NB_KUBELET_ENDPOINT "=%s\n", settings->cri_socket);
         if (arguments->error != -E2BIG)
                 return arguments->error;
+        kubelet->is_config_unknown = true;
         add_finding(kubelet, NB_KUBELET_DOUBT,
                     "kubelet's arguments and EnvironmentFile= are longer than %zu KiB; only the "
                     "first ones are checked",
@@ -145,6 +147,7 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         if (r == -ENOMEM)
                 return r;
         if (r < 0 || !root || root->type != NB_YAML_MAPPING) {
+                kubelet->is_config_unknown = true;
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here%s%s", kubelet->config,
                             why.detail[0] ? ": " : "", why.detail);
@@ -191,6 +194,7 @@ static int check_config(struct kubelet *kubelet) {
                 return r;
         if (r >= 0)
                 return parse_config(kubelet, &file);
+        kubelet->is_config_unknown = true;
         if (r != -ENOENT)
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here: %s", kubelet->config,
@@ -206,15 +210,22 @@ static void find_health(struct kubelet *kubelet) {
         char *address = kubelet->health_address, *port = kubelet->health_port;
         struct in6_addr binary;
         unsigned long number;
+        char *end, directory[2];
         bool is_v6;
 
         (void)nb_kubelet_find_argument(arguments, "--healthz-bind-address", address,
                                        sizeof(kubelet->health_address));
-        (void)nb_kubelet_find_argument(arguments, "--healthz-port", port,
-                                       sizeof(kubelet->health_port));
+        /* Since 1.28, files in a directory may change the port as well. */
+        if (!nb_kubelet_find_argument(arguments, "--healthz-port", port,
+                                      sizeof(kubelet->health_port)) &&
+            (kubelet->is_config_unknown ||
+             nb_kubelet_find_argument(arguments, "--config-dir", directory, sizeof(directory))))
+                return;
         if (!address[0])
                 strcpy(address, "127.0.0.1");
-        number = port[0] ? strtoul(port, NULL, 10) : 10248;
+        number = strtoul(port[0] ? port : "10248", &end, 10);
+        if (*end)
+                return;
         is_v6 = inet_pton(AF_INET6, address, &binary) == 1;
         if (number > 0 && number <= UINT16_MAX &&
             (is_v6 || inet_pton(AF_INET, address, &binary) == 1))

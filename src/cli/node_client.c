@@ -63,8 +63,9 @@ int nb_kubelet_ask_health(const char *address, struct nb_failure *f) {
                 return nb_failure_set(f, NB_KUBELET_DOWN, 0,
                                       "kubelet is not healthy: %s answers with status %ld", url,
                                       answer.status);
-        return why.code == NB_NONE
-                       ? r
-                       : nb_failure_set(f, NB_KUBELET_DOWN, 0,
-                                        "kubelet does not say that it is healthy: %s", why.detail);
+        if (nb_http_is_unanswered(why.code) || why.code == NB_ANSWER_MALFORMED)
+                return nb_failure_set(f, NB_KUBELET_DOWN, 0,
+                                      "kubelet does not say that it is healthy: %s", why.detail);
+        *f = why;
+        return r;
 }

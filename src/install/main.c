@@ -25,6 +25,7 @@
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
+#include "install/write.h"
 #include "node/context.h"
 #include "node/present.h"
 #include "system/clock.h"
@@ -170,7 +171,15 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                      struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         char directory[PATH_MAX + 32], until[64], previous[64];
-        const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
+        const char *const join[] = {
+                arguments->program,
+                "join",
+                directory,
+                previous,
+                until,
+                nb_config_exists(arguments->root_fd) ? "--kubelet-config-exists" : NULL,
+                NULL,
+        };
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
         const char *const config[] = { arguments->program, "refresh", directory, "--kubelet-config",
                                        NULL };

@@ -293,7 +293,23 @@ def test_kubelet_that_does_not_answer(running):
         assert step_of(running.check(), "health")["failure"]["code"] == "kubelet-down"
 
 
-@pytest.mark.parametrize("values", [{"healthzPort": 0}, {"healthzPort": -1}, {"healthzPort": 65536}, {"healthzBindAddress": "localhost"}], ids=str)
+@pytest.mark.parametrize("values", [
+    {"healthzPort": 0}, {"healthzPort": -1}, {"healthzPort": 65536}, {"healthzPort": "1_0248"}, {"healthzPort": "10248abc"}, {"healthzPort": "000000000000000010248"},
+    {"healthzBindAddress": "localhost"},
+], ids=str)
 def test_kubelet_without_a_health_port(running, values):
     running.write_config(**values)
+    assert_not_asked(running)
+
+
+def assert_not_asked(running):
     assert not any(step["step"] == "health" for step in running.check()["steps"])
+
+
+def test_unknown_health_port(running):
+    """It may be off in a configuration that only kubelet can read, or in a file of --config-dir."""
+    running.unit["Environment"].append("KUBELET_EXTRA_ARGS=--config-dir=/etc/kubelet.d")
+    assert_not_asked(running)
+    del running.unit["Environment"][-1]
+    running.config.write_text("a: &b c\nhealthzPort: 0\n")
+    assert_not_asked(running)

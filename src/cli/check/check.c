@@ -38,11 +38,11 @@ static const struct nb_check_step steps[] = {
         { "user-data", "User data", NULL, nb_check_user_data, 0 },
         { "kubelet", "This machine", "kubelet", nb_check_kubelet,
           NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
-        { "health", "This machine", "kubelet", nb_check_health,
-          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "node-access", "This machine", "certificate", nb_check_node_access,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
                   NB_CHECK_JOINED },
+        { "health", "This machine", "kubelet", nb_check_health,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "metadata", "Metadata", NULL, nb_check_metadata,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
         { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },

@@ -189,12 +189,13 @@ int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct 
                          struct nb_failure *f);
 
 /*
- * Asks in an unprivileged child, every second until `until_ms`: kubelet whether it is healthy and,
- * with NB_SETUP_WAIT_NODE, the API server for the Node. Returns in both processes, and the caller
- * then ends: 0; in the parent the child's exit status; in the child the failure NB_KUBELET_DOWN,
- * NB_NODE_DELETED, NB_NODE_ACCESS_REVOKED, those of an HTTP request, NB_INTERNAL.
+ * Asks every second until `until_ms`, and at least once, each time in an unprivileged child:
+ * kubelet whether it is healthy if it runs and, with NB_SETUP_WAIT_NODE, the API server for the
+ * Node. 0; the exit status of the last child, which has printed why; or the failure of a kubelet
+ * that has ended, NB_INTERNAL.
  */
-int nb_setup_await_node(const struct nb_setup *setup, uint64_t until_ms, struct nb_failure *f);
+int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
+                        struct nb_failure *f);
 
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */

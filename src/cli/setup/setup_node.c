@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/macro.h"
 #include "cli/kubelet.h"
@@ -13,11 +14,95 @@
 #include "system/log.h"
 #include "system/privilege.h"
 #include "system/stop.h"
-#include "system/unit.h"
 
-#define ASK_MS 1000
+#define PAUSE_MS 1000
+#define ANSWER_MS 5000 /* for one question to the API server */
+#define REFUSALS 3     /* one 401 may come from an API server that has just started */
 
-/* kubelet's health port, if it has one; "" if that is unknown here. */
+/* --- In a child, which can neither read root's files nor find a token in its memory --- */
+
+static int ask_once(const struct nb_node_client *client, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_node_object node;
+        int r;
+
+        r = nb_api_init(&api, &client->cluster, &client->identity, nb_now_ms() + ANSWER_MS, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_node_read(&api, client->node_name, &node, f);
+        if (r == 401)
+                return nb_failure_set_http(f, NB_NODE_ACCESS_REVOKED, r,
+                                           "%s rejects the node's certificate", api.name);
+        if (r == 403)
+                return nb_failure_set_http(f, NB_NODE_DELETED, r,
+                                           "%s does not show the Node '%s' to its own certificate "
+                                           "(status 403)",
+                                           api.name, client->node_name);
+        if (r == 404)
+                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api.name,
+                                      client->node_name);
+        if (r == 200)
+                printf("the cluster has the Node '%s'\n", client->node_name);
+        return r;
+}
+
+static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
+        int r = -EPROTO;
+
+        if (client->failure.code != NB_NONE) {
+                *f = client->failure;
+                return r;
+        }
+        if (!client->node_name[0])
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, 0,
+                                      "kubelet's certificate is not for a node");
+        for (unsigned n = 1; n <= REFUSALS; n++) {
+                nb_failure_clear(f);
+                r = ask_once(client, f);
+                if (r >= 0 || f->code != NB_NODE_ACCESS_REVOKED)
+                        break;
+                (void)nb_stop_wait(PAUSE_MS);
+        }
+        return r;
+}
+
+static int ask(const struct nb_setup *setup, const char *health, struct nb_failure *f) {
+        _cleanup_(nb_node_client_done) struct nb_node_client client = {
+                .identity = NB_IDENTITY_INIT
+        };
+        struct nb_sources sources = { 0 };
+        int r = nb_privilege_reduce(f);
+
+        if (r >= 0)
+                r = nb_http_begin(false, f);
+        if (r >= 0 && !health)
+                nb_node_client_read(&sources, setup->now.kubeconfig, &client);
+        if (r >= 0)
+                r = nb_privilege_drop(f);
+        if (r >= 0)
+                r = health ? nb_kubelet_ask_health(health, f) : ask_node(&client, f);
+        nb_http_end();
+        return r;
+}
+
+__attribute__((noreturn)) static void run_child(const struct nb_setup *setup, const char *health,
+                                                bool is_last) {
+        struct nb_failure f = { 0 };
+
+        nb_log_forget_journal();
+        nb_stop_end();
+        if (ask(setup, health, &f) >= 0)
+                f.code = NB_NONE;
+        else if (is_last)
+                nb_log_failure(LOG_ERR, &f);
+        fflush(NULL);
+        _exit(nb_failure_info(f.code)->exit_status);
+}
+
+/* --- In setup --- */
+
+/* Where kubelet tells its health; "": nowhere, or that cannot be found out. */
 static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_HEALTH_SIZE]) {
         _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
         struct nb_sources sources = { 0 };
@@ -32,98 +117,61 @@ static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_
         return 0;
 }
 
-static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
-        _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        struct nb_node_object node;
-        int r;
+/* A kubelet that has ended meanwhile answers no question. Restarts before this wait are no failure,
+ * unlike in `status`. */
+static int verify_kubelet(struct nb_failure *f) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        bool is_active;
 
-        if (client->failure.code != NB_NONE) {
-                *f = client->failure;
-                return -EPROTO;
-        }
-        r = nb_api_init(&api, &client->cluster, &client->identity, NB_TIME_INFINITE, f);
-        if (r >= 0)
-                r = nb_node_read(&api, client->node_name, &node, f);
-        if (r < 0)
-                return r;
-        if (r == 404)
-                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api.name,
-                                      client->node_name);
-        if (r != 200)
-                return nb_failure_set_http(f, NB_NODE_ACCESS_REVOKED, r,
-                                           "%s refuses the Node '%s' to its own certificate "
-                                           "(status %d)",
-                                           api.name, client->node_name, r);
-        printf("the cluster has the Node '%s'\n", client->node_name);
-        return 0;
+        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+        if (nb_machine_look(&sources, &state) < 0)
+                return nb_failure_set_memory(f);
+        is_active = !strcmp(state.kubelet.active, "active");
+        if (!is_active)
+                *f = state.why;
+        nb_machine_state_done(&state);
+        return is_active || f->code == NB_NONE ? 0 : -ECHILD;
 }
 
-static int ask_until(const char *health, const struct nb_node_client *client, uint64_t until_ms,
+/* The last child prints why. */
+static int ask_until(const struct nb_setup *setup, const char *health, bool runs, uint64_t until_ms,
                      struct nb_failure *f) {
-        bool is_healthy = false;
+        for (bool is_first = true;; is_first = false) {
+                bool is_last = nb_now_ms() >= until_ms;
+                int status = 0, r = nb_privilege_split(&status, f);
 
-        for (;;) {
-                struct nb_failure why = { 0 };
-                int r = is_healthy || !health[0] ? 0 : nb_kubelet_ask_health(health, &why);
-
-                if (r >= 0 && !is_healthy)
-                        printf("kubelet runs\n");
-                is_healthy = r >= 0;
-                if (r >= 0)
-                        r = client ? ask_node(client, &why) : 0;
-                if (r >= 0 || why.code == NB_NONE)
-                        return r;
-                if (nb_now_ms() >= until_ms) {
-                        *f = why;
-                        return r;
-                }
-                r = nb_stop_wait(ASK_MS);
+                if (r == 0)
+                        run_child(setup, health, is_last);
                 if (r < 0)
                         return r;
+                if (status == 0 || status >= 128 || is_last)
+                        return status;
+                r = runs ? verify_kubelet(f) : 0;
+                if (r < 0)
+                        return r;
+                if (is_first)
+                        printf("waiting until %s\n", health ? "kubelet says that it is healthy"
+                                                            : "the cluster has the Node");
+                fflush(stdout);
+                if (nb_stop_wait(PAUSE_MS) < 0)
+                        return NB_EXIT_STOPPED;
         }
 }
 
-/* Parses what a server sent: unprivileged, and without a copy of the token, which setup has erased
- * before. */
-static int run_child(const struct nb_setup *setup, const char *health, uint64_t until_ms,
-                     struct nb_failure *f) {
-        _cleanup_(nb_node_client_done) struct nb_node_client client = {
-                .identity = NB_IDENTITY_INIT
-        };
-        struct nb_sources sources = { 0 };
-        bool is_node_wanted = setup->wait == NB_SETUP_WAIT_NODE;
-        int r;
-
-        if (nb_stop_init() < 0)
-                return nb_failure_set(f, NB_INTERNAL, 0, "cannot handle signals");
-        r = nb_privilege_reduce(f);
-        if (r >= 0)
-                r = nb_http_begin(false, f);
-        if (r < 0)
-                return r;
-        if (is_node_wanted)
-                nb_node_client_read(&sources, setup->now.kubeconfig, &client);
-        r = nb_privilege_drop(f);
-        if (r >= 0)
-                r = ask_until(health, is_node_wanted ? &client : NULL, until_ms, f);
-        nb_http_end();
-        return r == -ECANCELED && f->code == NB_NONE ? NB_EXIT_STOPPED : r;
-}
-
-int nb_setup_await_node(const struct nb_setup *setup, uint64_t until_ms, struct nb_failure *f) {
+int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
+                        struct nb_failure *f) {
         char health[NB_KUBELET_HEALTH_SIZE];
-        int status = 0, r;
+        int r = 0;
 
+        (void)nb_stop_init();
         if (find_health(setup, health) < 0)
                 return nb_failure_set_memory(f);
-        if (!health[0] && setup->wait != NB_SETUP_WAIT_NODE) {
+        if (runs && health[0])
+                r = ask_until(setup, health, runs, until_ms, f);
+        if (r == 0 && runs)
                 printf("kubelet runs\n");
-                return 0;
-        }
-        /* The parent passes signals on, and the child waits for them itself. */
-        nb_stop_end();
-        r = nb_privilege_split(&status, f);
-        if (r < 0)
-                return r;
-        return r > 0 ? status : run_child(setup, health, until_ms, f);
+        return r == 0 && setup->wait == NB_SETUP_WAIT_NODE
+                       ? ask_until(setup, NULL, runs, until_ms, f)
+                       : r;
 }

@@ -339,8 +339,8 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_JOINED)
                 r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
                                   until_ms, &runs, f);
-        if (r == 0 && runs)
-                r = nb_setup_await_node(setup, until_ms, f);
+        if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
+                r = nb_setup_await_node(setup, runs, until_ms, f);
         fflush(stdout);
         return r;
 }
