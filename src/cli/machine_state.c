@@ -217,8 +217,10 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
                  nb_present_is_mendable(&state->node.present))
                 CONCLUDE(state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
-                         is_in(&state->kubelet, "active") ? "kubelet runs, but cannot start again"
-                                                          : "kubelet cannot start",
+                         is_in(&state->kubelet, "active") &&
+                                         nb_unit_is_settled(&state->kubelet, SETTLED_USEC)
+                                 ? "kubelet runs, but cannot start again"
+                                 : "kubelet cannot start",
                          found->detail);
         else
                 CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",

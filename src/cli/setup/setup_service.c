@@ -325,7 +325,10 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         } else if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
-                printf("this machine has %s\n", setup->state.why.detail);
+                /* Whether kubelet works is not known before it was asked. */
+                printf("this machine has %s\n", setup->state.kind == NB_MACHINE_JOINED
+                                                        ? "joined already"
+                                                        : setup->state.why.detail);
                 if (setup->is_changed)
                         printf("the changes take effect when " NB_SETUP_UNIT
                                " starts next: at the next boot, or with `systemctl "
