@@ -196,7 +196,7 @@ def test_second_setup(fresh, cluster):
     fresh.await_kubelet()
     before = {path: fresh.read(path) for path in (DOCUMENT, TOKEN)}
     done = set_up(fresh, to(cluster, first))
-    assert "already joined (" in done.stdout and "has joined already" in done.stdout
+    assert "already joined (" in done.stdout and "this machine has joined" in done.stdout
     changed = to(cluster, second, WRONG_PIN) + " --cri-socket=unix:///run/c.sock"
     said = failed(set_up(fresh, changed, check=False), "setup-other-cluster")
     assert f'discovery.caCertHashes: ["{cluster.ca.pin}"] -> ["{WRONG_PIN}"]' in said
@@ -206,7 +206,7 @@ def test_second_setup(fresh, cluster):
     assert {path: fresh.read(path) for path in before} == before
     kubelet = fresh.kubelet_pid()
     said = set_up(fresh, changed + " --force").stdout
-    assert "has joined already" in said and "starts next" in said
+    assert "this machine has joined" in said and "starts next" in said
     assert fresh.kubelet_pid() == kubelet, "a node that is up stays up"
     assert WRONG_PIN in fresh.read(DOCUMENT).decode() and fresh.read(TOKEN).decode() == str(second)
 

@@ -117,17 +117,21 @@ static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_
         return 0;
 }
 
-/* A kubelet that has ended meanwhile answers no question. */
+/* A kubelet that has ended meanwhile answers no question. Restarts before this wait are no failure,
+ * unlike in `status`. */
 static int verify_kubelet(struct nb_failure *f) {
         struct nb_machine_state state;
         struct nb_sources sources;
+        bool is_active;
 
         nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
         if (nb_machine_look(&sources, &state) < 0)
                 return nb_failure_set_memory(f);
-        *f = state.why;
+        is_active = !strcmp(state.kubelet.active, "active");
+        if (!is_active)
+                *f = state.why;
         nb_machine_state_done(&state);
-        return f->code == NB_NONE ? 0 : -ECHILD;
+        return is_active || f->code == NB_NONE ? 0 : -ECHILD;
 }
 
 /* The last child prints why. */
