@@ -99,9 +99,8 @@ static bool check_unit(struct kubelet *kubelet) {
                 finding = "systemd cannot load " NB_KUBELET_UNIT
                           ": see `systemctl status " NB_KUBELET_UNIT "`";
         else if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
-                finding = NB_KUBELET_UNIT
-                        " is disabled, so nothing starts it: `systemctl enable " NB_KUBELET_UNIT
-                        "`";
+                finding = NB_KUBELET_UNIT " is disabled: `systemctl enable --now " NB_KUBELET_UNIT
+                                          "`";
         add_finding(kubelet, finding ? NB_KUBELET_BAD : NB_KUBELET_GOOD, "%s",
                     finding ? finding : NB_KUBELET_UNIT " is enabled");
         return is_loaded;
@@ -326,9 +325,10 @@ static void check_name(struct kubelet *kubelet) {
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
                      strcmp(name, expected) != 0))
                         add_finding(kubelet, NB_KUBELET_DOUBT,
-                                    "kubelet's --hostname-override is '%s', but its certificate is "
-                                    "for '%s': remove it, or set node.name to the same name",
-                                    argument, expected);
+                                    "kubelet's --hostname-override is '%s', but a join requests a "
+                                    "certificate for '%s': set node.name to '%s', or remove the "
+                                    "argument",
+                                    argument, expected, argument);
         } else if (is_needed && arguments[0] && !strstr(arguments, "KUBELET_KUBEADM_ARGS") &&
                    !strstr(arguments, "KUBELET_NODE_NAME"))
                 add_finding(kubelet, NB_KUBELET_DOUBT,

@@ -31,7 +31,6 @@ void nb_node_client_read(struct nb_sources *sources, const char *kubeconfig,
                  nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
                                        &chain) >= 0) {
                 nb_certificate_node_name(chain, ret_client->node_name);
-                ret_client->not_before = nb_certificate_not_before(chain, 0);
                 ret_client->not_after = nb_certificate_not_after(chain, 0);
         }
 }

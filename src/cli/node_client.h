@@ -22,7 +22,7 @@ struct nb_node_client {
         struct nb_failure failure; /* why it has no usable certificate */
         struct nb_cluster cluster;
         struct nb_identity identity;
-        time_t not_before, not_after;             /* of the certificate; 0: there is none */
+        time_t not_after;                         /* of the certificate; 0: there is none */
         char node_name[NB_CERTIFICATE_NODE_SIZE]; /* in the certificate; "": none */
 };
 

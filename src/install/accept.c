@@ -7,7 +7,6 @@
 #include "base/macro.h"
 #include "crypto/key.h"
 #include "install/accept.h"
-#include "install/write.h"
 #include "kube/kubelet_config.h"
 #include "system/clock.h"
 

@@ -25,7 +25,6 @@
 #include "install/refresh_install.h"
 #include "install/remove_join.h"
 #include "install/state_directory.h"
-#include "install/write.h"
 #include "node/context.h"
 #include "node/present.h"
 #include "system/clock.h"
@@ -83,6 +82,25 @@ static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
         return nb_context_recall(context, f);
 }
 
+static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        struct nb_failure ignored = { 0 };
+        struct nb_record record;
+        int r;
+
+        r = nb_context_find_join(&context, arguments->root_fd, arguments->sources, &record,
+                                 &ignored, f);
+        if (ignored.code != NB_NONE)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "using the paths of the last join: the settings cannot be used (%s: %s)",
+                       nb_failure_info(ignored.code)->slug, ignored.detail);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                nb_log_field(NB_FIELD_NODE, "%s", record.node);
+        return nb_remove_join(&context, r > 0 ? &record : NULL, f);
+}
+
 /* Returns 1 if the caller must run the child and then the next step; 0 if nothing is left to do. */
 static int run_step(const struct arguments *arguments, enum step step,
                     struct nb_inspection *inspection, struct nb_failure *f) {
@@ -90,7 +108,9 @@ static int run_step(const struct arguments *arguments, enum step step,
         int r;
 
         /* Reset runs in a shell, not in the service, which has been stopped. */
-        if (!arguments->root && !arguments->is_reset) {
+        if (arguments->is_reset)
+                return run_reset(arguments, f);
+        if (!arguments->root) {
                 r = nb_alone_verify(f);
                 if (r < 0)
                         return r;
@@ -102,8 +122,6 @@ static int run_step(const struct arguments *arguments, enum step step,
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
-        if (arguments->is_reset)
-                return nb_remove_join(&context, f);
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)

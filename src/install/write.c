@@ -140,17 +140,6 @@ static void prepare_supervised(struct plan *plan) {
         nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
-bool nb_config_exists(int root_fd) {
-        _cleanup_(nb_closep) int fd = nb_path_open(root_fd, NB_KUBELET_CONFIG_PATH,
-                                                   O_PATH | O_NOFOLLOW);
-
-        return fd != -ENOENT;
-}
-
-bool nb_config_is_wanted(const struct nb_context *context) {
-        return context->settings.is_config_from_cluster && !nb_config_exists(context->root_fd);
-}
-
 static void prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
         struct nb_swap *file = &plan->files[TARGET_CONFIG];

@@ -80,7 +80,7 @@ uint64_t nb_unit_watchdog_ms(void);
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 
-/* How long an active unit has been active. */
+/* How long ago the unit became active, in microseconds. */
 uint64_t nb_unit_active_usec(const struct nb_unit_state *state);
 
 /* Whether the unit became active at least that long ago. */

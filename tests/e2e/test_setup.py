@@ -255,8 +255,7 @@ def test_failure_is_shown_and_mended(fresh, cluster):
     said = failed(set_up(fresh, to(cluster, token, WRONG_PIN), check=False), "ca-pin-mismatch")
     assert cluster.ca.pin in said and "openssl x509 -pubkey" in said, "sentence and remedy"
     assert fresh.show(UNIT, "ActiveState") == "failed" and not fresh.kubelet_was_started()
-    failed(set_up(fresh, to(cluster, token), check=False), "setup-conflict")
-    set_up(fresh, to(cluster, token) + " --force")
+    assert f'discovery.caCertHashes: ["{WRONG_PIN}"] -> ["{cluster.ca.pin}"]' in set_up(fresh, to(cluster, token)).stdout
     cluster.await_node(fresh.name)
 
 
@@ -312,7 +311,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert watching.wait(PATIENCE) == 0
     said = shown + watching.stdout.read()
     assert "* Waiting" not in said, "on a terminal it is one line"
-    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
+    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said and "stopped before" not in said
     assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")] == [other.id]
 
 
@@ -363,13 +362,15 @@ def test_reset_with_everything(fresh, cluster):
     fresh.run("systemd-creds", "setup")
     set_up(fresh, to(cluster))
     fresh.await_kubelet()
+    fresh.write("/etc/node-bootstrap/config.yaml", "discovery: {endpoint: [misspelt]}\n")
     said = fresh.run("node-bootstrap", "reset", "--force", "--setup").stdout
-    assert "kubelet.service" in said and not fresh.is_active("kubelet.service")
+    fresh.path("/etc/node-bootstrap/config.yaml").unlink()
+    assert "stopping kubelet.service\nstopped  kubelet.service\n" in said and not fresh.is_active("kubelet.service")
     assert ours(fresh) == [] and fresh.show(UNIT, "UnitFileState") == "disabled"
     assert not [path for path in (DOCUMENT, TOKEN, ENCRYPTED, DROP_IN) if fresh.exists(path)]
     said = fresh.run("node-bootstrap", "reset").stdout
     assert "has not joined this machine" in said
-    failed(set_up(fresh, "--timeout=5m", check=False), "settings-incomplete")
+    assert "paste the whole line" in failed(set_up(fresh, "--timeout=5m", check=False), "usage")
 
 
 def test_other_join_methods(new_node, cluster):
@@ -400,7 +401,7 @@ def test_kubelet_that_ran_before(fresh, cluster):
     fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()
-    words = to(cluster)
+    words = to(cluster) + " --wait=joined"
     assert "systemctl restart kubelet.service" in set_up(fresh, words).stdout
     assert fresh.kubelet_pid() == before
     fresh.run("systemctl", "restart", UNIT)

@@ -102,10 +102,13 @@ struct nb_check {
                                                                         sets it; "" for none */
         unsigned sealed; /* bit n: only the service can read that credential */
 
+        bool is_store_hidden; /* this user cannot read one of the stores */
+
         bool has_settings;
         struct nb_load load; /* as in `join`; has metadata after the step "metadata" */
 
         bool is_joined;
+        bool needs_no_join;      /* kubelet's certificate is usable for this node */
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided; /* whether a join can start depends on sources that only the service can
                               read */

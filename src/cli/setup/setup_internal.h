@@ -73,6 +73,7 @@ struct nb_setup {
         struct nb_secret pasted;             /* a pasted line, which values point into */
 
         struct nb_machine_state state; /* before anything is changed; not with `root` */
+        bool is_new; /* this machine has never joined: it has no certificate and no record */
 
         /* nb_setup_load(). The files are read once, and kept in memory. */
         struct nb_sources sources;
@@ -91,7 +92,7 @@ struct nb_setup {
         bool is_changed;         /* something is to be written or removed */
         unsigned n_changes; /* settings and credentials that differ from this machine's; each was
                                already printed */
-        unsigned n_new_settings; /* of these, settings */
+        unsigned n_kept;    /* of these, settings that a new join line does not replace */
 };
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
@@ -133,6 +134,7 @@ struct nb_setup_line {
                                           */
         int n_pasted;       /* words from standard input, which are not on the command line */
         int n_words;        /* after `kubeadm join` */
+        bool is_join_due;   /* the last word was `kubeadm` */
         bool is_token_seen; /* a token was on the command line */
 };
 

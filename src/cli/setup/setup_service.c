@@ -33,6 +33,7 @@ struct watch {
         bool is_installed;                /* the service wrote new files for kubelet */
         unsigned n_queued;                /* how often it was seen queued, without a break */
         bool is_active;                   /* the service was active before */
+        bool is_stop_ours;                /* a new join line replaces the one of this run */
         bool is_begun;                    /* a job was queued */
         char since[16 + NB_RFC3339_SIZE]; /* "; since ...", if this program queued it */
 };
@@ -56,6 +57,8 @@ static void print_entries(struct watch *watch) {
 
         while (watch->journal && nb_unit_journal_next(watch->journal, &entry) > 0) {
                 if (entry.priority >= LOG_DEBUG)
+                        continue;
+                if (watch->is_stop_ours && nb_unit_entry_is(&entry, NB_STOPPED))
                         continue;
                 if (entry.error[0])
                         watch->failure = entry;
@@ -208,13 +211,13 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot read the journal: the progress of the service is not shown");
+        watch->is_stop_ours = is_activating && setup->is_changed;
         if (is_activating && !setup->is_changed)
                 find_wait(watch);
         /* A service that is running has read the previous settings. */
-        return nb_unit_queue(watch->is_active && !is_joining ? "ReloadUnit"
-                             : watch->is_active || (is_activating && setup->is_changed)
-                                     ? "RestartUnit"
-                                     : "StartUnit",
+        return nb_unit_queue(watch->is_active && !is_joining           ? "ReloadUnit"
+                             : watch->is_active || watch->is_stop_ours ? "RestartUnit"
+                                                                       : "StartUnit",
                              NB_SETUP_UNIT, f);
 }
 
@@ -293,10 +296,6 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
                         *ret_runs = true;
                         return 0;
                 } else if (has_ended || !is_pending || nb_now_ms() >= until_ms) {
-                        if (kind == NB_MACHINE_JOINED)
-                                return nb_failure_set(f, NB_KUBELET_DOWN, 0,
-                                                      "kubelet has not run for 3 s yet; stopped "
-                                                      "watching");
                         *f = why;
                         return -ECHILD;
                 }
@@ -342,6 +341,10 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_JOINED)
                 r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
                                   until_ms, &runs, f);
+        if (r < 0 && f->code == NB_NONE && nb_now_ms() >= until_ms)
+                r = nb_failure_set(f, NB_KUBELET_DOWN, 0,
+                                   "this machine has joined, but kubelet has only just started; "
+                                   "stopped watching before it was clear that it keeps running");
         if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
                 r = nb_setup_await_node(setup, runs, until_ms, f);
         fflush(stdout);
