@@ -295,14 +295,14 @@ def test_kubelet_that_is_not_healthy(running):
 
 def test_service_that_has_failed(place):
     """What it reports is a failure here, although a join could start."""
-    code, told = "kubelet-config-missing", "the ConfigMap does not exist"
-    place.service.update(ActiveState="failed", SubState="failed", StatusText=told)
+    code = "kubelet-config-missing"
+    place.service.update(ActiveState="failed", SubState="failed", StatusText="Not joined")
     place.inside = WITH_JOURNAL
     journal = Journal(place.path / "journal").entry(0, STAGE="inspect").failure(1, code, "configure")
     journal.write()
     found = place.check()
     failure = step_of(found, "state")["failure"]
-    assert found["failure"] == failure["code"] == code and told in failure["detail"]
+    assert found["failure"] == failure["code"] == code and f"({code}): it is {code}" in failure["detail"]
     assert failure["remedy"].startswith(FAILURES[code]["remedy"][:40])
 
 
