@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import admin, controlplane, image, isolation, network, pki  # noqa: E402
+from harness import admin, controlplane, image, isolation, network, pki, versions  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
 
@@ -118,8 +118,9 @@ def world():
     World.deb.write_bytes(World.package)
     World.admin_deb = World.work / "node-bootstrap-admin.deb"
     World.admin_deb.write_bytes(World.admin_package)
-    World.layer = image.install(World.work / "session", World.base, World.deb)
-    World.bare_layer = image.install(World.work / "bare", World.base)
+    minor = versions.minor(World.assets / "kubelet")
+    World.layer = image.install(World.work / "session", World.base, World.deb, minor)
+    World.bare_layer = image.install(World.work / "bare", World.base, minor=minor)
     return World
 
 

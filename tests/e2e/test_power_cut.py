@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import image, versions
 from harness.node import SOURCE
 from harness.wait import until
 
@@ -34,7 +35,7 @@ shift
 exec "$@"
 """
 ARGUMENTS = [
-    f"--kubeconfig=/{Machine.KUBECONFIG}", "--rotate-certificates", "--container-runtime=remote",
+    f"--kubeconfig=/{Machine.KUBECONFIG}", "--rotate-certificates",
     "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", f"--hostname-override={machines.NODE}",
 ]
 
@@ -42,6 +43,10 @@ ARGUMENTS = [
 class Kubelet:
     def __init__(self, program, folder, servers):
         self.program, self.folder, self.servers = program, folder, servers
+        minor = versions.minor(program)
+        configuration = folder / "config.yaml"
+        configuration.write_text(image.kubelet_configuration(minor))
+        self.arguments = [*ARGUMENTS, f"--config={configuration}", *versions.of(minor, "kubelet flags")]
         self.numbers = itertools.count()
         # A container runtime that never answers: kubelet would exit without one.
         self.runtime = socket.socket(socket.AF_UNIX)
@@ -59,7 +64,7 @@ class Kubelet:
             await_idle(server)
             server.connections.clear()
             server.requests.clear()
-        command = ["unshare", "--mount", "sh", "-euc", RUN, "sh", folder, self.program, *ARGUMENTS,
+        command = ["unshare", "--mount", "sh", "-euc", RUN, "sh", folder, self.program, *self.arguments,
                    f"--container-runtime-endpoint=unix://{self.runtime.getsockname()}"]
         with open(folder / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as child:
             try:
