@@ -52,8 +52,9 @@ def test_upgrade(fresh, cluster):
         annotate(fresh, cluster)
     assert fresh.read(FLAGS).decode() == f'KUBELET_KUBEADM_ARGS="--hostname-override={fresh.name}"\n' and runtime(fresh)
     cluster.upload_config()
-    said = fresh.run("kubeadm", "upgrade", "node", timeout=300).stdout
-    assert "The configuration for this node was successfully updated" in said, said
+    # SystemVerification: from 1.35 on, a machine with cgroup v1 does not pass it.
+    said = fresh.run("kubeadm", "upgrade", "node", "--ignore-preflight-errors=SystemVerification", timeout=300).stdout
+    assert re.search("configuration for this node was successfully (updated|upgraded)", said), said
     before = [fresh.read(path) for path in (FLAGS, INSTANCE, RECORD)]
     fresh.run("systemctl", "restart", "kubelet.service")
     assert f"--hostname-override={fresh.name}" in arguments(fresh)
