@@ -15,6 +15,8 @@ TABLE = {
     "kubeadm API": {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"},
     # Its annotation of the Node is what `kubeadm upgrade node` takes a runtime from until 1.25 (#107295).
     "annotation names the runtime": {20: True, 25: False},
+    # Which group lets system:node:a request a certificate for system:node:b: NodeRestriction forbids it to nodes from 1.31 on (#126015).
+    "groups to impersonate a node": {20: ("system:nodes",), 31: ("system:masters",)},
     # #108027
     "ConfigMap of kubelet": {20: "kubelet-config-1.{minor}", 24: "kubelet-config"},
 }
