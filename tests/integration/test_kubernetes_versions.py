@@ -13,19 +13,19 @@ from harness import image, versions  # noqa: E402
 
 REMOTE, PORT, CGROUPS = ["--container-runtime=remote"], ["--port=0"], {"failCgroupV1": False}
 NODES, MASTERS = ("system:nodes",), ("system:masters",)
-NAMES = ["kubelet flags", "kubelet configuration", "controller manager flags", "kubeadm API", "annotation names the runtime",
-         "groups to impersonate a node", "ConfigMap of kubelet"]
+NAMES = ["kubelet flags", "kubelet configuration", "controller manager flags", "one minute", "kubeadm API",
+         "annotation names the runtime", "groups to impersonate a node", "ConfigMap of kubelet"]
 ROWS = {
-    20: (REMOTE, {}, PORT, "v1beta2", True, NODES, "kubelet-config-1.{minor}"),
-    22: (REMOTE, {}, PORT, "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
-    23: (REMOTE, {}, PORT, "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
-    24: ([], {}, [], "v1beta3", True, NODES, "kubelet-config"),
-    26: ([], {}, [], "v1beta3", False, NODES, "kubelet-config"),
-    27: ([], {}, [], "v1beta3", False, NODES, "kubelet-config"),
-    31: ([], {}, [], "v1beta4", False, MASTERS, "kubelet-config"),
-    34: ([], {}, [], "v1beta4", False, MASTERS, "kubelet-config"),
-    35: ([], CGROUPS, [], "v1beta4", False, MASTERS, "kubelet-config"),
-    36: ([], CGROUPS, [], "v1beta4", False, MASTERS, "kubelet-config"),
+    20: (REMOTE, {}, PORT, "6m", "v1beta2", True, NODES, "kubelet-config-1.{minor}"),
+    22: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
+    23: (REMOTE, {}, PORT, "1m", "v1beta3", True, NODES, "kubelet-config-1.{minor}"),
+    24: ([], {}, [], "1m", "v1beta3", True, NODES, "kubelet-config"),
+    26: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config"),
+    27: ([], {}, [], "1m", "v1beta3", False, NODES, "kubelet-config"),
+    31: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
+    34: ([], {}, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
+    35: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
+    36: ([], CGROUPS, [], "1m", "v1beta4", False, MASTERS, "kubelet-config"),
 }
 
 

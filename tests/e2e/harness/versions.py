@@ -11,6 +11,8 @@ TABLE = {
     "kubelet configuration": {20: {}, 35: {"failCgroupV1": False}},
     # The port without TLS, which is open by default until #96216, in 1.22. The flag is gone in 1.24 (#106860).
     "controller manager flags": {20: ["--port=0"], 24: []},
+    # --cluster-signing-duration for a certificate that is valid for one more minute: the end, too, is 5 minutes earlier until 1.22 (#99412).
+    "one minute": {20: "6m", 22: "1m"},
     # v1beta3: #101129; v1beta4: "Supported versions" in cmd/kubeadm/app/apis/kubeadm/v1beta4/doc.go.
     "kubeadm API": {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"},
     # Its annotation of the Node is what `kubeadm upgrade node` takes a runtime from until 1.25 (#107295).
