@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
-from harness import controlplane, isolation  # noqa: E402
+from harness import controlplane, isolation, versions  # noqa: E402
 from harness.node import settings  # noqa: E402
 from harness.wait import until  # noqa: E402
 
@@ -76,7 +76,7 @@ class Bench:
     def kubelets(self, number):
         base = self.work / f"kubelet-{number}"
         base.mkdir()
-        (base / "config.yaml").write_text(json.dumps(KUBELET))
+        (base / "config.yaml").write_text(json.dumps(KUBELET | versions.of(self.plane.minor, "kubelet configuration")))
         server = f"https://{self.plane.front.endpoint}"
         (base / "bootstrap.conf").write_text(controlplane.kubeconfig(server, self.plane.ca.pem, token=self.token))
         *figures, status = self.measure(

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import admin, controlplane, image, isolation, network, pki  # noqa: E402
+from harness import admin, controlplane, image, isolation, network, pki, versions  # noqa: E402
 from harness.node import SOURCE, Node  # noqa: E402
 from harness.wait import until  # noqa: E402
 
@@ -30,7 +30,7 @@ counter = itertools.count(1)
 class World:
     """What the session has set up before its first test."""
 
-    missing = assets = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
+    missing = assets = minor = work = base = kernel = layer = bare_layer = package = admin_package = deb = admin_deb = debs = None
 
 
 def pytest_addoption(parser):
@@ -118,8 +118,9 @@ def world():
     World.deb.write_bytes(World.package)
     World.admin_deb = World.work / "node-bootstrap-admin.deb"
     World.admin_deb.write_bytes(World.admin_package)
-    World.layer = image.install(World.work / "session", World.base, World.deb)
-    World.bare_layer = image.install(World.work / "bare", World.base)
+    World.minor = versions.minor(World.assets / "kubelet")
+    World.layer = image.install(World.work / "session", World.base, World.deb, World.minor)
+    World.bare_layer = image.install(World.work / "bare", World.base, minor=World.minor)
     return World
 
 
@@ -137,8 +138,8 @@ def cluster(world):
 
 @pytest.fixture(scope="session")
 def other_cluster(world):
-    """A new one that issues certificates for one minute: 6 minutes, less the 5 by which they are backdated."""
-    made = make_cluster(world, "other-cluster", controllers=["--cluster-signing-duration=6m"], age=pki.DAY / 24)
+    """A new one that issues certificates for one minute."""
+    made = make_cluster(world, "other-cluster", controllers=[f"--cluster-signing-duration={versions.of(world.minor, 'one minute')}"], age=pki.DAY / 24)
     yield made
     made.stop()
 

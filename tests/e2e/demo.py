@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-from harness import controlplane, image, isolation, network  # noqa: E402
+from harness import controlplane, image, isolation, network, versions  # noqa: E402
 from harness.node import CA_FILE, CURRENT, KUBECONFIG, PKI, UNIT, Node  # noqa: E402
 
 STAND_IN = """#!/bin/sh
@@ -74,8 +74,9 @@ def play(work, base, package, assets):
     network.start()
     cluster = RealCluster(assets, work) if assets else EmbeddedCluster()
     print("a real control plane" if assets else "a small API server, made for this", "at", cluster.endpoint)
-    layer = image.install(work / "session", base, package)
-    binds = [f"{assets}/kubelet:/usr/bin/kubelet"] if assets else []
+    kubelet = f"{assets}/kubelet" if assets else None
+    layer = image.install(work / "session", base, package, versions.minor(kubelet) if kubelet else 20)
+    binds = [f"{kubelet}:/usr/bin/kubelet"] if kubelet else []
     node = Node(work, [layer, base], "machine", binds, None)
     cluster.prepare(node)
     node.give(cluster.token)

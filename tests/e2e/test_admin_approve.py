@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from harness import controlplane, pki
+from harness import controlplane, pki, versions
 from harness.csrs import CLIENT_USAGES, GROUP, SERVING, Place, numbers
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -75,9 +75,9 @@ def revoked_token(place):
     return place.submit()
 
 
-def serving(place, *names, user=None):
+def serving(place, *names, user=None, groups=("system:nodes",)):
     place.make_node(addresses=["10.1.2.3", place.node])
-    return place.submit(signer=SERVING, user=user or f"system:node:{place.node}", groups=["system:nodes"], names=names)
+    return place.submit(signer=SERVING, user=user or f"system:node:{place.node}", groups=groups, names=names)
 
 
 def serving_for_another_name(place):
@@ -93,7 +93,8 @@ def serving_without_names(place):
 
 
 def serving_of_another_node(place):
-    return serving(place, x509.DNSName(place.node), user="system:node:mallory")
+    return serving(place, x509.DNSName(place.node), user="system:node:mallory",
+                   groups=versions.of(place.cluster.minor, "groups to impersonate a node"))
 
 
 def serving_of_a_capital(place):

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 import yaml
-from harness import admin
+from harness import admin, containerd
 from harness.node import SOURCE
 from harness.wait import until
 
@@ -33,23 +33,8 @@ def contents(image):
 
 @pytest.fixture(scope="module")
 def ctr(world):
-    """ctr(...) talks to a containerd of its own."""
-    folder = world.work / "containerd"
-    folder.mkdir()
-    (folder / "config.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
-    command = ["containerd", f"--config={folder}/config.toml", f"--address={folder}/socket", f"--root={folder}/root", f"--state={folder}/state"]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def run(*arguments, check=True):
-        done = subprocess.run(["ctr", f"--address={folder}/socket", *arguments], check=False, text=True, capture_output=True)
-        assert done.returncode == 0 or not check, f"{arguments}\n{done.stdout}{done.stderr}"
-        return done
-
-    until(lambda: run("version", check=False).returncode == 0, "containerd is ready")
-    yield run
-    process.terminate()
-    process.wait()
+    with containerd.started(world.work / "containerd", 'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n') as ctr:
+        yield ctr
 
 
 def test_each_blob_is_named_by_its_digest(contents):

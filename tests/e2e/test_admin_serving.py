@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 from harness import admin as admins
-from harness import controlplane, pki
+from harness import controlplane, pki, versions
 from harness.wait import PATIENCE, until
 
 NODE = "worker-1.nodes.example.org"
@@ -149,14 +149,18 @@ BAD = {
 }
 
 
+IMPERSONATION = ("another node", "a foreign common name")
+
+
 def slug(text):
     return "serving-" + "".join(c if c.isalnum() else "-" for c in text.lower())
 
 
 def test_exactly_the_good_ones_are_approved(cluster, administer, account, submit):
+    groups = versions.of(cluster.minor, "groups to impersonate a node")
     with administer(cluster).controller(*OPTIONS, account=account) as controller:
         for name, (request, _, more) in BAD.items():
-            submit(slug(name), request, **more)
+            submit(slug(name), request, **more, **({"groups": groups} if name in IMPERSONATION else {}))
         for name, names in GOOD.items():
             submit(slug(name), make_request(*names))
         for name, names in GOOD.items():

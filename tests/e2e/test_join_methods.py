@@ -157,11 +157,10 @@ nodeRegistration:
 """
 
 
-@pytest.mark.parametrize("as_credential", [False, True], ids=["as a file", "as a credential"])
-def test_join_configuration(node, cluster, as_credential):
+@pytest.mark.parametrize("as_credential, version", [(False, "v1beta3"), (True, "v1beta4")], ids=["as a file", "as a credential"])
+def test_join_configuration(node, cluster, as_credential, version):
     """With a token of the real kubeadm; the Node has its taint and label from the start."""
     words = cluster.join_command().split()
-    version = "v1beta4" if cluster.minor >= 31 else "v1beta3"
     arguments = [{"name": "node-labels", "value": "pool=gpu"}] if version == "v1beta4" else {"node-labels": "pool=gpu"}
     text = JOIN.format(version=version, endpoint=words[2], token=words[words.index("--token") + 1], name=node.name,
                        pin=words[words.index("--discovery-token-ca-cert-hash") + 1], arguments=json.dumps(arguments))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import containerd, image, versions
 from harness.node import SOURCE
 from harness.wait import until
 
@@ -25,28 +26,32 @@ import machine as machines  # noqa: E402
 import pki  # noqa: E402
 from machine import Machine  # noqa: E402
 
-# The state is the upper layer, so that this machine's own folders do not change and kubelet's need not exist.
+# The state is the upper layer, so that this machine's own folders do not change and kubelet's need not exist. The files over
+# /proc/sys have the values that kubelet would set on this machine.
 RUN = """
 mkdir "$1/etc.work" "$1/lib.work"
 mount -t overlay overlay /etc -o "lowerdir=/etc,upperdir=$1/root/etc,workdir=$1/etc.work"
 mount -t overlay overlay /var/lib -o "lowerdir=/var/lib,upperdir=$1/root/var/lib,workdir=$1/lib.work"
-shift
+for path in vm/overcommit_memory kernel/panic kernel/panic_on_oops; do
+        mount --bind "$2/${path##*/}" /proc/sys/$path
+done
+shift 2
 exec "$@"
 """
 ARGUMENTS = [
-    f"--kubeconfig=/{Machine.KUBECONFIG}", "--rotate-certificates", "--container-runtime=remote",
+    f"--kubeconfig=/{Machine.KUBECONFIG}", "--rotate-certificates",
     "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", f"--hostname-override={machines.NODE}",
 ]
 
 
 class Kubelet:
-    def __init__(self, program, folder, servers):
+    def __init__(self, program, folder, servers, runtime):
         self.program, self.folder, self.servers = program, folder, servers
+        minor = versions.minor(program)
+        configuration = folder / "config.yaml"
+        configuration.write_text(image.kubelet_configuration(minor))
+        self.arguments = [*ARGUMENTS, f"--config={configuration}", *versions.of(minor, "kubelet flags"), f"--container-runtime-endpoint=unix://{runtime}"]
         self.numbers = itertools.count()
-        # A container runtime that never answers: kubelet would exit without one.
-        self.runtime = socket.socket(socket.AF_UNIX)
-        self.runtime.bind(str(folder / "runtime.sock"))
-        self.runtime.listen(64)
 
     def load(self, state):
         """The server that gets a request and the serial number of the client certificate, or None."""
@@ -59,8 +64,7 @@ class Kubelet:
             await_idle(server)
             server.connections.clear()
             server.requests.clear()
-        command = ["unshare", "--mount", "sh", "-euc", RUN, "sh", folder, self.program, *ARGUMENTS,
-                   f"--container-runtime-endpoint=unix://{self.runtime.getsockname()}"]
+        command = ["unshare", "--mount", "sh", "-euc", RUN, "sh", folder, image.FILES / "usr/lib/e2e", self.program, *self.arguments]
         with open(folder / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as child:
             try:
                 until(lambda: self.shown() or self.refused() or child.poll() is not None,
@@ -98,8 +102,10 @@ def world(world, monkeypatch):
     subprocess.run(["dpkg-deb", "-x", world.deb, folder / "package"], check=True)
     monkeypatch.setenv("NB_BUILDDIR", str(folder / "package"))
     made = machines.World(folder / "machine")
-    made.kubelet = Kubelet(world.assets / "kubelet", folder, [made.server, made.endpoint()])
-    yield made
+    # Newer versions of kubelet make no request until the runtime has answered.
+    with containerd.started(folder / "containerd"):
+        made.kubelet = Kubelet(world.assets / "kubelet", folder, [made.server, made.endpoint()], folder / "containerd/socket")
+        yield made
     made.close()
     subprocess.run(["rm", "-rf", folder], check=True)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from . import pki
+from . import image, pki, versions
 from .proxy import Front
 from .wait import PATIENCE, until
 
@@ -65,8 +65,7 @@ class ControlPlane:
         self._write_pki()
         self.address = new_address()
         self.front = self.new_front(self.address)
-        version = subprocess.run([self.assets / "kube-apiserver", "--version"], capture_output=True, text=True, check=True).stdout
-        self.minor = int(version.split(".")[1])
+        self.minor = versions.minor(self.assets / "kube-apiserver")
 
     # starting and stopping
 
@@ -92,7 +91,7 @@ class ControlPlane:
             f"--controllers={self.enabled}", "--cluster-signing-cert-file=ca.crt",
             "--cluster-signing-key-file=ca.key", "--root-ca-file=ca.crt", "--service-account-private-key-file=sa.key",
             "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
-            *(["--port=0"] if self.minor < 24 else []), *self.extra["kube-controller-manager"],
+            *versions.of(self.minor, "controller manager flags"), *self.extra["kube-controller-manager"],
         )
 
     def spawn_apiserver(self):
@@ -191,8 +190,7 @@ class ControlPlane:
         path.write_bytes(data.encode() if isinstance(data, str) else data)
 
     def _write_kubeadm_config(self):
-        version = "v1beta2" if self.minor < 23 else "v1beta3" if self.minor < 31 else "v1beta4"
-        kubelet = (Path(__file__).parent / "files/var/lib/kubelet/config.yaml").read_text()
+        version = versions.of(self.minor, "kubeadm API")
         pair = [(self.work / f"admin.{kind}").read_bytes() for kind in ("crt", "key")]
         self._file("kubeadm.conf", kubeconfig(f"https://{self.front.endpoint}", self.ca.pem, None, *pair))
         self._file("kubeadm.yaml", f"""
@@ -209,7 +207,7 @@ kind: ClusterConfiguration
 kubernetesVersion: v1.{self.minor}.0
 controlPlaneEndpoint: {self.front.endpoint}
 ---
-{kubelet}""")
+{image.kubelet_configuration(self.minor)}""")
 
     # using it
 
@@ -222,7 +220,9 @@ controlPlaneEndpoint: {self.front.endpoint}
     def upload_kubelet_config(self, node):
         """kubeadm's own ConfigMap, with what kubelet needs in the container of this machine; returns its name."""
         machine = yaml.safe_load(node.read("/var/lib/kubelet/config.yaml"))
-        changes = {key: machine[key] for key in ("cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "failSwapOn", "evictionHard")}
+        keys = ("cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "failSwapOn", "evictionHard",
+                *versions.of(self.minor, "kubelet configuration"))
+        changes = {key: machine[key] for key in keys}
         self._make_own_node()
         documents = list(yaml.safe_load_all((self.work / "kubeadm.yaml").read_text()))
         kubelet = {"apiVersion": documents[-1]["apiVersion"], "kind": documents[-1]["kind"], **changes}
@@ -230,7 +230,7 @@ controlPlaneEndpoint: {self.front.endpoint}
         said = self._tool(self.assets / "kubeadm", "init", "phase", "upload-config", "kubelet", "--config=kubeadm-kubelet.yaml",
                           "--kubeconfig=kubeadm.conf")
         assert "kubelet-config" in said, said
-        return "kubelet-config" if self.minor >= 24 else f"kubelet-config-1.{self.minor}"
+        return versions.of(self.minor, "ConfigMap of kubelet").format(minor=self.minor)
 
     def _make_own_node(self):
         """kubeadm annotates the Node of its own machine."""

@@ -8,6 +8,7 @@ The Debian tree is cached under a name that says what is in it, and is never wri
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import isolation
+from . import isolation, versions
 
 SUITE = "bookworm"
 PACKAGES = """
@@ -24,10 +25,10 @@ PACKAGES = """
     libseccomp2 libyaml-0-2 mount procps runc socat strace systemd systemd-sysv udev
 """.split()
 KERNEL = "linux-image-cloud-amd64"
-KUBELET_FLAGS = (
-    "--container-runtime=remote --container-runtime-endpoint=unix:///run/containerd/containerd.sock "
-    "--enforce-node-allocatable="  # kubeadm takes an empty list out of config.yaml
-)
+KUBELET_FLAGS = [
+    "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+    "--enforce-node-allocatable=",  # kubeadm takes an empty list out of config.yaml
+]
 PACKAGING = Path(__file__).parents[3] / "packaging"
 FILES = Path(__file__).parent / "files"
 MASKED = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer getty.target".split()
@@ -142,14 +143,22 @@ def overlay(where, *lower):
     return where / "root"
 
 
-def install(work, lower, package=None):
+def kubelet_configuration(minor):
+    """config.yaml for this version of kubelet."""
+    rows = versions.of(minor, "kubelet configuration")
+    return (FILES / "var/lib/kubelet/config.yaml").read_text() + "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
+
+
+def install(work, lower, package=None, minor=20):
     """The session's layer: a kubelet packaged like kubeadm's, and the package installed as users install it.
 
-    Returns the folder that is the layer.
+    `minor` is kubelet's version, which a stand-in does not have. Returns the folder that is the layer.
     """
     root = overlay(work, lower)
     shutil.copytree(FILES, root, dirs_exist_ok=True)
-    (root / "etc/default/kubelet").write_text(f'KUBELET_EXTRA_ARGS="{KUBELET_FLAGS}"\n')
+    flags = " ".join([*versions.of(minor, "kubelet flags"), *KUBELET_FLAGS])
+    (root / "etc/default/kubelet").write_text(f'KUBELET_EXTRA_ARGS="{flags}"\n')
+    (root / "var/lib/kubelet/config.yaml").write_text(kubelet_configuration(minor))
     (root / "usr/bin/kubelet").touch()
     (root / "usr/bin/kubeadm").touch()
     (root / "var/log/journal").mkdir(parents=True, exist_ok=True)
