@@ -225,12 +225,14 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         else
                 CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
                          found->detail);
-        /* It also keeps the next start from replacing what is on disk. */
-        if (has_failed && is_told(state, NB_TIMELINE_FAILED) && state->timeline.code[0]) {
-                nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
-                               state->timeline.message);
+        if (!has_failed || !is_told(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
+                return;
+        nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
+                       state->timeline.message);
+        /* It also keeps the next start from replacing what is on disk. The remedies for another
+         * node and for an expired certificate are a new join line, which repairs more. */
+        if (state->kind == NB_MACHINE_UNUSABLE || state->kind == NB_MACHINE_WITHOUT_KUBECONFIG)
                 adopt_code(state);
-        }
 }
 
 static bool is_hidden(const struct nb_machine_state *state) {
