@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +35,8 @@ struct kubelet {
         char config[PATH_MAX];      /* --config; "" for none */
         char runtime[PATH_MAX];     /* containerRuntimeEndpoint there */
         bool has_swap;              /* failSwapOn: false there */
+        bool is_config_unknown;     /* there is one, which cannot be read here */
+        char health_address[48], health_port[16]; /* healthzBindAddress, healthzPort there; "" */
         struct nb_kubelet_findings *ret;
 };
 
@@ -63,6 +67,7 @@ static int read_arguments(struct kubelet *kubelet) {
                 nb_buffer_printf(arguments, NB_KUBELET_ENDPOINT "=%s\n", settings->cri_socket);
         if (arguments->error != -E2BIG)
                 return arguments->error;
+        kubelet->is_config_unknown = true;
         add_finding(kubelet, NB_KUBELET_DOUBT,
                     "kubelet's arguments and EnvironmentFile= are longer than %zu KiB; only the "
                     "first ones are checked",
@@ -94,9 +99,8 @@ static bool check_unit(struct kubelet *kubelet) {
                 finding = "systemd cannot load " NB_KUBELET_UNIT
                           ": see `systemctl status " NB_KUBELET_UNIT "`";
         else if (nb_unit_has_word(text, "UnitFileState", "disabled") && !is_started(text))
-                finding = NB_KUBELET_UNIT
-                        " is disabled, so nothing starts it: `systemctl enable " NB_KUBELET_UNIT
-                        "`";
+                finding = NB_KUBELET_UNIT " is disabled: `systemctl enable --now " NB_KUBELET_UNIT
+                                          "`";
         add_finding(kubelet, finding ? NB_KUBELET_BAD : NB_KUBELET_GOOD, "%s",
                     finding ? finding : NB_KUBELET_UNIT " is enabled");
         return is_loaded;
@@ -124,10 +128,17 @@ static void check_binary(struct kubelet *kubelet) {
 
 /* --- Its configuration --- */
 
+static void copy_value(const struct nb_yaml_node *root, const char *key, char *ret, size_t size) {
+        const struct nb_yaml_node *value = nb_yaml_get(root, key);
+
+        if (value && value->type == NB_YAML_SCALAR)
+                snprintf(ret, size, "%s", value->value);
+}
+
 /* kubelet's parser accepts more than ours: a file that is refused here may be valid for kubelet. */
 static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         _cleanup_(nb_yaml_freep) struct nb_yaml_node *root = NULL;
-        const struct nb_yaml_node *endpoint, *swap;
+        const struct nb_yaml_node *swap;
         struct nb_failure why = { 0 };
         int r = nb_yaml_parse(kubelet->config, file->data, file->len, NB_SETTINGS_INVALID, 1, &root,
                               &why);
@@ -135,14 +146,16 @@ static int parse_config(struct kubelet *kubelet, const struct nb_secret *file) {
         if (r == -ENOMEM)
                 return r;
         if (r < 0 || !root || root->type != NB_YAML_MAPPING) {
+                kubelet->is_config_unknown = true;
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here%s%s", kubelet->config,
                             why.detail[0] ? ": " : "", why.detail);
                 return 0;
         }
-        endpoint = nb_yaml_get(root, NB_KUBELET_ENDPOINT_KEY);
-        if (endpoint && endpoint->type == NB_YAML_SCALAR)
-                snprintf(kubelet->runtime, sizeof(kubelet->runtime), "%s", endpoint->value);
+        copy_value(root, NB_KUBELET_ENDPOINT_KEY, kubelet->runtime, sizeof(kubelet->runtime));
+        copy_value(root, "healthzBindAddress", kubelet->health_address,
+                   sizeof(kubelet->health_address));
+        copy_value(root, "healthzPort", kubelet->health_port, sizeof(kubelet->health_port));
         swap = nb_yaml_get(root, "failSwapOn");
         kubelet->has_swap = swap && swap->type == NB_YAML_SCALAR && !strcmp(swap->value, "false");
         add_finding(kubelet, NB_KUBELET_GOOD, "kubelet's configuration: '%s'", kubelet->config);
@@ -180,6 +193,7 @@ static int check_config(struct kubelet *kubelet) {
                 return r;
         if (r >= 0)
                 return parse_config(kubelet, &file);
+        kubelet->is_config_unknown = true;
         if (r != -ENOENT)
                 add_finding(kubelet, NB_KUBELET_DOUBT,
                             "kubelet's configuration '%s' cannot be read here: %s", kubelet->config,
@@ -187,6 +201,35 @@ static int check_config(struct kubelet *kubelet) {
         else
                 add_missing_config(kubelet);
         return 0;
+}
+
+/* The flags win; the defaults are kubelet's (pkg/kubelet/apis/config/v1beta1/defaults.go). */
+static void find_health(struct kubelet *kubelet) {
+        const char *arguments = kubelet->arguments.data;
+        char *address = kubelet->health_address, *port = kubelet->health_port;
+        struct in6_addr binary;
+        unsigned long number;
+        char *end, directory[2];
+        bool is_v6;
+
+        (void)nb_kubelet_find_argument(arguments, "--healthz-bind-address", address,
+                                       sizeof(kubelet->health_address));
+        /* Since 1.28, files in a directory may change the port as well. */
+        if (!nb_kubelet_find_argument(arguments, "--healthz-port", port,
+                                      sizeof(kubelet->health_port)) &&
+            (kubelet->is_config_unknown ||
+             nb_kubelet_find_argument(arguments, "--config-dir", directory, sizeof(directory))))
+                return;
+        if (!address[0])
+                strcpy(address, "127.0.0.1");
+        number = strtoul(port[0] ? port : "10248", &end, 10);
+        if (*end)
+                return;
+        is_v6 = inet_pton(AF_INET6, address, &binary) == 1;
+        if (number > 0 && number <= UINT16_MAX &&
+            (is_v6 || inet_pton(AF_INET, address, &binary) == 1))
+                snprintf(kubelet->ret->health, sizeof(kubelet->ret->health),
+                         is_v6 ? "[%s]:%lu" : "%s:%lu", address, number);
 }
 
 /* --- Container runtime and swap --- */
@@ -282,9 +325,10 @@ static void check_name(struct kubelet *kubelet) {
                     (nb_node_name_parse(argument, strlen(argument), name) < 0 ||
                      strcmp(name, expected) != 0))
                         add_finding(kubelet, NB_KUBELET_DOUBT,
-                                    "kubelet's --hostname-override is '%s', but its certificate is "
-                                    "for '%s': remove it, or set node.name to the same name",
-                                    argument, expected);
+                                    "kubelet's --hostname-override is '%s', but a join requests a "
+                                    "certificate for '%s': set node.name to '%s', or remove the "
+                                    "argument",
+                                    argument, expected, argument);
         } else if (is_needed && arguments[0] && !strstr(arguments, "KUBELET_KUBEADM_ARGS") &&
                    !strstr(arguments, "KUBELET_NODE_NAME"))
                 add_finding(kubelet, NB_KUBELET_DOUBT,
@@ -304,11 +348,13 @@ int nb_kubelet_check(struct nb_sources *sources, const char *text,
         int r = 0;
 
         ret_findings->n = 0;
+        ret_findings->health[0] = '\0';
         if (check_unit(&kubelet)) {
                 check_binary(&kubelet);
                 r = read_arguments(&kubelet);
                 if (r >= 0)
                         r = check_config(&kubelet);
+                find_health(&kubelet);
         }
         if (r >= 0) {
                 check_runtime(&kubelet);

@@ -13,6 +13,7 @@
 
 #define NB_KUBELET_FINDINGS_MAX 8
 #define NB_KUBELET_TEXT_SIZE 512
+#define NB_KUBELET_HEALTH_SIZE 64
 
 struct nb_kubelet_finding {
         enum {
@@ -26,6 +27,8 @@ struct nb_kubelet_finding {
 struct nb_kubelet_findings {
         struct nb_kubelet_finding findings[NB_KUBELET_FINDINGS_MAX];
         unsigned n;
+        /* Where a kubelet that runs answers GET /healthz: "127.0.0.1:10248"; "": nowhere */
+        char health[NB_KUBELET_HEALTH_SIZE];
 };
 
 /* `text` is that of nb_kubelet_show(). 0 or -ENOMEM. */

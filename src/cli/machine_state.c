@@ -15,9 +15,8 @@
 #define INVALID 2
 #define NOT_JOINED 1
 
-/* A kubelet that has just been restarted may fail again: kubelet reads its configuration, and
- * connects to the runtime, within this time. */
-#define SETTLED_USEC ((uint64_t)10 * 1000000)
+/* A kubelet that has just been started may end: kubelet 1.20.2 was seen to end after 12 s. */
+#define SETTLED_USEC ((uint64_t)30 * 1000000)
 
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
@@ -80,8 +79,9 @@ static int find_cause(struct nb_sources *sources, const char *kubelet,
 static int judge_kubelet(struct nb_sources *sources, const char *text,
                          struct nb_machine_state *state) {
         const struct nb_unit_state *kubelet = &state->kubelet;
-        char cause[NB_KUBELET_TEXT_SIZE], error[512];
-        bool is_crashing;
+        char cause[NB_KUBELET_TEXT_SIZE], error[512], age[NB_DURATION_SIZE];
+        uint64_t active_usec = nb_unit_active_usec(kubelet);
+        bool runs = is_in(kubelet, "active"), is_crashing;
         int r;
 
         if (!text) {
@@ -89,16 +89,28 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
                          "joined; systemd does not answer, so it is unknown whether kubelet runs");
                 return 0;
         }
-        is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
-                      (kubelet->n_restarts > 0 && !is_in(kubelet, "inactive") &&
-                       (is_in(kubelet, "failed") || !nb_unit_is_settled(kubelet, SETTLED_USEC)));
-        if (is_in(kubelet, "active") && !is_crashing) {
-                CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
-                return 0;
-        }
-        r = find_cause(sources, text, state, cause);
+        cause[0] = '\0';
+        /* What kubelet needs only at its start may be gone later. */
+        r = runs && active_usec >= SETTLED_USEC ? 0 : find_cause(sources, text, state, cause);
         if (r < 0)
                 return r;
+        if (runs) {
+                nb_duration_format(active_usec / 1000, age);
+                if (cause[0])
+                        CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
+                                 "joined, but kubelet, which was started %s ago, cannot run: %s",
+                                 age, cause);
+                else if (kubelet->n_restarts > 0 && active_usec < SETTLED_USEC)
+                        CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
+                                 "joined, but kubelet ended %u time%s and was started again %s ago",
+                                 kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
+                else
+                        CONCLUDE(state, NB_MACHINE_JOINED, "joined, and kubelet runs");
+                return 0;
+        }
+        is_crashing = !strcmp(kubelet->sub, "auto-restart") ||
+                      (kubelet->n_restarts > 0 &&
+                       (is_in(kubelet, "failed") || is_in(kubelet, "activating")));
         if (cause[0] && !is_crashing) {
                 CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
                          "joined, but kubelet cannot start: %s", cause);
@@ -132,61 +144,93 @@ static void judge_queue(const struct nb_machine_units *units, struct nb_machine_
 
         if (units->blocker_begun > 0)
                 nb_time_format(units->blocker_begun, since);
-        CONCLUDE(state, NB_MACHINE_QUEUED,
-                 "not joined: " NB_SERVICE_UNIT " is queued behind %s%s%s",
+        CONCLUDE(state, NB_MACHINE_QUEUED, NB_SERVICE_UNIT " is queued behind %s%s%s",
                  units->blocker[0] ? units->blocker : "another unit",
                  since[0] ? ", which has been starting since " : "", since);
 }
 
-/* What the join waits for, or why it failed: the journal has the code. */
-static void judge_join(struct nb_machine_state *state, enum nb_machine_kind kind) {
+/* Whether the journal says what became of the last join. */
+static bool is_told(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
+        return state->timeline_r > 0 && state->timeline.outcome == outcome;
+}
+
+/* Without systemd, the journal alone says what became of the join. */
+static bool is_join_in(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
+        return !state->service.active[0] && is_told(state, outcome);
+}
+
+static void adopt_code(struct nb_machine_state *state) {
+        enum nb_code code = nb_failure_find(state->timeline.code);
+
+        if (code != NB_NONE)
+                state->why.code = code;
+}
+
+/* What the join waits for is in the journal; systemd knows the stage. */
+static void judge_wait(struct nb_machine_state *state) {
         const struct nb_timeline *timeline = &state->timeline;
-        bool is_told = state->timeline_r > 0 && timeline->outcome != NB_TIMELINE_DONE;
+        const char *status = state->service.status;
         char since[NB_RFC3339_SIZE];
 
         nb_time_format(state->service.begun > 0 ? state->service.begun
                                                 : (time_t)(timeline->begin_usec / 1000000),
                        since);
-        if (kind == NB_MACHINE_WAITING)
-                CONCLUDE(state, kind, "not joined: joining since %s%s%s", since,
-                         state->service.status[0] ? ": " : "", state->service.status);
+        if (is_told(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
+                CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s, waiting (%s): %s", since,
+                         timeline->code, timeline->message);
+                adopt_code(state);
+        } else {
+                CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s%s%s", since,
+                         status[0] ? ": " : "", status);
+        }
+}
+
+/* Without an entry in the journal, systemd has the reason, too. */
+static void judge_failure(struct nb_machine_state *state) {
+        const struct nb_timeline *timeline = &state->timeline;
+        const char *status = state->service.status;
+
+        if (is_told(state, NB_TIMELINE_FAILED) && timeline->code[0])
+                CONCLUDE(state, NB_MACHINE_FAILED, "the last join failed (%s): %s", timeline->code,
+                         timeline->message);
         else
-                CONCLUDE(state, kind, "not joined: %s",
-                         state->service.status[0] ? state->service.status
-                         : is_told                ? timeline->message
-                                                  : NB_SERVICE_UNIT " has failed");
-        if (is_told)
-                state->why.code = nb_failure_find(timeline->code);
+                CONCLUDE(state, NB_MACHINE_FAILED, "%s",
+                         status[0]                            ? status
+                         : is_told(state, NB_TIMELINE_FAILED) ? timeline->message
+                                                              : NB_SERVICE_UNIT " has failed");
+        adopt_code(state);
 }
 
-/* Without systemd, the journal alone says what became of the join. */
-static bool is_join_in(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
-        return !state->service.active[0] && state->timeline_r > 0 &&
-               state->timeline.outcome == outcome;
-}
-
-static void judge_disk(struct nb_machine_state *state) {
+static void judge_disk(struct nb_machine_state *state, bool has_failed) {
         static const enum nb_machine_kind by_disk[_NB_NODE_STATE_N] = {
                 [NB_NODE_STATE_ABSENT] = NB_MACHINE_NOT_JOINED,
                 [NB_NODE_STATE_EXPIRED] = NB_MACHINE_EXPIRED,
                 [NB_NODE_STATE_OTHER_NODE] = NB_MACHINE_OTHER_NODE,
                 [NB_NODE_STATE_UNREADABLE] = NB_MACHINE_UNUSABLE,
-                [NB_NODE_STATE_NOT_YET_VALID] = NB_MACHINE_NOT_YET_VALID,
+                [NB_NODE_STATE_WITHOUT_KUBECONFIG] = NB_MACHINE_UNUSABLE,
         };
         const struct nb_inspection *found = &state->node.inspection;
 
-        if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG)
-                CONCLUDE(state,
-                         nb_present_is_mendable(&state->node.present)
-                                 ? NB_MACHINE_WITHOUT_KUBECONFIG
-                                 : NB_MACHINE_UNUSABLE,
-                         "kubelet cannot start: %s", found->detail);
-        else
-                CONCLUDE(state, by_disk[found->state], "%s%s",
-                         found->state == NB_NODE_STATE_NOT_YET_VALID
-                                 ? "joined, but this machine's clock is wrong: "
-                                 : "not joined: ",
+        if (found->state == NB_NODE_STATE_NOT_YET_VALID)
+                CONCLUDE(state, NB_MACHINE_NOT_YET_VALID,
+                         "joined, but this machine's clock is wrong: %s", found->detail);
+        else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
+                 nb_present_is_mendable(&state->node.present))
+                CONCLUDE(state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
+                         is_in(&state->kubelet, "active") &&
+                                         nb_unit_is_settled(&state->kubelet, SETTLED_USEC)
+                                 ? "kubelet runs, but cannot start again"
+                                 : "kubelet cannot start",
                          found->detail);
+        else
+                CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
+                         found->detail);
+        /* It also keeps the next start from replacing what is on disk. */
+        if (has_failed && is_told(state, NB_TIMELINE_FAILED) && state->timeline.code[0]) {
+                nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
+                               state->timeline.message);
+                adopt_code(state);
+        }
 }
 
 static bool is_hidden(const struct nb_machine_state *state) {
@@ -199,14 +243,14 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
         const struct nb_unit_state *service = &state->service;
         enum nb_node_state found = state->node.inspection.state;
         bool is_activating = is_in(service, "activating") ||
-                             is_join_in(state, NB_TIMELINE_UNDER_WAY);
+                             is_join_in(state, NB_TIMELINE_UNDER_WAY),
+             has_failed = is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED);
 
         state->is_certificate_usable = found == NB_NODE_STATE_USABLE ||
                                        state->node.inspection.fallback;
         if (is_hidden(state)) {
                 CONCLUDE(state, NB_MACHINE_HIDDEN,
-                         "unknown: this user cannot read kubelet's files or the settings; run as "
-                         "root");
+                         "this user cannot read kubelet's files or the settings; run as root");
                 return 0;
         }
         if (state->is_certificate_usable && !is_activating) {
@@ -216,14 +260,13 @@ static int judge(struct nb_sources *sources, const struct nb_machine_units *unit
                 return r;
         }
         if (is_activating)
-                judge_join(state, NB_MACHINE_WAITING);
+                judge_wait(state);
         else if (service->has_job && found != NB_NODE_STATE_NOT_YET_VALID)
                 judge_queue(units, state);
-        else if (found == NB_NODE_STATE_ABSENT &&
-                 (is_in(service, "failed") || is_join_in(state, NB_TIMELINE_FAILED)))
-                judge_join(state, NB_MACHINE_FAILED);
+        else if (found == NB_NODE_STATE_ABSENT && has_failed)
+                judge_failure(state);
         else
-                judge_disk(state);
+                judge_disk(state, has_failed);
         return 0;
 }
 

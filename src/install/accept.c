@@ -337,7 +337,7 @@ int nb_accept(struct nb_context *context, const struct nb_state *state,
         if (r < 0)
                 return r;
         r = nb_accept_certificates(context, state, NULL, accepted, f);
-        if (r < 0 || !context->settings.is_config_from_cluster)
+        if (r < 0 || !nb_config_is_wanted(context))
                 return r;
         nb_settings_client_ca(&context->settings, client_ca);
         return nb_accept_kubelet_config(state,

@@ -82,6 +82,25 @@ static int recall_hidden(struct nb_context *context, struct nb_failure *f) {
         return nb_context_recall(context, f);
 }
 
+static int run_reset(const struct arguments *arguments, struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        struct nb_failure ignored = { 0 };
+        struct nb_record record;
+        int r;
+
+        r = nb_context_find_join(&context, arguments->root_fd, arguments->sources, &record,
+                                 &ignored, f);
+        if (ignored.code != NB_NONE)
+                nb_log(LOG_WARNING, NB_NONE,
+                       "using the paths of the last join: the settings cannot be used (%s: %s)",
+                       nb_failure_info(ignored.code)->slug, ignored.detail);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                nb_log_field(NB_FIELD_NODE, "%s", record.node);
+        return nb_remove_join(&context, r > 0 ? &record : NULL, f);
+}
+
 /* Returns 1 if the caller must run the child and then the next step; 0 if nothing is left to do. */
 static int run_step(const struct arguments *arguments, enum step step,
                     struct nb_inspection *inspection, struct nb_failure *f) {
@@ -89,7 +108,9 @@ static int run_step(const struct arguments *arguments, enum step step,
         int r;
 
         /* Reset runs in a shell, not in the service, which has been stopped. */
-        if (!arguments->root && !arguments->is_reset) {
+        if (arguments->is_reset)
+                return run_reset(arguments, f);
+        if (!arguments->root) {
                 r = nb_alone_verify(f);
                 if (r < 0)
                         return r;
@@ -101,8 +122,6 @@ static int run_step(const struct arguments *arguments, enum step step,
         if (r < 0)
                 return r;
         nb_log_field(NB_FIELD_NODE, "%s", context.node_name);
-        if (arguments->is_reset)
-                return nb_remove_join(&context, f);
         if (arguments->is_refresh)
                 return run_refresh(&context, step, f);
         if (step == BEGIN)
@@ -170,7 +189,15 @@ static int run_child(const struct arguments *arguments, const struct nb_inspecti
                      struct nb_child_end *ret_end, struct nb_failure *f) {
         _cleanup_(nb_state_done) struct nb_state state = { .fd = -1 };
         char directory[PATH_MAX + 32], until[64], previous[64];
-        const char *const join[] = { arguments->program, "join", directory, previous, until, NULL };
+        const char *const join[] = {
+                arguments->program,
+                "join",
+                directory,
+                previous,
+                until,
+                nb_config_exists(arguments->root_fd) ? "--kubelet-config-exists" : NULL,
+                NULL,
+        };
         const char *const refresh[] = { arguments->program, "refresh", directory, NULL };
         const char *const config[] = { arguments->program, "refresh", directory, "--kubelet-config",
                                        NULL };

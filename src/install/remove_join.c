@@ -186,7 +186,7 @@ static int judge_ca(struct reset *reset, const struct nb_secret *text, const cha
         if (!is_ca_ours(reset, text))
                 *ret_why = "does not have exactly the certificates that the join wrote";
         else if (reset->record.is_ca_found)
-                *ret_why = "existed before the join";
+                *ret_why = "existed before the last join";
         return 0;
 }
 
@@ -250,7 +250,8 @@ static int remove_rows(struct reset *reset, struct nb_failure *f) {
         return 0;
 }
 
-int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
+int nb_remove_join(const struct nb_context *context, const struct nb_record *last,
+                   struct nb_failure *f) {
         const struct nb_settings *settings = &context->settings;
         const char *store = settings->certificate_directory;
         struct reset reset = { .context = context };
@@ -259,10 +260,7 @@ int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
 
         snprintf(reset.link, sizeof(reset.link), "%s/" NB_STORE_CURRENT, store);
         snprintf(reset.record_path, sizeof(reset.record_path), "%s/" NB_RECORD_FILE, store);
-        r = nb_record_read(context->root_fd, store, &reset.record, f);
-        if (r < 0)
-                return r;
-        if (r == 0) {
+        if (!last) {
                 _cleanup_(nb_closep) int fd = open_file(&reset, settings->kubeconfig);
 
                 printf("node-bootstrap has not joined this machine: there is no %s\n",
@@ -271,6 +269,7 @@ int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
                         print_left(settings->kubeconfig, "not written by node-bootstrap");
                 return clear_state(f);
         }
+        reset.record = *last;
         reset.is_renewed = !is_link_to(&reset, reset.link, reset.record.certificate);
         r = remove_rows(&reset, f);
         if (r < 0)
@@ -286,8 +285,8 @@ int nb_remove_join(const struct nb_context *context, struct nb_failure *f) {
                 printf("left     the certificate that kubelet has renewed since: it stays valid "
                        "until it expires\n");
         printf("left     kubelet's own files in " NB_KUBELET_DIRECTORY
-               " and %s, and *.old files that a "
-               "join renamed\n"
+               " and %s, certificates of earlier "
+               "joins, and *.old files that a join renamed\n"
                "left     the Node object in the cluster: `kubectl delete node %s` removes it\n",
                store, reset.record.node);
         return 0;

@@ -21,5 +21,6 @@
 #include "base/failure.h"
 #include "node/context.h"
 
-/* Prints a line for each file. NB_RESET_UNFINISHED, NB_INSTALLED_*. */
-int nb_remove_join(const struct nb_context *context, struct nb_failure *f);
+/* Prints a line for each file. `last`: its record, or NULL. NB_RESET_UNFINISHED. */
+int nb_remove_join(const struct nb_context *context, const struct nb_record *last,
+                   struct nb_failure *f);

@@ -140,13 +140,6 @@ static void prepare_supervised(struct plan *plan) {
         nb_buffer_append_string(&files[TARGET_ENV].text, NB_KUBELET_ENV_RENEWAL "\n");
 }
 
-bool nb_config_is_wanted(const struct nb_context *context) {
-        _cleanup_(nb_closep) int fd = nb_path_open(context->root_fd, NB_KUBELET_CONFIG_PATH,
-                                                   O_PATH | O_NOFOLLOW);
-
-        return context->settings.is_config_from_cluster && fd == -ENOENT;
-}
-
 static void prepare_config(struct plan *plan) {
         const struct nb_buffer *config = &plan->accepted->kubelet_config;
         struct nb_swap *file = &plan->files[TARGET_CONFIG];

@@ -37,10 +37,6 @@
 int nb_write(const struct nb_context *context, const struct nb_accepted *accepted,
              struct nb_failure *f);
 
-/* Whether the settings take kubelet's configuration from the cluster, and it is missing here. An
- * existing file, which is the administrator's, is never replaced. */
-bool nb_config_is_wanted(const struct nb_context *context);
-
 /* Writes only kubelet's configuration. NB_TARGET_UNWRITABLE, also if it exists. */
 int nb_write_config(const struct nb_context *context, const struct nb_accepted *accepted,
                     struct nb_failure *f);

@@ -176,9 +176,11 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
                                                      .state_fd = -1,
                                                      .valid_until = "" };
         const char *previous = nb_node_state_name(NB_NODE_STATE_ABSENT);
+        bool has_config = false;
         const struct nb_option rows[] = {
                 { "previous", "STATE", .ret_value = &previous },
                 { "valid-until", "TIME", .ret_value = &given.valid_until },
+                { "kubelet-config-exists", NULL, .ret_switch = &has_config },
                 { NULL },
         };
         struct nb_failure ignored = { 0 };
@@ -198,6 +200,9 @@ int nb_command_join(struct nb_options *options, struct nb_failure *f) {
         r = load_settings(options->config_directory, &given, started < 0 ? &ignored : f);
         if (started < 0)
                 r = started;
+        /* Only root can see the file, which is never replaced. */
+        if (has_config)
+                given.load.settings.is_config_from_cluster = false;
         if (r >= 0) {
                 nb_http_report_landlock();
                 r = join_given(&given, f);

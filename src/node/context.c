@@ -144,6 +144,26 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
                 nb_kubelet_env_find_paths(text.data, text.len, &context->settings);
 }
 
+int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
+                         struct nb_record *ret_record, struct nb_failure *ret_ignored,
+                         struct nb_failure *f) {
+        struct nb_settings *settings = &context->settings;
+        int r;
+
+        if (nb_context_load(context, root_fd, sources, ret_ignored) >= 0)
+                return nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
+        for (unsigned is_by_record = 0;; is_by_record++) {
+                nb_context_done(context);
+                nb_context_salvage(context, root_fd, sources, is_by_record);
+                r = nb_record_read(root_fd, settings->certificate_directory, ret_record, f);
+                if (r != 0 || is_by_record)
+                        break;
+        }
+        if (r > 0 && ret_record->kubeconfig[0])
+                memcpy(settings->kubeconfig, ret_record->kubeconfig, sizeof(settings->kubeconfig));
+        return r;
+}
+
 /* Parses metadata separately first, so that its errors are not reported as errors in root's files.
  */
 static int verify_metadata(const struct nb_secret *text, struct nb_failure *f) {
@@ -195,4 +215,15 @@ int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_fail
 
 void nb_context_done(struct nb_context *context) {
         nb_bootstrap_done(&context->bootstrap);
+}
+
+bool nb_config_exists(int root_fd) {
+        _cleanup_(nb_closep) int fd = nb_path_open(root_fd, NB_KUBELET_CONFIG_PATH,
+                                                   O_PATH | O_NOFOLLOW);
+
+        return fd != -ENOENT;
+}
+
+bool nb_config_is_wanted(const struct nb_context *context) {
+        return context->settings.is_config_from_cluster && !nb_config_exists(context->root_fd);
 }

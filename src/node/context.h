@@ -57,6 +57,15 @@ void nb_context_salvage(struct nb_context *context, int root_fd, struct nb_sourc
                         bool is_by_record);
 
 /*
+ * For `reset`, which needs only the paths of the last join: loads `context`, or after a failure,
+ * which becomes *ret_ignored, salvages it, and reads the record. 1; 0 if there is no record;
+ * NB_INSTALLED_*.
+ */
+int nb_context_find_join(struct nb_context *context, int root_fd, struct nb_sources *sources,
+                         struct nb_record *ret_record, struct nb_failure *ret_ignored,
+                         struct nb_failure *f);
+
+/*
  * Sets the node name: from the settings; if they have none, from the record of a join that got it
  * from metadata, which is not asked again; otherwise the host name. NB_NODE_NAME_INVALID.
  */
@@ -77,3 +86,8 @@ int nb_context_read_record(const struct nb_context *context, struct nb_record *r
 /* Fails with the bootstrap_failure, if any. */
 int nb_context_verify_bootstrap(const struct nb_context *context, struct nb_failure *f);
 void nb_context_done(struct nb_context *context);
+
+/* Whether the settings take kubelet's configuration from the cluster, and it is missing here. An
+ * existing file, which is the administrator's, is never replaced. */
+bool nb_config_is_wanted(const struct nb_context *context);
+bool nb_config_exists(int root_fd);

@@ -108,6 +108,11 @@ void nb_log_init(const char *identifier) {
         (void)unsetenv(NB_STATUS_VARIABLE);
 }
 
+void nb_log_forget_journal(void) {
+        is_journal = is_console = false;
+        is_printed = true;
+}
+
 void nb_log_mute(void) {
         is_mute = true;
 }

@@ -37,6 +37,10 @@ enum nb_field {
  * stderr. */
 void nb_log_init(const char *identifier);
 
+/* For a process whose descriptors were closed, with the one that libsystemd keeps: prints to stderr
+ * from now on. */
+void nb_log_forget_journal(void);
+
 /* Disables log entries and status messages from now on, for a command that has its own output.
  * Fields are still set. */
 void nb_log_mute(void);

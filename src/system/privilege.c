@@ -41,14 +41,18 @@ static void pass_signal_on(int signal) {
 static int await_child(int *ret_status, struct nb_failure *f) {
         static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
         const struct sigaction action = { .sa_handler = pass_signal_on };
+        struct sigaction before[N_ELEMENTS(signals)];
         int status;
 
         for (size_t i = 0; i < N_ELEMENTS(signals); i++)
-                if (sigaction(signals[i], &action, NULL) < 0)
+                if (sigaction(signals[i], &action, &before[i]) < 0)
                         return fail_drop(errno, "sigaction", f);
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
                         return fail_drop(errno, "waitpid", f);
+        /* Its process ID may soon be that of another process. */
+        for (size_t i = 0; i < N_ELEMENTS(signals); i++)
+                (void)sigaction(signals[i], &before[i], NULL);
         *ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         return 1;
 }

@@ -25,6 +25,19 @@ int nb_stop_init(void) {
         return stop_fd < 0 ? -errno : 0;
 }
 
+void nb_stop_end(void) {
+        sigset_t signals;
+
+        if (stop_fd < 0)
+                return;
+        (void)close(stop_fd);
+        stop_fd = -1;
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+        (void)sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
 /* The signal is not read from the descriptor, so that later calls detect it as well. */
 int nb_stop_poll(struct pollfd *polls, nfds_t n, uint64_t ms) {
         polls[0] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };

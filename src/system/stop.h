@@ -11,8 +11,9 @@
 
 #define NB_EXIT_STOPPED 143 /* 128 + SIGTERM; SuccessExitStatus= in the unit */
 
-/* Blocks the signals and creates the descriptor. 0, -errno. */
+/* Blocks the signals and creates the descriptor; nb_stop_end() undoes both. 0, -errno. */
 int nb_stop_init(void);
+void nb_stop_end(void);
 
 /* poll(2) for up to `ms`. Fills in polls[0], which is reserved for the stop request. 0; -ECANCELED
  * if a stop was requested; -errno. */

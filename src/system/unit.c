@@ -315,13 +315,16 @@ bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
                 !strcmp(state->active, "failed"));
 }
 
-bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
+uint64_t nb_unit_active_usec(const struct nb_unit_state *state) {
         struct timespec now;
 
         /* systemd's clock, which a suspended machine stops, unlike that of nb_now_usec(). */
         (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 >=
-               state->active_since + usec;
+        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - state->active_since;
+}
+
+bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {
+        return nb_unit_active_usec(state) >= usec;
 }
 
 /* --- Journal --- */
@@ -396,11 +399,12 @@ static void read_entry(sd_journal *journal, struct nb_unit_entry *ret_entry) {
 
 /* Searches the entries of all runs backwards. 1, with the journal before the first entry of the run
  * and restricted to it; 0 if there is no such run; -errno. */
-static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test pass_over) {
+static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test test,
+                    void *userdata) {
         char run[64] = "", invocation[64];
         struct nb_unit_entry entry;
         bool is_passed = true;
-        int r;
+        int r, verdict;
 
         r = add_match(journal, "_SYSTEMD_UNIT", unit);
         if (r < 0)
@@ -417,10 +421,12 @@ static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test pa
                         strcpy(run, invocation);
                         is_passed = false;
                 }
-                if (!is_passed) {
-                        read_entry(journal, &entry);
-                        is_passed = pass_over(&entry);
-                }
+                read_entry(journal, &entry);
+                verdict = test(&entry, userdata);
+                if (verdict != 0)
+                        is_passed = verdict > 0;
+                if (verdict < 0)
+                        break;
         }
         if (r < 0 || is_passed)
                 return r < 0 ? r : 0;
@@ -431,14 +437,14 @@ static int find_run(sd_journal *journal, const char *unit, nb_unit_entry_test pa
         return r < 0 ? r : 1;
 }
 
-int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test test, void *userdata,
                              struct sd_journal **ret_journal) {
         _cleanup_(nb_unit_journal_freep) sd_journal *journal = NULL;
         int r = sd_journal_open(&journal, SD_JOURNAL_LOCAL_ONLY);
 
         if (r < 0)
                 return r;
-        r = find_run(journal, unit, pass_over);
+        r = find_run(journal, unit, test, userdata);
         if (r > 0)
                 *ret_journal = TAKE(journal);
         return r;

@@ -80,6 +80,9 @@ uint64_t nb_unit_watchdog_ms(void);
 /* The unit has no job, and is active, inactive or failed. */
 bool nb_unit_is_at_rest(const struct nb_unit_state *state);
 
+/* How long an active unit has been active, in microseconds. */
+uint64_t nb_unit_active_usec(const struct nb_unit_state *state);
+
 /* Whether the unit became active at least that long ago. */
 bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec);
 
@@ -108,11 +111,13 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size);
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
-typedef bool (*nb_unit_entry_test)(const struct nb_unit_entry *entry);
+/* Called for the entries of a unit, from the newest on. Negative: the entry is of the run that is
+ * wanted; positive: of a run to pass over, unless an earlier entry decides otherwise. */
+typedef int (*nb_unit_entry_test)(const struct nb_unit_entry *entry, void *userdata);
 
-/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run
- * without an entry that `pass_over` is true for. 1; 0 if there is no such run; -errno. */
-int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test pass_over,
+/* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run that
+ * `test` does not pass over. 1; 0 if there is no such run; -errno. */
+int nb_unit_journal_open_run(const char *unit, nb_unit_entry_test test, void *userdata,
                              struct sd_journal **ret_journal);
 
 /* Reads the next entry. 1; 0 if there is none yet; -errno. */

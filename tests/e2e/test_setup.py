@@ -92,6 +92,32 @@ def test_kubelet_that_ended_again_and_again(fresh, cluster):
     cluster.await_node(fresh.name)
 
 
+def test_wait_for_the_node(fresh, cluster):
+    line = to(cluster)
+    said = set_up(fresh, f"{line} --wait=node").stdout
+    assert said.endswith(f"kubelet runs\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
+    cluster.delete_node(fresh.name)
+    failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
+    fresh.run("systemctl", "restart", "kubelet.service")
+    set_up(fresh, f"{line} --wait=node")
+
+
+def test_kubelet_that_is_active_and_does_nothing(fresh, cluster):
+    line = to(cluster)
+    set_up(fresh, line)
+    kubelet = str(fresh.kubelet_pid())
+    fresh.run("kill", "-STOP", kubelet)
+    said = failed(set_up(fresh, f"{line} --timeout=5s", check=False), "kubelet-down")
+    assert "/healthz" in said and "kubelet runs" not in said
+    assert "kubelet-down" in fresh.run("node-bootstrap", "check", check=False).stdout
+    watching = fresh.start("node-bootstrap", "setup", *line.split())
+    until(lambda: fresh.run("pgrep", "-f", "node-bootstrap setup", check=False).stdout.split()[1:], "setup asks kubelet in a child")
+    fresh.run("pkill", "-INT", "--oldest", "-f", "node-bootstrap setup")
+    assert watching.wait(PATIENCE) == 143
+    fresh.run("kill", "-CONT", kubelet)
+    assert set_up(fresh, line).stdout.endswith("kubelet runs\n")
+
+
 def test_token_from_a_file_and_from_standard_input(new_node, cluster):
     for words, by_stdin in (("--token-file=/root/token", False), ("--token-file=-", True)):
         node, token = new_node(), cluster.token()
@@ -170,7 +196,7 @@ def test_second_setup(fresh, cluster):
     fresh.await_kubelet()
     before = {path: fresh.read(path) for path in (DOCUMENT, TOKEN)}
     done = set_up(fresh, to(cluster, first))
-    assert "already joined (" in done.stdout and "has joined already" in done.stdout
+    assert "already joined (" in done.stdout and "this machine has joined" in done.stdout
     changed = to(cluster, second, WRONG_PIN) + " --cri-socket=unix:///run/c.sock"
     said = failed(set_up(fresh, changed, check=False), "setup-other-cluster")
     assert f'discovery.caCertHashes: ["{cluster.ca.pin}"] -> ["{WRONG_PIN}"]' in said
@@ -180,7 +206,7 @@ def test_second_setup(fresh, cluster):
     assert {path: fresh.read(path) for path in before} == before
     kubelet = fresh.kubelet_pid()
     said = set_up(fresh, changed + " --force").stdout
-    assert "has joined already" in said and "starts next" in said
+    assert "this machine has joined" in said and "starts next" in said
     assert fresh.kubelet_pid() == kubelet, "a node that is up stays up"
     assert WRONG_PIN in fresh.read(DOCUMENT).decode() and fresh.read(TOKEN).decode() == str(second)
 
@@ -229,8 +255,7 @@ def test_failure_is_shown_and_mended(fresh, cluster):
     said = failed(set_up(fresh, to(cluster, token, WRONG_PIN), check=False), "ca-pin-mismatch")
     assert cluster.ca.pin in said and "openssl x509 -pubkey" in said, "sentence and remedy"
     assert fresh.show(UNIT, "ActiveState") == "failed" and not fresh.kubelet_was_started()
-    failed(set_up(fresh, to(cluster, token), check=False), "setup-conflict")
-    set_up(fresh, to(cluster, token) + " --force")
+    assert f'discovery.caCertHashes: ["{WRONG_PIN}"] -> ["{cluster.ca.pin}"]' in set_up(fresh, to(cluster, token)).stdout
     cluster.await_node(fresh.name)
 
 
@@ -286,7 +311,7 @@ def test_interrupt_ends_the_watch_and_not_the_join(fresh, cluster):
     assert watching.wait(PATIENCE) == 0
     said = shown + watching.stdout.read()
     assert "* Waiting" not in said, "on a terminal it is one line"
-    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said
+    assert f"token {token.id} -> token {other.id}" in said and other.secret not in said and "stopped before" not in said
     assert [entry["NODE_BOOTSTRAP_TOKEN_ID"] for entry in fresh.entries("installed")] == [other.id]
 
 
@@ -337,13 +362,15 @@ def test_reset_with_everything(fresh, cluster):
     fresh.run("systemd-creds", "setup")
     set_up(fresh, to(cluster))
     fresh.await_kubelet()
+    fresh.write("/etc/node-bootstrap/config.yaml", "discovery: {endpoint: [misspelt]}\n")
     said = fresh.run("node-bootstrap", "reset", "--force", "--setup").stdout
-    assert "kubelet.service" in said and not fresh.is_active("kubelet.service")
+    fresh.path("/etc/node-bootstrap/config.yaml").unlink()
+    assert "stopping kubelet.service\nstopped  kubelet.service\n" in said and not fresh.is_active("kubelet.service")
     assert ours(fresh) == [] and fresh.show(UNIT, "UnitFileState") == "disabled"
     assert not [path for path in (DOCUMENT, TOKEN, ENCRYPTED, DROP_IN) if fresh.exists(path)]
     said = fresh.run("node-bootstrap", "reset").stdout
     assert "has not joined this machine" in said
-    failed(set_up(fresh, "--timeout=5m", check=False), "settings-incomplete")
+    assert "paste the whole line" in failed(set_up(fresh, "--timeout=5m", check=False), "usage")
 
 
 def test_other_join_methods(new_node, cluster):
@@ -374,7 +401,7 @@ def test_kubelet_that_ran_before(fresh, cluster):
     fresh.drop_in("kubelet.service", "[Unit]\nRequires=\nAfter=\n[Service]\nType=simple\nExecStart=\nExecStart=/bin/sleep infinity\n")
     fresh.run("systemctl", "start", "kubelet.service")
     before = fresh.kubelet_pid()
-    words = to(cluster)
+    words = to(cluster) + " --wait=joined"
     assert "systemctl restart kubelet.service" in set_up(fresh, words).stdout
     assert fresh.kubelet_pid() == before
     fresh.run("systemctl", "restart", UNIT)

@@ -68,12 +68,15 @@ class Journal:
     def failure(self, at, code, stage=None, priority=3, **more):
         return self.entry(at, code, ERROR=code, PRIORITY=priority, MESSAGE=f"it is {code}", **({"STAGE": stage} if stage else {}), **more)
 
-    def status(self, machine, *options):
+    def write(self):
         path = self.folder / MACHINE_ID / "system.journal"
         path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)                            # or it would be added to what is there
         if self.text:
             subprocess.run([REMOTE, "--output", path, "-"], input=self.text, text=True, check=True, capture_output=True)
+
+    def status(self, machine, *options):
+        self.write()
         return machine.start("/usr/bin/unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", WITH_JOURNAL, str(self.folder),
                              machine.program("node-bootstrap"), "status", f"--config-directory={machine.etc}", *options).wait()
 

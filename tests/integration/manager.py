@@ -67,7 +67,8 @@ class Writer:
 
 
 class Manager:
-    """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay. A unit that is missing is an error.
+    """`units[name]` has the properties of a unit, or a list of them, one for each question; the last ones stay; or is a function that
+    returns them. A unit that is missing is an error.
 
     `calls` has (method, text of its arguments).
     """
@@ -129,6 +130,8 @@ class Manager:
             unit = self.units.get(name)
             if isinstance(unit, list):
                 unit = unit.pop(0) if len(unit) > 1 else unit[0]
+            elif callable(unit):
+                unit = unit()
             reply = (ERROR, "s", (f"Unit {name} is unknown to the test.",)) if unit is None else (
                 REPLY, "a{sv}", ([(key, (SIGNATURES.get(key, "s"), value)) for key, value in unit.items()],))
         connection.sendall(message(serial, *reply))

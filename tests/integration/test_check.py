@@ -191,10 +191,12 @@ def test_unreadable_credential_store(place):
     (place.path / ETC_STORE).mkdir()
     (place.path / ETC_STORE).chmod(0)
     try:
-        found = place.bad("token-missing", before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
+        done = place.check(before=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
     finally:
         (place.path / ETC_STORE).chmod(0o700)
-    assert found["Credentials and tokens"][0] == "! cannot read /etc/credstore: run as root"
+    found = sections(done.stdout)
+    assert done.returncode == 0 and found["Credentials and tokens"][0] == "! cannot read /etc/credstore: run as root"
+    assert found["Join"][-1] == "! cannot determine whether a join can start: run as root"
 
 
 def test_pin_does_not_match_discovery_file(place):

@@ -11,10 +11,10 @@ import csrs
 import faults
 import join_methods
 import pki
-from check import step_of, texts
+from check import kubelet_below, step_of, texts
 from check_join import check, put_client, report, states
 from k3s import K3sWorld
-from machine import FAILURES, NODE, SECRET, TOKEN_ID
+from machine import FAILURES, HEADER, NODE, SECRET, TOKEN_ID, to_yaml
 
 USER = "system:bootstrap:" + TOKEN_ID
 ALL = ["settings", "credentials", "state", "files", "kubelet", "metadata", "join", "discovery", "api-server", "identity", "node-name", "request"]
@@ -337,6 +337,19 @@ def test_token_removed_after_the_join(world):
     assert found["good"] and "no token required: kubelet's certificate is valid until " in texts(found, "join")
     assert states(found)["node-access"] == "good" and "discovery" not in states(found)
     assert [request.user for request in world.server.requests] == [pki.node_user(NODE)] * 2
+
+
+@pytest.mark.parametrize("is_usable", [True, False])
+def test_settings_removed_after_the_join(world, is_usable):
+    """As `apt purge` does."""
+    put_client(world, world.cluster.ca.node(NODE) if is_usable else world.cluster.ca.node(NODE, start=-2 * pki.DAY, end=-pki.DAY))
+    world.machine.write_settings(HEADER + to_yaml({"kubelet": kubelet_below(world.machine.path), "node": {"name": NODE}}))
+    found = report(world)
+    if not is_usable:
+        assert found["failure"] == "settings-incomplete"
+        return
+    assert found["good"] and states(found)["join"] == "doubt" and states(found)["node-access"] == "good"
+    assert "endpoint" in texts(found, "join") and texts(found, "join").endswith(": only needed when this machine has to join again")
 
 
 @pytest.mark.parametrize("validity", [{"start": -2 * pki.DAY, "end": -pki.DAY}, {"start": pki.DAY, "end": 2 * pki.DAY}], ids=["expired", "not yet valid"])

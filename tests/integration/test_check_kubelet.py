@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """node-bootstrap check and setup report what keeps kubelet from starting; systemd is a part of the tests."""
 
+import contextlib
+import http.server
 import json
+import re
 import socket
 import subprocess
+import threading
+import time
 
 import pytest
 
 from check import kubelet_below, step_of, texts
+from check_join import put_client
+from journal import MACHINE_ID, Journal
 from machine import FAILURES, NODE, TOKEN, find_program, to_yaml
 from manager import Manager
 
@@ -16,6 +23,9 @@ GATED = {"After": ["basic.target", "node-bootstrap.service"], "Requires": ["node
 # Around the program: systemd runs; nothing of the machine is touched.
 INSIDE = """mount -t tmpfs tmpfs /run; mkdir /run/systemd; mount --bind "$0/systemd" /run/systemd
 mount --bind "$0/swaps" /proc/swaps; exec "$@" """
+WITH_JOURNAL = f"""mount -t tmpfs tmpfs /var/log; mount -t tmpfs tmpfs /run; echo {MACHINE_ID} >/run/machine-id
+mount --bind /run/machine-id /etc/machine-id; mkdir -p /run/systemd /run/log; ln -s "$0/journal" /run/log/journal
+mount --bind "$0/systemd" /run/systemd; exec "$@" """
 NO_SWAP = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
@@ -89,7 +99,7 @@ def test_kubelet_can_start(place):
     ({"LoadState": "not-found"}, ["kubelet.service does not exist"]),
     ({"LoadState": "masked"}, ["is masked", "systemctl unmask kubelet.service"]),
     ({"LoadState": "bad-setting"}, ["cannot load kubelet.service"]),
-    ({"UnitFileState": "disabled", "WantedBy": []}, ["is disabled", "systemctl enable kubelet.service"]),
+    ({"UnitFileState": "disabled", "WantedBy": []}, ["is disabled", "systemctl enable --now kubelet.service"]),
 ], ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "")
 def test_unit_that_does_not_start(place, unit, words):
     place.unit.update(unit)
@@ -188,7 +198,7 @@ def test_node_name(place):
     """The API server rejects a kubelet whose name is not that of its certificate."""
     environment = place.path / "kubelet.env"
     for arguments, words in [(f"--hostname-override={NODE.upper()}", None), ("--hostname-override=${HOST}", None), ("$KUBELET_KUBEADM_ARGS", None),
-                             ("--hostname-override=other", f"kubelet's --hostname-override is 'other', but its certificate is for '{NODE}'"),
+                             ("--hostname-override=other", f"kubelet's --hostname-override is 'other', but a join requests a certificate for '{NODE}': set node.name to 'other'"),
                              ("--v=2", "kubelet.service uses the host name ")]:
         environment.write_text(f"KUBELET_EXTRA_ARGS='{arguments}'\n")
         step = step_of(place.check(), "kubelet")
@@ -232,3 +242,112 @@ def test_a_newline_begins_no_property(place):
 def test_units_that_systemd_does_not_show(place):
     place.manager.units.clear()
     assert "cannot read the properties of kubelet.service" in texts(place.check(), "kubelet")
+
+
+@contextlib.contextmanager
+def health_port(status, family=socket.AF_INET):
+    """As that of kubelet."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server_class = type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})
+    with server_class(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture
+def running(place):
+    place.unit["ActiveState"] = place.service["ActiveState"] = "active"
+    place.settings = {"criSocket": str(place.socket)}
+    return place
+
+
+def test_healthy_kubelet(running):
+    with health_port(200) as port:
+        running.write_config(healthzPort=port)
+        found = running.check()
+        assert found["good"] and texts(found, "health") == f"kubelet: healthy (http://127.0.0.1:{port}/healthz)"
+    with health_port(200, socket.AF_INET6) as port:
+        running.unit["Environment"].append(f"KUBELET_EXTRA_ARGS=--healthz-port={port} --healthz-bind-address=::1")
+        found = running.check()
+        assert found["good"] and texts(found, "health") == f"kubelet: healthy (http://[::1]:{port}/healthz)"
+
+
+def test_kubelet_that_is_not_healthy(running):
+    with health_port(500) as port:
+        running.write_config(healthzPort=port)
+        failure = step_of(running.check(), "health")["failure"]
+        assert failure["code"] == "kubelet-down" and failure["detail"].endswith(f"http://127.0.0.1:{port}/healthz answers with status 500")
+        running.unit["ActiveEnterTimestampMonotonic"] = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        found = running.check()
+        assert found["good"] and re.search("; kubelet was started [0-9] s ago$", texts(found, "health"))
+    running.unit["ActiveEnterTimestampMonotonic"] = 0
+    failure = step_of(running.check(), "health")["failure"]
+    assert failure["code"] == "kubelet-down" and f"127.0.0.1:{port}" in failure["detail"], "it refuses the connection"
+
+
+def test_service_that_has_failed(place):
+    """What it reports is a failure here, although a join could start."""
+    code = "kubelet-config-missing"
+    place.service.update(ActiveState="failed", SubState="failed", StatusText="Not joined")
+    place.inside = WITH_JOURNAL
+    journal = Journal(place.path / "journal").entry(0, STAGE="inspect").failure(1, code, "configure")
+    journal.write()
+    found = place.check()
+    failure = step_of(found, "state")["failure"]
+    assert found["failure"] == failure["code"] == code and f"({code}): it is {code}" in failure["detail"]
+    assert failure["remedy"].startswith(FAILURES[code]["remedy"][:40])
+
+
+@pytest.mark.parametrize("active, age, words", [
+    (("active", "running"), 20, "does not exist yet; kubelet was started 2[0-9] s ago"),
+    (("active", "running"), 31, None),
+    (("activating", "auto-restart"), 31, r"does not exist yet; kubelet.service is activating \(auto-restart\)"),
+    (("inactive", "dead"), 0, None),
+], ids=["young", "old", "ends again and again", "stopped"])
+def test_node_that_does_not_exist_yet(running, active, age, words):
+    """kubelet 1.20 creates its Node 12 s after its start; the remedy for a deleted Node restarts kubelet."""
+    put_client(running.world)
+    running.world.cluster.nodes.clear()
+    running.write_config(healthzPort=0)
+    running.unit.update(ActiveState=active[0], SubState=active[1])
+    running.unit["ActiveEnterTimestampMonotonic"] = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000 - age * 1000000
+    found = running.check()
+    step = step_of(found, "node-access")
+    assert step["state"] == ("doubt" if words else "bad")
+    assert re.search(words, texts(found, "node-access")) if words else step["failure"]["code"] == "node-deleted"
+
+
+def test_kubelet_that_does_not_answer(running):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running.write_config(healthzPort=listener.getsockname()[1])
+        assert step_of(running.check(), "health")["failure"]["code"] == "kubelet-down"
+
+
+@pytest.mark.parametrize("values", [
+    {"healthzPort": 0}, {"healthzPort": -1}, {"healthzPort": 65536}, {"healthzPort": "1_0248"}, {"healthzPort": "10248abc"}, {"healthzPort": "000000000000000010248"},
+    {"healthzBindAddress": "localhost"},
+], ids=str)
+def test_kubelet_without_a_health_port(running, values):
+    running.write_config(**values)
+    assert_not_asked(running)
+
+
+def assert_not_asked(running):
+    assert not any(step["step"] == "health" for step in running.check()["steps"])
+
+
+def test_unknown_health_port(running):
+    """It may be off in a configuration that only kubelet can read, or in a file of --config-dir."""
+    running.unit["Environment"].append("KUBELET_EXTRA_ARGS=--config-dir=/etc/kubelet.d")
+    assert_not_asked(running)
+    del running.unit["Environment"][-1]
+    running.config.write_text("a: &b c\nhealthzPort: 0\n")
+    assert_not_asked(running)

@@ -235,6 +235,13 @@ def test_missing_file_is_fetched(joined):
     assert joined.machine.read(CONFIG) == "mine" and len(joined.server.requests) == 1
 
 
+def test_a_join_with_a_file_asks_for_no_config_map(world):
+    maps({})(world)
+    world.machine.put(CONFIG, "mine", 0o644)
+    world.machine.unit().joined()
+    assert world.machine.read(CONFIG) == "mine" and requests(world) == []
+
+
 def test_missing_file_that_the_settings_do_not_want(joined):
     joined.machine.write_settings(HEADER + to_yaml({"kubelet": {"configFrom": "none"}}), "config.yaml.d/20.yaml")
     joined.machine.unit().joined()

@@ -286,7 +286,7 @@ VALIDITY = [
     ("checked in its middle", "+180d", ["--check"], 0, "valid", "OK: joined"),
     ("checked a month before its end", "+340d", ["--check"], 3, "expiring", "EXPIRING: joined"),
     ("checked a month before its end, for a week", "+340d", ["--check=7d"], 0, "valid", "OK: joined"),
-    ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: not joined: the client certificate expired at "),
+    ("checked and expired", "+400d", ["--check"], 2, "expired", "EXPIRED: the client certificate expired at "),
     ("checked and not yet valid", "-30d", ["--check"], 2, "not-yet-valid", "NOT YET VALID: joined, but this machine's clock is wrong"),
 ]
 
@@ -357,7 +357,7 @@ def test_status_of_what_cannot_be_read(world, path, make):
     target.unlink()
     make(target)
     run = status(world.machine)
-    assert run.exit == 1 and "State: not joined: " in run.stdout and target.name in run.stdout and "explain join-needed" in run.stdout
+    assert run.exit == 1 and ", so this machine is not joined\n" in run.stdout and target.name in run.stdout and "explain join-needed" in run.stdout
     assert "network side" not in run.stderr + run.stdout
 
 

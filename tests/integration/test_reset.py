@@ -9,7 +9,7 @@ import socket
 import pytest
 
 import pki
-from machine import NODE, Machine, node_kubeconfig
+from machine import HEADER, NODE, Machine, node_kubeconfig
 
 FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 ENV = "var/lib/kubelet/node-bootstrap.env"
@@ -67,7 +67,7 @@ def test_kubelets_own_files_stay(joined):
         joined.put(path, text)
     run = reset(joined)
     assert {path: joined.read(path) for path in joined.target_names()} == kept
-    assert f"left     kubelet's own files in /var/lib/kubelet and /{joined.PKI}" in run.stdout
+    assert f"left     kubelet's own files in /var/lib/kubelet and /{joined.PKI}, certificates of earlier joins, and *.old files" in run.stdout
 
 
 def test_certificate_that_kubelet_renewed_stays(joined):
@@ -97,6 +97,27 @@ def test_all_in_one_folder(machine):
     machine.put("srv/k.old", "before")
     reset(machine)
     assert list(machine.target_names()) == ["srv/k.old"]
+
+
+PATHS = "kubelet:\n  kubeconfig: /srv/k\n  certificateDirectory: /srv\n"
+
+
+@pytest.mark.parametrize("text", [
+    f"{HEADER}discovery: {{endpoint: [a.example.org]}}\n{PATHS}",
+    f"{HEADER}{PATHS}discovery: [unfinished\n",
+    f"{HEADER}{PATHS.replace('/srv/k', 'srv/k')}",
+], ids=["misspelt key", "not YAML", "invalid path"])
+def test_settings_that_cannot_be_used(machine, text):
+    """The paths are those of the settings that are valid, or those of the last join."""
+    settings = (machine.etc / "config.yaml").read_text()
+    machine.write_settings(settings.replace("kubelet:\n", "") + PATHS)
+    machine.unit().joined()
+    assert machine.target("srv/k").exists()
+    machine.write_settings(text)
+    run = reset(machine)
+    assert machine.target_names() == {}
+    [line] = run.stderr.splitlines()
+    assert "using the paths of the last join: the settings cannot be used (" in line and "config.yaml" in line
 
 
 def test_machine_joined_by_another_program(machine, server):
@@ -148,7 +169,7 @@ def test_ca_file_that_was_there_before(machine, cluster):
     machine.put(machine.CA_FILE, cluster.ca.pem, 0o644)
     machine.unit().joined()
     run = reset(machine)
-    assert list(machine.target_names()) == [machine.CA_FILE] and "existed before the join" in run.stdout
+    assert list(machine.target_names()) == [machine.CA_FILE] and "existed before the last join" in run.stdout
 
 
 def test_ca_file_and_arguments_of_the_join_before(joined):

@@ -3,6 +3,7 @@
 
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from machine import FAILURES, TOKEN, Machine, find_program
 from manager import Manager
 
 UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
+OTHER = "ghijkl.fedcba9876543210"
 SETUP = ["setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", "sha256:" + "ab" * 32]
 INSIDE = f"""
 mount -t tmpfs tmpfs /etc
@@ -26,6 +28,14 @@ fi
 "$@"
 readlink /etc/systemd/system/multi-user.target.wants/{UNIT} || true
 """
+# After an earlier setup with other values.
+AGAIN = INSIDE.replace('"$@"\n', f"""
+mount -t tmpfs tmpfs /var/lib
+echo {OTHER} | "$1" setup 10.0.0.9:6443 --token-file=- --ca-cert-hash sha256:{64 * "0"} --node-name=a --no-start
+@MORE@
+"$@"
+cat /etc/node-bootstrap/config.yaml.d/50-setup.yaml /etc/credstore/node-bootstrap.token
+""")
 AT_REST = {"SubState": "dead", "UnitFileState": "disabled", "Job": (0, "/")}
 
 
@@ -48,6 +58,53 @@ def test_service_is_enabled_without_systemd(tmp_path):
     assert f"enabled  {UNIT}\n" in done.stdout and done.stdout.endswith(f"/etc/systemd/system/{UNIT}\n")
 
 
+# name, words, what is said
+INCOMPLETE = [
+    ("no token", [SETUP[1], *SETUP[-2:]], "run the same command again with --token-file=FILE, or paste the whole line that `kubeadm token create --print-join-command` prints to "
+     "`node-bootstrap setup -`"),
+    ("the first half of a line", [f"kubeadm join {SETUP[1]} --token {TOKEN} \\\n"], "the pasted line has no --discovery-token-ca-cert-hash; was all of it pasted?"),
+    ("half of a token", [f"kubeadm join {' '.join(SETUP[1:])}".replace(TOKEN, TOKEN[:12])], "was all of the line pasted? Paste it again"),
+]
+
+
+@pytest.mark.parametrize("row", INCOMPLETE, ids=[row[0] for row in INCOMPLETE])
+def test_incomplete_line(tmp_path, row):
+    """A remedy for the service would not help: nothing is written."""
+    _, words, expected = row
+    done = run(tmp_path, "setup", *words, "--no-start")
+    assert done.returncode == int(FAILURES["usage"]["exit"]) and "wrote" not in done.stdout
+    assert f"; {expected}; see `node-bootstrap setup --help`\n" in done.stderr and "/etc/credstore" not in done.stderr
+
+
+def site(text):
+    return f"printf 'apiVersion: node-bootstrap/v1\\nkind: NodeBootstrap\\n{text}\\n' >/etc/node-bootstrap/config.yaml.d/60-site.yaml"
+
+
+# name, what happens to a machine that has never joined, words, whether they replace those of the earlier setup
+LINES = [
+    ("the whole line", "", SETUP[1:], True),
+    ("the whole line beside another file", site("timeout: 1h"), SETUP[1:], True),
+    ("a line without a token", "", [SETUP[1], *SETUP[-2:]], False),
+    ("a value of another file", f"rm /etc/node-bootstrap/config.yaml.d/*; {site('node: {name: b}')}; mv /etc/node-bootstrap/config.yaml.d/60-site.yaml /etc/node-bootstrap/config.yaml",
+     [*SETUP[1:], "--node-name=c"], False),
+    ("after a join", "mkdir -p /var/lib/kubelet/pki; touch /var/lib/kubelet/pki/node-bootstrap.json", SETUP[1:], False),
+]
+
+
+@pytest.mark.parametrize("row", LINES, ids=[row[0] for row in LINES])
+def test_line_after_a_wrong_one(tmp_path, row):
+    """A pin or an address that is wrong has done nothing yet."""
+    _, more, words, is_replaced = row
+    done = run(tmp_path, "setup", *words, "--no-start", inside=AGAIN.replace("@MORE@", more))
+    if is_replaced:
+        assert done.returncode == 0, done.stderr
+        for line in ('discovery.endpoints: ["10.0.0.9:6443"] -> ["10.0.0.1:6443"]', "discovery.caCertHashes: [", 'node.name: "a" -> (not set)', "token ghijkl -> token abcdef"):
+            assert line in done.stdout
+        assert TOKEN in done.stdout and SETUP[-1] in done.stdout.split("wrote ")[-1]
+    else:
+        assert done.returncode == int(FAILURES["setup-conflict"]["exit"]) and "use --force to replace" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("was_enabled", [True, False])
 def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     """systemd makes the links, and a service that is active is not started."""
@@ -56,11 +113,24 @@ def test_service_of_a_joined_machine(manager, tmp_path, was_enabled):
     ca = pki.CA()
     joined.put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
     words = [word if not word.startswith("sha256:") else ca.pin for word in SETUP]
-    manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled" if was_enabled else "disabled"}
+    manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "UnitFileState": "enabled" if was_enabled else "disabled"}
     done = run(tmp_path, *words)
-    assert done.returncode == 0 and "has joined already: Joined as a\n" in done.stdout, done.stderr
+    assert done.returncode == 0 and "this machine has joined; systemd does not answer" in done.stdout, done.stderr
     assert (f"enabled  {UNIT}\n" in done.stdout) is not was_enabled
     assert manager.calls == [("EnableUnitFiles", UNIT), ("Reload", "")]
+
+
+def test_kubelet_that_has_only_just_started(manager, tmp_path):
+    """The end of --timeout is not silent."""
+    (tmp_path / "joined").mkdir()
+    ca = pki.CA()
+    Machine(tmp_path / "joined").put_joined_before(ca.node(socket.gethostname()), "https://10.0.0.1:6443", ca=ca)
+    manager.units[UNIT] = {**AT_REST, "ActiveState": "active", "StatusText": "Joined as a", "UnitFileState": "enabled"}
+    manager.units[KUBELET] = {**AT_REST, "LoadState": "loaded", "ActiveState": "active", "SubState": "running",
+                              "ExecStart": [("/bin/true", ["/bin/true", "--container-runtime-endpoint=tcp:a"], False, *[0] * 7)],
+                              "ActiveEnterTimestampMonotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}
+    done = run(tmp_path, *SETUP[:-1], ca.pin, "--timeout=1s")
+    assert done.returncode == int(FAILURES["kubelet-down"]["exit"]) and "; stopped watching before" in done.stderr and "kubelet runs" not in done.stdout
 
 
 def test_service_that_fails_at_once(manager, tmp_path):
@@ -97,3 +167,22 @@ def test_unit_that_is_active_again_after_it_was_stopped(manager, tmp_path):
     done = run(tmp_path, "reset", "--force")
     assert done.returncode == int(FAILURES["setup-command-failed"]["exit"]) and f"{KUBELET} is active again" in done.stderr
     assert manager.calls == [("StopUnit", f"{KUBELET} replace")]
+
+
+@pytest.mark.parametrize("record, end", [("{}", "installed-malformed"), (None, "internal")])
+def test_reset_stops_nothing_if_the_installer_would_fail(manager, tmp_path, record, end):
+    """There is no installer in these tests: running it is the first thing that fails without a damaged record."""
+    (tmp_path / "joined").mkdir()
+    joined = Machine(tmp_path / "joined")
+    for folder in ("etc", "var/lib"):
+        joined.target(folder).mkdir(parents=True, exist_ok=True)
+    if record:
+        joined.put(joined.RECORD, record, 0o644)
+    (tmp_path / "config.yaml").write_text("discovery: {endpoint: [10.0.0.1:6443]}\n")
+    stopped = [{**AT_REST, "ActiveState": "inactive"}] * 9
+    manager.units[KUBELET] = [{**AT_REST, "ActiveState": "active"}, *stopped]
+    manager.units[UNIT] = manager.units["node-bootstrap-refresh.service"] = stopped[0]
+    done = run(tmp_path, "reset", "--force", f"--config-directory={tmp_path}")
+    assert done.returncode == int(FAILURES[end]["exit"]) and f"{end}: " in done.stderr
+    assert manager.calls == ([] if record else [("StopUnit", f"{KUBELET} replace")])
+    assert record or done.stdout == f"stopping {KUBELET}\nstopped  {KUBELET}\n"

@@ -109,6 +109,27 @@ def test_a_boot_of_a_joined_machine_is_no_join(machine, journal, code):
     assert (found["begin"], found["durationUsec"]) == ("2026-01-02T03:04:05.000000Z", 2060000)
 
 
+def test_a_failure_that_is_repaired(machine, journal):
+    """The next start finds that the machine has joined: the failure is not how its last join ended."""
+    journal.failure(0, "token-missing", run="1")
+    boot(journal, 30, "2")
+    assert last_join(journal, machine) is None
+    joined(journal, run="3", at=60)
+    journal.failure(3600, "directory-missing", "inspect", run="4").entry(7200, "stopped", run="5", STAGE="await")
+    boot(journal, 10800, "6")
+    found = last_join(journal, machine)
+    assert (found["begin"], found["outcome"]) == ("2026-01-02T03:05:05.000000Z", "done")
+    journal.failure(14400, "directory-missing", "inspect", run="7")
+    assert last_join(journal, machine)["error"] == "directory-missing"
+
+
+def test_a_join_that_a_later_start_finishes(machine, journal):
+    """That start installs what the failed one left, and then finds that the machine has joined."""
+    joined(journal).failure(60, "directory-missing", "install", run="2").entry(120, "installed", run="3", STAGE="inspect")
+    found = last_join(boot(journal, 120, "3"), machine)
+    assert (found["begin"], found["outcome"]) == ("2026-01-02T03:06:05.000000Z", "done")
+
+
 def test_joining_again_is_a_join_even_if_the_certificate_is_kept(machine, journal):
     joined(journal)
     journal.entry(60, "joining-again", run="2", STAGE="inspect").failure(90, "server-error", "discover", priority=4, run="2")

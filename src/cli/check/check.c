@@ -41,6 +41,8 @@ static const struct nb_check_step steps[] = {
         { "node-access", "This machine", "certificate", nb_check_node_access,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART |
                   NB_CHECK_JOINED },
+        { "health", "This machine", "kubelet", nb_check_health,
+          NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE | NB_CHECK_SERVICE | NB_CHECK_APART },
         { "metadata", "Metadata", NULL, nb_check_metadata,
           NB_CHECK_UNPRIVILEGED | NB_CHECK_MACHINE },
         { "join", "Join", NULL, nb_check_join, NB_CHECK_UNPRIVILEGED },
@@ -64,41 +66,11 @@ static bool is_of_this_join(const struct nb_check *check, const struct nb_check_
                 return false;
         if ((step->when & NB_CHECK_ONLINE) && (check->is_local || check->is_undecided))
                 return false;
+        if (step->run == nb_check_health && !check->health[0])
+                return false;
         if ((step->when & NB_CHECK_JOINED) && check->client.is_missing)
                 return false;
         return !(step->when & NB_CHECK_CSR) || check->load.bootstrap.issuer == NB_ISSUER_CSR;
-}
-
-/* Reads kubelet's kubeconfig, with the certificate and the key that it names. */
-static void read_client(struct nb_check *check) {
-        const struct nb_kubeconfig_source source = { "", check->load.settings.kubeconfig,
-                                                     &nb_kubeconfig_bootstrap, true };
-        _cleanup_(nb_certificates_freep) struct nb_certificates *chain = NULL;
-        struct nb_identity *identity = &check->client.identity;
-        struct nb_failure *f = &check->client.failure;
-        char name[NB_IDENTITY_SOURCE_MAX + 1];
-        int r;
-
-        /* No other step needs the key. */
-        check->sources.is_keeping = false;
-        r = nb_kubeconfig_load(&check->sources, &source, &check->client.cluster, identity, name, f);
-        check->sources.is_keeping = true;
-        if (r < 0) {
-                check->client.is_missing = f->errnum == ENOENT && !check->is_joined;
-                return;
-        }
-        if (identity->kind != NB_IDENTITY_CERTIFICATE)
-                (void)nb_failure_set(f, NB_INSTALLED_MALFORMED, 0, "%s has no client certificate",
-                                     name);
-        else if (nb_client_certificate_verify(identity, f) >= 0 &&
-                 nb_certificates_parse(identity->certificate.data, identity->certificate.len, true,
-                                       &chain) >= 0) {
-                nb_certificate_node_name(chain, check->client.node_name);
-                check->client.not_before = nb_certificate_not_before(chain, 0);
-                check->client.not_after = nb_certificate_not_after(chain, 0);
-        }
-        if (check->is_local)
-                nb_identity_done(identity);
 }
 
 /* Reads files that only root can read, for use after the capability is dropped. */
@@ -125,7 +97,14 @@ static void read_for_later(struct nb_check *check) {
         snprintf(path, sizeof(path), "%s/" NB_RECORD_FILE,
                  check->load.settings.certificate_directory);
         check->is_joined = stat(path, &st) == 0;
-        read_client(check);
+        /* No other step needs the key. */
+        check->sources.is_keeping = false;
+        nb_node_client_read(&check->sources, check->load.settings.kubeconfig, &check->client);
+        check->sources.is_keeping = true;
+        if (check->is_joined)
+                check->client.is_missing = false;
+        if (check->is_local)
+                nb_identity_done(&check->client.identity);
 }
 
 int nb_check_drop(struct nb_check *check, struct nb_failure *f) {
@@ -228,8 +207,7 @@ static void check_done(struct nb_check *check) {
         nb_sources_done(&check->sources);
         nb_machine_units_done(&check->units);
         nb_secret_done(&check->pending_key);
-        nb_cluster_done(&check->client.cluster);
-        nb_identity_done(&check->client.identity);
+        nb_node_client_done(&check->client);
         nb_load_done(&check->load);
         nb_buffer_done(&check->output.json);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,23 +19,55 @@
  * misconfigured. */
 #define REFUSALS 3
 #define REFUSAL_PAUSE_MS 1000
-/* For kubelet to create its Node after its start. */
-#define REGISTER_USEC ((uint64_t)10 * 1000000)
+/* For kubelet to answer, and to create its Node, after its start: kubelet 1.20 needs 12 s. */
+#define REGISTER_USEC ((uint64_t)30 * 1000000)
+#define START_SIZE 128
+
+/* False if kubelet had the time to answer, and to create its Node. */
+static bool is_starting(const struct nb_check *check, char ret_text[static START_SIZE]) {
+        struct nb_unit_state kubelet = { .active = "" };
+        uint64_t age_usec;
+
+        if (check->units.kubelet.data)
+                nb_unit_read_state(check->units.kubelet.data, &kubelet);
+        age_usec = nb_unit_active_usec(&kubelet);
+        if (!strcmp(kubelet.active, "active"))
+                snprintf(ret_text, START_SIZE, "kubelet was started %" PRIu64 " s ago",
+                         age_usec / 1000000);
+        else
+                snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet.active,
+                         kubelet.sub);
+        return !strcmp(kubelet.active, "activating") ||
+               (!strcmp(kubelet.active, "active") && age_usec < REGISTER_USEC);
+}
+
+int nb_check_health(struct nb_check *check, struct nb_failure *f) {
+        struct nb_failure why = { 0 };
+        char start[START_SIZE];
+        int r = nb_kubelet_ask_health(check->health, &why);
+
+        if (r >= 0)
+                nb_check_row(check, NB_CHECK_GOOD, "kubelet: healthy (http://%s/healthz)",
+                             check->health);
+        else if (why.code != NB_NONE && is_starting(check, start)) {
+                nb_check_row(check, NB_CHECK_DOUBT, "%s; %s", why.detail, start);
+                return 0;
+        }
+        *f = why;
+        return r;
+}
 
 /* Only that there is none is a failure: kubelet creates its Node when it starts, and not again. */
 static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failure *f) {
         const char *name = check->client.node_name;
         struct nb_node_object node = { .is_ready = false };
-        struct nb_unit_state kubelet = { .active = "" };
         struct nb_failure ignored = { 0 };
+        char start[START_SIZE];
         int r = nb_node_read(api, name, &node, &ignored);
 
-        if (check->units.kubelet.data)
-                nb_unit_read_state(check->units.kubelet.data, &kubelet);
-        if (r == 404 && !strcmp(kubelet.active, "active") &&
-            !nb_unit_is_settled(&kubelet, REGISTER_USEC)) {
-                nb_check_row(check, NB_CHECK_DOUBT,
-                             "Node '%s': does not exist yet; kubelet has just started", name);
+        if (r == 404 && is_starting(check, start)) {
+                nb_check_row(check, NB_CHECK_DOUBT, "Node '%s': does not exist yet; %s", name,
+                             start);
                 return 0;
         }
         if (r == 404)
@@ -141,22 +174,31 @@ static int print_node_name(struct nb_check *check, struct nb_failure *f) {
 }
 
 /* Prints why a missing value is not a failure here: the administrator may have removed the token
- * after the join, as the manual recommends, or only the service can read the source. */
-static bool is_excused(struct nb_check *check, enum nb_code code) {
+ * after the join, as the manual recommends, or this user cannot read the source. */
+static bool is_excused(struct nb_check *check, const struct nb_failure *f) {
         const unsigned tokens = 1U << NB_CHECK_TOKEN | 1U << NB_CHECK_TLS_BOOTSTRAP_TOKEN,
                        documents = 1U << NB_CHECK_KUBECONFIG | 1U << NB_CHECK_CONFIG,
                        clusters = 1U << NB_CHECK_CLUSTER_INFO;
-        time_t now = time(NULL);
+        enum nb_code code = f->code;
 
         if (code != NB_TOKEN_MISSING && code != NB_SETTINGS_INCOMPLETE)
                 return false;
-        if (code == NB_TOKEN_MISSING && check->client.not_before <= now &&
-            now < check->client.not_after) {
+        if (code == NB_SETTINGS_INCOMPLETE && check->needs_no_join) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "%s: only needed when this machine has to join again", f->detail);
+                return true;
+        }
+        if (code == NB_TOKEN_MISSING && check->needs_no_join) {
                 char text[NB_RFC3339_SIZE];
 
                 nb_time_format(check->client.not_after, text);
                 nb_check_row(check, NB_CHECK_GOOD,
                              "no token required: kubelet's certificate is valid until %s", text);
+                return true;
+        }
+        if (check->is_store_hidden) {
+                nb_check_row(check, NB_CHECK_DOUBT,
+                             "cannot determine whether a join can start: run as root");
                 return true;
         }
         if (check->is_platform_hidden) {
@@ -193,7 +235,7 @@ int nb_check_join(struct nb_check *check, struct nb_failure *f) {
         nb_log_field(NB_FIELD_TOKEN_SOURCE, "%s", identity->source);
         r = nb_load_verify(&check->load, f);
         if (r < 0) {
-                check->is_undecided = is_excused(check, f->code);
+                check->is_undecided = is_excused(check, f);
                 if (!check->is_undecided)
                         return r;
                 nb_failure_clear(f);

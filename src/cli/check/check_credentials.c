@@ -237,6 +237,7 @@ int nb_check_credentials(struct nb_check *check, struct nb_failure *f) {
                 if (look_into(folder) != -EACCES)
                         continue;
                 nb_check_row(check, NB_CHECK_DOUBT, "cannot read %s: run as root", folder);
+                check->is_store_hidden = true;
                 n++;
         }
         if (n == 0)

@@ -28,7 +28,9 @@
 
 #include "base/buffer.h"
 #include "base/failure.h"
+#include "cli/kubelet.h"
 #include "cli/machine_state.h"
+#include "cli/node_client.h"
 #include "codec/json.h"
 #include "join/load.h"
 #include "join/stages.h"
@@ -100,10 +102,13 @@ struct nb_check {
                                                                         sets it; "" for none */
         unsigned sealed; /* bit n: only the service can read that credential */
 
+        bool is_store_hidden; /* this user cannot read one of the stores */
+
         bool has_settings;
         struct nb_load load; /* as in `join`; has metadata after the step "metadata" */
 
         bool is_joined;
+        bool needs_no_join;      /* kubelet's certificate is usable for this node */
         bool is_platform_hidden; /* there is metadata that only the service can read */
         bool is_undecided; /* whether a join can start depends on sources that only the service can
                               read */
@@ -111,14 +116,8 @@ struct nb_check {
         int pending_r; /* -ENOENT: there is none; another -errno: it cannot be read */
         char node_name[NB_NODE_NAME_MAX + 1];
 
-        struct {
-                bool is_missing;           /* there is no kubeconfig */
-                struct nb_failure failure; /* why it has no usable certificate */
-                struct nb_cluster cluster;
-                struct nb_identity identity;
-                time_t not_before, not_after;             /* of the certificate; 0: there is none */
-                char node_name[NB_CERTIFICATE_NODE_SIZE]; /* in the certificate; "": none */
-        } client;                                         /* in kubelet's kubeconfig */
+        struct nb_node_client client;
+        char health[NB_KUBELET_HEALTH_SIZE]; /* where kubelet, which runs, tells its health; "" */
 
         bool is_verified; /* with the endpoint that `join` uses */
         struct nb_join join;
@@ -150,6 +149,7 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f);
 int nb_check_files(struct nb_check *check, struct nb_failure *f);
 int nb_check_user_data(struct nb_check *check, struct nb_failure *f);
 int nb_check_kubelet(struct nb_check *check, struct nb_failure *f);
+int nb_check_health(struct nb_check *check, struct nb_failure *f);
 int nb_check_node_access(struct nb_check *check, struct nb_failure *f);
 int nb_check_metadata(struct nb_check *check, struct nb_failure *f);
 int nb_check_join(struct nb_check *check, struct nb_failure *f);

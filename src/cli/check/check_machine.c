@@ -20,7 +20,7 @@
 
 /* --- State --- */
 
-/* What a join waits for, or why the last one failed, is a failure here, too. */
+/* Why the last join failed is a failure here, too. */
 int nb_check_state(struct nb_check *check, struct nb_failure *f) {
         static const enum nb_check_mark marks[_NB_MACHINE_KIND_N] = {
                 [NB_MACHINE_JOINED] = NB_CHECK_GOOD,
@@ -38,10 +38,12 @@ int nb_check_state(struct nb_check *check, struct nb_failure *f) {
 
         if (r < 0)
                 return r;
-        /* The later steps say more of a join, unless only the service can read the token. */
+        check->needs_no_join = state.node.inspection.state == NB_NODE_STATE_USABLE;
         is_join = state.kind == NB_MACHINE_WAITING || state.kind == NB_MACHINE_FAILED;
+        /* The later steps say more of what a join waits for, unless only the service can read the
+         * token. */
         if (state.why.code == NB_NONE || marks[state.kind] == NB_CHECK_DOUBT ||
-            (is_join && !(check->sealed & NB_CHECK_IDENTITIES))) {
+            (state.kind == NB_MACHINE_WAITING && !(check->sealed & NB_CHECK_IDENTITIES))) {
                 nb_check_row(check, is_join ? NB_CHECK_DOUBT : marks[state.kind], "%s",
                              state.why.detail);
         } else {
@@ -218,5 +220,7 @@ int nb_check_kubelet(struct nb_check *check, struct nb_failure *f) {
         }
         if (nb_unit_has_word(text, "LoadState", "loaded"))
                 print_order(check, text);
+        if (nb_unit_has_word(text, "ActiveState", "active"))
+                memcpy(check->health, found.health, sizeof(found.health));
         return f->code == NB_NONE ? 0 : -EPROTO;
 }

@@ -7,6 +7,7 @@
 #include "base/macro.h"
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
+#include "node/context.h"
 #include "system/lock.h"
 #include "system/process.h"
 #include "system/stop.h"
@@ -19,8 +20,11 @@
 /* Waits until the job has ended, as `systemctl stop` does. */
 static int stop_unit(const char *unit, struct nb_failure *f) {
         struct nb_unit_state state;
-        int r = nb_unit_queue("StopUnit", unit, f);
+        int r;
 
+        printf("stopping %s\n", unit);
+        fflush(stdout);
+        r = nb_unit_queue("StopUnit", unit, f);
         while (r >= 0) {
                 r = nb_unit_show(unit, &state, f);
                 if (r < 0 || nb_unit_is_at_rest(&state))
@@ -59,6 +63,17 @@ static int stop_units(bool is_forced, struct nb_failure *f) {
                         return r;
         }
         return 0;
+}
+
+/* The installer would fail with the same record, but only after kubelet is stopped. */
+static int verify_record(const char *config_directory, struct nb_failure *f) {
+        _cleanup_(nb_context_done) struct nb_context context = { 0 };
+        _cleanup_(nb_sources_done) struct nb_sources sources = { 0 };
+        struct nb_failure ignored = { 0 };
+        struct nb_record record;
+
+        nb_sources_init(&sources, config_directory);
+        return nb_context_find_join(&context, -1, &sources, &record, &ignored, f);
 }
 
 /* Only the installer writes and removes kubelet's files. */
@@ -115,7 +130,9 @@ int nb_command_reset(struct nb_options *options, struct nb_failure *f) {
                 return r;
         if (geteuid() != 0)
                 return nb_failure_set(f, NB_SETUP_NOT_ROOT, 0, "must be run as root");
-        r = nb_systemd_is_running() ? stop_units(is_forced, f) : 0;
+        r = verify_record(options->config_directory, f);
+        if (r >= 0 && nb_systemd_is_running())
+                r = stop_units(is_forced, f);
         if (r < 0)
                 return r;
         /* The installer has already printed the reason of a failure. */

@@ -7,6 +7,8 @@
 #include "base/macro.h"
 #include "cli/kubelet.h"
 #include "cli/setup/setup_internal.h"
+#include "files/record.h"
+#include "kube/k3s_token.h"
 #include "system/lock.h"
 #include "system/sources.h"
 #include "system/unit.h"
@@ -55,13 +57,23 @@ static void rehearse_service(const struct nb_setup *setup) {
                 printf("would not start " NB_SETUP_UNIT ": --no-start\n");
 }
 
+/* Without kubelet's files, the record still says that this machine has joined. */
+static bool is_new(const struct nb_setup *setup) {
+        struct nb_record record = { 0 };
+        struct nb_failure ignored = { 0 };
+
+        return !setup->root && setup->state.node.inspection.state == NB_NODE_STATE_ABSENT &&
+               nb_record_read(-1, setup->now.certificate_directory, &record, &ignored) == 0;
+}
+
 /* A new token replaces one with which this machine waits, or with which it joined: it is needed
- * again. Other settings only if they are proven to be those of the same cluster. */
+ * again. Other settings only if they are proven to be those of the same cluster, or if this machine
+ * has never joined. */
 static bool is_replaceable(const struct nb_setup *setup, enum nb_setup_joined joined) {
         if (setup->root || !nb_machine_is_joining(&setup->state))
                 return false;
         return joined == NB_SETUP_JOINED_BEFORE ||
-               (joined == NB_SETUP_NOT_JOINED && setup->n_new_settings == 0);
+               (joined == NB_SETUP_NOT_JOINED && setup->n_kept == 0);
 }
 
 static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
@@ -82,6 +94,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
                 return nb_failure_set_memory(f);
+        setup->is_new = is_new(setup);
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
                 if (!setup->is_rehearsal)
@@ -115,6 +128,35 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
         return 0;
 }
 
+/* Nothing was written, so the remedies for the service, which restart it, cannot help. */
+static void say_what_to_type(const struct nb_setup *setup, struct nb_failure *f) {
+        const struct nb_secret *token = &setup->secrets[NB_SETUP_TOKEN];
+        bool is_pasted = setup->pasted.data;
+        const char *hint;
+
+        if (f->code == NB_TOKEN_MISSING)
+                hint = "run the same command again with --token-file=FILE, or paste the whole line "
+                       "that `kubeadm token create --print-join-command` prints to "
+                       "`node-bootstrap setup -`";
+        else if (f->code == NB_TOKEN_MALFORMED)
+                hint = is_pasted ? "was all of the line pasted? Paste it again"
+                                 : "run the same command again with the token exactly as it was "
+                                   "printed";
+        else if (f->code != NB_SETTINGS_INCOMPLETE)
+                return;
+        else if (token->data && nb_k3s_token_looks_like(token->data, token->len))
+                hint = "run the same command again with a token that `k3s token create` "
+                       "(`rke2 token create`) prints";
+        else if (is_pasted && setup->settings.n_endpoints > 0)
+                hint = "the pasted line has no --discovery-token-ca-cert-hash; was all of it "
+                       "pasted?";
+        else
+                hint = "paste the whole line that `kubeadm token create --print-join-command` "
+                       "prints to `node-bootstrap setup -`";
+        f->code = NB_USAGE;
+        nb_failure_add(f, "; %s", hint);
+}
+
 int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_setup_done) struct nb_setup setup = { 0 };
         int r;
@@ -129,11 +171,17 @@ int nb_command_setup(struct nb_options *options, struct nb_failure *f) {
         if (r >= 0 && !setup.root)
                 nb_kubelet_print_causes(&setup.now);
         fflush(stdout);
-        if (r < 0)
+        if (r < 0) {
+                say_what_to_type(&setup, f);
                 return r;
+        }
         if (setup.root && !setup.is_rehearsal)
                 printf("the image is prepared; `systemctl --root=%s enable " NB_SETUP_UNIT
                        "` makes kubelet wait for it\n",
                        setup.root);
-        return setup.root || setup.is_rehearsal ? 0 : nb_setup_run_service(&setup, f);
+        if (setup.root || setup.is_rehearsal)
+                return 0;
+        /* A child will parse what servers send: it must have no copy of a token or a key. */
+        nb_setup_done(&setup);
+        return nb_setup_run_service(&setup, f);
 }

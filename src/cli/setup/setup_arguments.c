@@ -70,7 +70,7 @@ static const struct argument {
         { { "timeout", "DURATION", "how long to watch the service, or infinity; default: 5m" },
           KIND_INPUT,
           NB_SETUP_INPUT_TIMEOUT },
-        { { "wait", "joined|kubelet", "what to wait for; default: kubelet" },
+        { { "wait", "joined|kubelet|node", "what to wait for; default: kubelet" },
           KIND_INPUT,
           NB_SETUP_INPUT_WAIT },
         { { "root", "DIR", "write into an image; enable and start nothing" },
@@ -243,7 +243,8 @@ static int take_quoted(struct nb_setup_line *line, struct nb_failure *f) {
         return r;
 }
 
-/* [[sudo] kubeadm join] HOST:PORT */
+/* [[sudo] kubeadm join] HOST:PORT. A name without a dot, a port or a digit is more often a word of
+ * a misspelt command; --endpoint accepts it. */
 static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         const char *word = line->options->value;
         char quoted[NB_WORD_QUOTED_SIZE];
@@ -253,8 +254,16 @@ static int take_word(struct nb_setup_line *line, struct nb_failure *f) {
         if (!line->setup->pasted.data && !strcmp(word, "-"))
                 return read_stdin(line, f);
         if (line->n_words == 0 &&
-            (!strcmp(word, "sudo") || !strcmp(word, "kubeadm") || !strcmp(word, "join")))
+            (!strcmp(word, "join") ||
+             (!line->is_join_due && (!strcmp(word, "sudo") || !strcmp(word, "kubeadm"))))) {
+                line->is_join_due = !strcmp(word, "kubeadm");
                 return 0;
+        }
+        if (line->is_join_due || (line->n_words == 0 && !strpbrk(word, ".:" NB_DIGITS)))
+                return nb_failure_set(
+                        f, NB_USAGE, 0,
+                        "unexpected argument %s: expected `kubeadm join HOST:PORT ...`",
+                        nb_word_quote(word, quoted));
         if (line->n_words++ > 0)
                 return nb_failure_set(
                         f, NB_USAGE, 0,

@@ -232,8 +232,11 @@ int nb_setup_take_inputs(struct nb_setup_line *line, struct nb_failure *f) {
 
         if (wait && !strcmp(wait, "joined"))
                 line->setup->wait = NB_SETUP_WAIT_JOINED;
+        else if (wait && !strcmp(wait, "node"))
+                line->setup->wait = NB_SETUP_WAIT_NODE;
         else if (wait && strcmp(wait, "kubelet") != 0)
-                return nb_failure_set(f, NB_USAGE, EINVAL, "'--wait': expected joined or kubelet");
+                return nb_failure_set(f, NB_USAGE, EINVAL,
+                                      "'--wait': expected joined, kubelet or node");
 
         r = read_timeout(timeout ? timeout : "5m", &line->setup->watch_ms, f);
         if (r < 0)

@@ -9,7 +9,9 @@
  *      setup_joined.c     has this machine joined the cluster already? Then nothing changes
  *      setup_plan.c       what would change, and whether `join` could begin with the result
  *      setup_write.c      credentials, drop-in and settings
- *      setup_service.c    enables and starts the service, and watches it until it has joined
+ *      setup_service.c    enables and starts the service, and watches it until it has joined and
+ *                         kubelet runs
+ *      setup_node.c       asks kubelet whether it is healthy, and the cluster for the Node
  */
 
 #include <stdbool.h>
@@ -51,8 +53,9 @@ enum nb_setup_step {
 
 /* What setup waits for (--wait). */
 enum nb_setup_wait {
-        NB_SETUP_WAIT_KUBELET,
-        NB_SETUP_WAIT_JOINED, /* the service is active */
+        NB_SETUP_WAIT_KUBELET, /* it runs, and is healthy */
+        NB_SETUP_WAIT_JOINED,  /* the service is active */
+        NB_SETUP_WAIT_NODE,    /* kubelet is healthy, and has created the Node */
 };
 
 struct nb_setup {
@@ -70,6 +73,7 @@ struct nb_setup {
         struct nb_secret pasted;             /* a pasted line, which values point into */
 
         struct nb_machine_state state; /* before anything is changed; not with `root` */
+        bool is_new; /* this machine has never joined: it has no certificate and no record */
 
         /* nb_setup_load(). The files are read once, and kept in memory. */
         struct nb_sources sources;
@@ -88,7 +92,7 @@ struct nb_setup {
         bool is_changed;         /* something is to be written or removed */
         unsigned n_changes; /* settings and credentials that differ from this machine's; each was
                                already printed */
-        unsigned n_new_settings; /* of these, settings */
+        unsigned n_kept;    /* of these, settings that a new join line does not replace */
 };
 
 #define NB_SETUP_ORIGIN "the command line" /* of the settings on it */
@@ -130,6 +134,7 @@ struct nb_setup_line {
                                           */
         int n_pasted;       /* words from standard input, which are not on the command line */
         int n_words;        /* after `kubeadm join` */
+        bool is_join_due;   /* the last word was `kubeadm` */
         bool is_token_seen; /* a token was on the command line */
 };
 
@@ -184,6 +189,15 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
  * be decrypted here; -errno. */
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f);
+
+/*
+ * Asks every second until `until_ms`, and at least once, each time in an unprivileged child:
+ * kubelet whether it is healthy if it runs and, with NB_SETUP_WAIT_NODE, the API server for the
+ * Node. 0; the exit status of the last child, which has printed why; or the failure of a kubelet
+ * that has ended, NB_INTERNAL.
+ */
+int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
+                        struct nb_failure *f);
 
 /* Enables the unit, and starts and watches it if wanted: the exit status, or the failure of the
  * service, NB_SETUP_UNFINISHED, NB_SETUP_COMMAND_FAILED, ... */

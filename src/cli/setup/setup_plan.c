@@ -77,6 +77,15 @@ static void print_value(const struct nb_settings *settings, enum nb_setting key,
         printf("%s%s", text.len > 0 ? text.data : "(not set)", end);
 }
 
+/* A join line replaces the one of an earlier setup on a machine that has never joined. Somebody
+ * else wrote the other files. */
+static bool is_kept(const struct nb_setup *setup, enum nb_setting key) {
+        return !setup->is_new || !setup->has_new_secret ||
+               !nb_setting_is_set(&setup->settings, NB_SETTING_ENDPOINTS) ||
+               (nb_setting_is_set(&setup->now, key) &&
+                !nb_setting_is_from(&setup->now, key, setup->path));
+}
+
 /* A value on the command line must take effect. */
 static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, enum nb_setting key,
                         struct nb_failure *f) {
@@ -95,7 +104,7 @@ static int plan_setting(struct nb_setup *setup, const struct nb_settings *new, e
         print_value(&setup->now, key, " -> ");
         print_value(new, key, "\n");
         setup->n_changes++;
-        setup->n_new_settings++;
+        setup->n_kept += is_kept(setup, key);
         return 0;
 }
 

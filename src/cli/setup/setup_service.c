@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -19,6 +20,7 @@
 #define KUBELET_MS 60000 /* for kubelet to run; from the end of the join */
 /* A kubelet with a wrong configuration or a wrong certificate ends within this time. */
 #define SETTLED_USEC ((uint64_t)3 * 1000000)
+#define SILENCE_MS 5000 /* of a wait for kubelet, before setup says what it waits for */
 
 struct watch {
         struct sd_journal *journal; /* NULL: the journal cannot be read */
@@ -27,11 +29,13 @@ struct watch {
                                          if there is none */
         uint64_t deadline_ms;         /* NB_TIME_INFINITE */
         char status[sizeof(((struct nb_unit_state *)NULL)->status)];
-        bool has_line;     /* a terminal: the status is rewritten in place */
-        bool is_installed; /* the service wrote new files for kubelet */
-        unsigned n_queued; /* how often it was seen queued, without a break */
-        bool is_active;    /* the service was active before */
-        bool is_begun;     /* a job was queued */
+        bool has_line;                    /* a terminal: the status is rewritten in place */
+        bool is_installed;                /* the service wrote new files for kubelet */
+        unsigned n_queued;                /* how often it was seen queued, without a break */
+        bool is_active;                   /* the service was active before */
+        bool is_stop_ours;                /* a new join line replaces the one of this run */
+        bool is_begun;                    /* a job was queued */
+        char since[16 + NB_RFC3339_SIZE]; /* "; since ...", if this program queued it */
 };
 
 static void print_line(char mark, const char *text, const struct nb_unit_entry *failure) {
@@ -53,6 +57,8 @@ static void print_entries(struct watch *watch) {
 
         while (watch->journal && nb_unit_journal_next(watch->journal, &entry) > 0) {
                 if (entry.priority >= LOG_DEBUG)
+                        continue;
+                if (watch->is_stop_ours && nb_unit_entry_is(&entry, NB_STOPPED))
                         continue;
                 if (entry.error[0])
                         watch->failure = entry;
@@ -90,7 +96,7 @@ static void find_queue(struct watch *watch) {
         nb_unit_find_blocker(NB_SETUP_UNIT, blocker);
         if (blocker[0])
                 snprintf(state->status, sizeof(state->status),
-                         NB_SETUP_UNIT " is queued until %s has started", blocker);
+                         NB_SETUP_UNIT " is queued until %s has started%s", blocker, watch->since);
 }
 
 /* -ECANCELED on Ctrl-C; -ETIME. */
@@ -178,6 +184,7 @@ static void find_wait(struct watch *watch) {
 static int begin_service(const struct nb_setup *setup, struct watch *watch, struct nb_failure *f) {
         struct nb_unit_state *state = &watch->state;
         bool is_activating, is_joining = nb_machine_is_joining(&setup->state);
+        char since[NB_RFC3339_SIZE];
         int r;
 
         r = nb_systemd_is_running() ? nb_unit_show(NB_SETUP_UNIT, state, f) : 0;
@@ -196,17 +203,21 @@ static int begin_service(const struct nb_setup *setup, struct watch *watch, stru
             (watch->is_active && !is_joining && setup->state.kind != NB_MACHINE_WITHOUT_KUBECONFIG))
                 return 0;
         watch->is_begun = true;
+        if (!state->has_job) {
+                nb_time_format(time(NULL), since);
+                snprintf(watch->since, sizeof(watch->since), "; since %s", since);
+        }
         is_activating = !strcmp(state->active, "activating");
         if (nb_stop_init() < 0 || nb_unit_journal_open(NB_SETUP_UNIT, &watch->journal) < 0)
                 nb_log(LOG_WARNING, NB_NONE,
                        "cannot read the journal: the progress of the service is not shown");
+        watch->is_stop_ours = is_activating && setup->is_changed;
         if (is_activating && !setup->is_changed)
                 find_wait(watch);
         /* A service that is running has read the previous settings. */
-        return nb_unit_queue(watch->is_active && !is_joining ? "ReloadUnit"
-                             : watch->is_active || (is_activating && setup->is_changed)
-                                     ? "RestartUnit"
-                                     : "StartUnit",
+        return nb_unit_queue(watch->is_active && !is_joining           ? "ReloadUnit"
+                             : watch->is_active || watch->is_stop_ours ? "RestartUnit"
+                                                                       : "StartUnit",
                              NB_SETUP_UNIT, f);
 }
 
@@ -221,74 +232,87 @@ static void print_kubelet(const struct watch *watch) {
                        "kubelet.service` to let it use the new certificate\n");
 }
 
+static int look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
+                           struct nb_failure *ret_why) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        int r;
+
+        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+        r = nb_machine_look(&sources, &state);
+        *ret_kubelet = state.kubelet;
+        *ret_kind = state.kind;
+        *ret_why = state.why;
+        nb_machine_state_done(&state);
+        return r;
+}
+
 /*
- * A kubelet that is missing, masked or disabled is nobody's to wait for; setup has said so
- * before the join. Without its files kubelet has usually ended again and again; if it still ends
- * with them, the wait is over at once.
+ * A kubelet that is missing, masked or disabled is nobody's to wait for. Without its files kubelet
+ * has usually ended again and again; if it still ends with them, the wait is over at once. Restarts
+ * before this wait count for nothing, unlike in `status`.
  */
-static int await_kubelet(const struct watch *watch, bool is_restored, struct nb_failure *f) {
+static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t until_ms,
+                         bool *ret_runs, struct nb_failure *f) {
         /* A kubelet that was started by then lacked its files. */
-        uint64_t give_up_ms = nb_now_ms() + KUBELET_MS, old_until = watch->state.active_since;
-        bool was_old = watch->is_begun, is_first = true, is_restarted = false;
+        uint64_t old_until = watch->state.active_since, silent_until = nb_now_ms() + SILENCE_MS;
+        bool is_old = true, is_first = true, is_restarted = false;
         unsigned n_restarts = 0; /* that are no fault of this kubelet */
         int r;
 
-        if (give_up_ms > watch->deadline_ms)
-                give_up_ms = watch->deadline_ms;
+        *ret_runs = false;
         for (;; is_first = false) {
                 struct nb_unit_state kubelet;
-                struct nb_machine_state state;
-                struct nb_sources sources;
                 struct nb_failure why;
                 enum nb_machine_kind kind;
-                bool is_old, has_ended, is_starting;
+                bool is_active, is_pending, has_ended;
 
-                nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-                r = nb_machine_look(&sources, &state);
-                kind = state.kind;
-                why = state.why;
-                kubelet = state.kubelet;
-                nb_machine_state_done(&state);
-                if (r < 0)
+                if (look_at_kubelet(&kubelet, &kind, &why) < 0)
                         return nb_failure_set_memory(f);
-                if (kind == NB_MACHINE_KUBELET_UNPREPARED || kind == NB_MACHINE_KUBELET_UNKNOWN)
-                        return 0;
                 if (is_first && is_restored)
                         old_until = kubelet.active_since;
-                is_old = watch->is_begun && kubelet.active_since <= old_until;
-                if (was_old)
+                if (is_old)
                         n_restarts = kubelet.n_restarts;
-                was_old = is_old;
-                has_ended = kind == NB_MACHINE_KUBELET_CRASHING;
-                is_starting = kubelet.has_job || !strcmp(kubelet.active, "activating") ||
-                              has_ended ||
-                              (kind == NB_MACHINE_JOINED &&
-                               !nb_unit_is_settled(&kubelet, SETTLED_USEC));
-                if (kind == NB_MACHINE_JOINED && !is_starting) {
-                        printf("kubelet runs\n");
+                is_old = watch->is_begun && kubelet.active_since <= old_until;
+                is_active = !strcmp(kubelet.active, "active");
+                is_pending = is_active || kubelet.has_job || !strcmp(kubelet.active, "activating");
+                has_ended = !is_old && (kubelet.n_restarts > n_restarts ||
+                                        (kind == NB_MACHINE_KUBELET_CRASHING && !is_active));
+                if (kind == NB_MACHINE_KUBELET_UNKNOWN)
+                        return 0;
+                if (kind == NB_MACHINE_KUBELET_UNPREPARED && !is_pending) {
+                        printf("%s\n", why.detail);
                         return 0;
                 }
-                if ((has_ended && !is_old &&
-                     (strcmp(kubelet.active, "active") != 0 || kubelet.n_restarts > n_restarts)) ||
-                    !is_starting || nb_now_ms() >= give_up_ms) {
-                        *f = why;
-                        return -ECHILD;
-                }
-                /* Do not wait for RestartSec=. */
-                if (has_ended && is_old && !is_restarted) {
+                if (kind == NB_MACHINE_KUBELET_CRASHING && is_old && !is_restarted) {
+                        /* Do not wait for RestartSec=. */
                         is_restarted = true;
                         r = nb_unit_queue("RestartUnit", NB_KUBELET_UNIT, f);
                         if (r < 0)
                                 return r;
+                } else if (is_active && !kubelet.has_job && !has_ended &&
+                           kind != NB_MACHINE_KUBELET_UNPREPARED &&
+                           nb_unit_is_settled(&kubelet, SETTLED_USEC)) {
+                        *ret_runs = true;
+                        return 0;
+                } else if (has_ended || !is_pending || nb_now_ms() >= until_ms) {
+                        *f = why;
+                        return -ECHILD;
                 }
-                r = nb_stop_wait(LOOK_MS);
-                if (r < 0)
+                if (nb_now_ms() >= silent_until && kind != NB_MACHINE_JOINED) {
+                        printf("* %s; waiting for kubelet\n", why.detail);
+                        fflush(stdout);
+                        silent_until = until_ms;
+                }
+                if (nb_stop_wait(LOOK_MS) < 0)
                         return NB_EXIT_STOPPED;
         }
 }
 
 int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         struct watch watch = { .deadline_ms = NB_TIME_INFINITE };
+        uint64_t until_ms;
+        bool runs = false;
         int r;
 
         if (setup->watch_ms != NB_TIME_INFINITE)
@@ -300,8 +324,10 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         } else if (watch.is_begun) {
                 r = watch_to_end(&watch, f);
         } else {
-                printf("this machine has joined already: %s\n",
-                       watch.state.status[0] ? watch.state.status : NB_SETUP_UNIT " is active");
+                /* Whether kubelet works is not known before it was asked. */
+                printf("this machine has %s\n", setup->state.kind == NB_MACHINE_JOINED
+                                                        ? "joined already"
+                                                        : setup->state.why.detail);
                 if (setup->is_changed)
                         printf("the changes take effect when " NB_SETUP_UNIT
                                " starts next: at the next boot, or with `systemctl "
@@ -309,8 +335,18 @@ int nb_setup_run_service(const struct nb_setup *setup, struct nb_failure *f) {
         }
         nb_unit_journal_freep(&watch.journal);
         print_kubelet(&watch);
-        if (r == 0 && !setup->is_start_unwanted && setup->wait == NB_SETUP_WAIT_KUBELET)
-                r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG, f);
+        until_ms = nb_now_ms() + KUBELET_MS;
+        if (until_ms > watch.deadline_ms)
+                until_ms = watch.deadline_ms;
+        if (r == 0 && !setup->is_start_unwanted && setup->wait != NB_SETUP_WAIT_JOINED)
+                r = await_kubelet(&watch, setup->state.kind == NB_MACHINE_WITHOUT_KUBECONFIG,
+                                  until_ms, &runs, f);
+        if (r < 0 && f->code == NB_NONE && nb_now_ms() >= until_ms)
+                r = nb_failure_set(f, NB_KUBELET_DOWN, 0,
+                                   "this machine has joined, but kubelet has only just started; "
+                                   "stopped watching before it was clear that it keeps running");
+        if (r == 0 && (runs || (setup->wait == NB_SETUP_WAIT_NODE && !setup->is_start_unwanted)))
+                r = nb_setup_await_node(setup, runs, until_ms, f);
         fflush(stdout);
         return r;
 }

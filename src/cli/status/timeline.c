@@ -159,15 +159,29 @@ static bool is_without_join(const struct nb_unit_entry *entry) {
         return false;
 }
 
+/* A failure that this machine has recovered from is not the outcome of its last join. */
+static int find_join(const struct nb_unit_entry *entry, void *userdata) {
+        bool *is_joined_later = userdata;
+
+        if (nb_unit_entry_is(entry, NB_INSTALLED))
+                return -1;
+        if (is_without_join(entry))
+                *is_joined_later = true;
+        return is_without_join(entry) ||
+               (*is_joined_later && (nb_unit_entry_is(entry, NB_STOPPED) ||
+                                     (entry->error[0] && entry->priority <= LOG_ERR)));
+}
+
 int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last) {
         _cleanup_(nb_unit_journal_freep) struct sd_journal *journal = NULL;
         struct reading reading = { .timeline = ret_timeline, .row.stage = BEFORE_STAGES };
         struct nb_unit_entry entry;
+        bool is_joined_later = false;
         int r;
 
         *ret_timeline = (struct nb_timeline){ .n_rows = 0 };
         ret_last->error[0] = '\0';
-        r = nb_unit_journal_open_run(UNIT, is_without_join, &journal);
+        r = nb_unit_journal_open_run(UNIT, find_join, &is_joined_later, &journal);
         if (r <= 0)
                 return r;
         while ((r = nb_unit_journal_next(journal, &entry)) > 0) {

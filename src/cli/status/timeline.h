@@ -36,9 +36,9 @@ struct nb_timeline {
 
 /*
  * Reads the newest run of node-bootstrap.service, except runs that ended because the machine had
- * already joined. `ret_last` is the entry of its last failure, even if it was retried; its .error
- * is
- * "" if there was none. 1; 0 if the journal has no such run; -errno if it cannot be read.
+ * already joined, and failures before such a run. `ret_last` is the entry of its last failure, even
+ * if it was retried; its .error is "" if there was none. 1; 0 if the journal has no such run;
+ * -errno if it cannot be read.
  */
 int nb_timeline_read(struct nb_timeline *ret_timeline, struct nb_unit_entry *ret_last);
 

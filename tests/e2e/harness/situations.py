@@ -263,7 +263,21 @@ def certificate_that_has_expired(r):
     r.joins()
 
 
-# --- Tokens ---
+# --- Settings and tokens ---
+
+@situation("settings-incomplete", "ca-pin-mismatch")
+def wrong_settings(r):
+    """Of setup, which a new line replaces; or of a file that is written by hand."""
+    wrong = {"pins": ["sha256:" + 64 * "0"]} if r.code == "ca-pin-mismatch" else {"discovery": {}}
+    r.begin(**wrong)
+    r.node.configure()
+    r.here("systemctl restart")
+    r.joins()
+    r.node.forget().give(r.cluster.token())
+    if "pins" in wrong:
+        r.says("node-bootstrap", "setup", r.cluster.front.endpoint, "--ca-cert-hash", *wrong["pins"])
+    assert "kubelet runs" in r.here("node-bootstrap setup -", stdin=r.there("kubeadm token create"))
+
 
 def new_token(r):
     """`kubeadm token create`, typed; returns the token when cluster-info is signed with it."""
@@ -297,7 +311,8 @@ def unknown_token(r):
 def token_cut_in_the_middle(r):
     r.begin("abcdef.0123456")
     r.node.give(new_token(r))
-    r.joins(restart=True)
+    r.here("systemctl restart")
+    r.joins()
 
 
 @situation("token-rejected")

@@ -71,3 +71,21 @@ def certificate_of_another_ca(r):
     said = r.here("node-bootstrap setup", stdin=r.there("kubeadm token create"))
     assert "kubelet runs" in said, said
     r.cluster.await_node(r.node.name)
+
+
+@situation("kubelet-unprepared")
+def kubelet_and_runtime_do_not_start(r):
+    r.stack.callback(r.node.enable, "kubelet.service")
+    r.stack.callback(r.node.enable, "containerd.service", off=True)
+    join_with_kubelet(r)
+    r.node.run("systemctl", "stop", "containerd.service")
+    r.says("node-bootstrap", "check")
+    r.here("systemctl enable --now containerd")
+    r.node.run("systemctl", "mask", "kubelet.service")
+    r.says("node-bootstrap", "check")
+    r.here("systemctl unmask")
+    r.node.run("systemctl", "disable", "--now", "kubelet.service")
+    r.says("node-bootstrap", "check")
+    r.here("systemctl enable --now kubelet")
+    r.node.await_kubelet()
+    assert "kubelet-unprepared: " not in r.node.run("node-bootstrap", "check", check=False).stdout

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "cli/kubelet.h"
+#include "cli/node_client.h"
+#include "cli/setup/setup_internal.h"
+#include "kube_api/cluster_calls.h"
+#include "net/http.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/privilege.h"
+#include "system/stop.h"
+
+#define PAUSE_MS 1000
+#define ANSWER_MS 5000 /* for one question to the API server */
+#define REFUSALS 3     /* one 401 may come from an API server that has just started */
+
+/* --- In a child, which can neither read root's files nor find a token in its memory --- */
+
+static int ask_once(const struct nb_node_client *client, struct nb_failure *f) {
+        _cleanup_(nb_api_done) struct nb_api api = { 0 };
+        struct nb_node_object node;
+        int r;
+
+        r = nb_api_init(&api, &client->cluster, &client->identity, nb_now_ms() + ANSWER_MS, f);
+        if (r < 0)
+                return r;
+        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
+        r = nb_node_read(&api, client->node_name, &node, f);
+        if (r == 401)
+                return nb_failure_set_http(f, NB_NODE_ACCESS_REVOKED, r,
+                                           "%s rejects the node's certificate", api.name);
+        if (r == 403)
+                return nb_failure_set_http(f, NB_NODE_DELETED, r,
+                                           "%s does not show the Node '%s' to its own certificate "
+                                           "(status 403)",
+                                           api.name, client->node_name);
+        if (r == 404)
+                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api.name,
+                                      client->node_name);
+        if (r == 200)
+                printf("the cluster has the Node '%s'\n", client->node_name);
+        return r;
+}
+
+static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
+        int r = -EPROTO;
+
+        if (client->failure.code != NB_NONE) {
+                *f = client->failure;
+                return r;
+        }
+        if (!client->node_name[0])
+                return nb_failure_set(f, NB_INSTALLED_MALFORMED, 0,
+                                      "kubelet's certificate is not for a node");
+        for (unsigned n = 1; n <= REFUSALS; n++) {
+                nb_failure_clear(f);
+                r = ask_once(client, f);
+                if (r >= 0 || f->code != NB_NODE_ACCESS_REVOKED)
+                        break;
+                (void)nb_stop_wait(PAUSE_MS);
+        }
+        return r;
+}
+
+static int ask(const struct nb_setup *setup, const char *health, struct nb_failure *f) {
+        _cleanup_(nb_node_client_done) struct nb_node_client client = {
+                .identity = NB_IDENTITY_INIT
+        };
+        struct nb_sources sources = { 0 };
+        int r = nb_privilege_reduce(f);
+
+        if (r >= 0)
+                r = nb_http_begin(false, f);
+        if (r >= 0 && !health)
+                nb_node_client_read(&sources, setup->now.kubeconfig, &client);
+        if (r >= 0)
+                r = nb_privilege_drop(f);
+        if (r >= 0)
+                r = health ? nb_kubelet_ask_health(health, f) : ask_node(&client, f);
+        nb_http_end();
+        return r;
+}
+
+__attribute__((noreturn)) static void run_child(const struct nb_setup *setup, const char *health,
+                                                bool is_last) {
+        struct nb_failure f = { 0 };
+
+        nb_log_forget_journal();
+        nb_stop_end();
+        if (ask(setup, health, &f) >= 0)
+                f.code = NB_NONE;
+        else if (is_last)
+                nb_log_failure(LOG_ERR, &f);
+        fflush(NULL);
+        _exit(nb_failure_info(f.code)->exit_status);
+}
+
+/* --- In setup --- */
+
+/* Where kubelet tells its health; "": nowhere, or that cannot be found out. */
+static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_HEALTH_SIZE]) {
+        _cleanup_(nb_secret_done) struct nb_secret text = NB_SECRET_INIT;
+        struct nb_sources sources = { 0 };
+        struct nb_kubelet_findings found;
+
+        ret[0] = '\0';
+        if (nb_kubelet_show(&text) < 0)
+                return 0;
+        if (nb_kubelet_check(&sources, text.data, &setup->now, &found) < 0)
+                return -ENOMEM;
+        memcpy(ret, found.health, sizeof(found.health));
+        return 0;
+}
+
+/* A kubelet that has ended meanwhile answers no question. Restarts before this wait are no failure,
+ * unlike in `status`. */
+static int verify_kubelet(struct nb_failure *f) {
+        struct nb_machine_state state;
+        struct nb_sources sources;
+        bool is_active;
+
+        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
+        if (nb_machine_look(&sources, &state) < 0)
+                return nb_failure_set_memory(f);
+        is_active = !strcmp(state.kubelet.active, "active");
+        if (!is_active)
+                *f = state.why;
+        nb_machine_state_done(&state);
+        return is_active || f->code == NB_NONE ? 0 : -ECHILD;
+}
+
+/* The last child prints why. */
+static int ask_until(const struct nb_setup *setup, const char *health, bool runs, uint64_t until_ms,
+                     struct nb_failure *f) {
+        for (bool is_first = true;; is_first = false) {
+                bool is_last = nb_now_ms() >= until_ms;
+                int status = 0, r = nb_privilege_split(&status, f);
+
+                if (r == 0)
+                        run_child(setup, health, is_last);
+                if (r < 0)
+                        return r;
+                if (status == 0 || status >= 128 || is_last)
+                        return status;
+                r = runs ? verify_kubelet(f) : 0;
+                if (r < 0)
+                        return r;
+                if (is_first)
+                        printf("waiting until %s\n", health ? "kubelet says that it is healthy"
+                                                            : "the cluster has the Node");
+                fflush(stdout);
+                if (nb_stop_wait(PAUSE_MS) < 0)
+                        return NB_EXIT_STOPPED;
+        }
+}
+
+int nb_setup_await_node(const struct nb_setup *setup, bool runs, uint64_t until_ms,
+                        struct nb_failure *f) {
+        char health[NB_KUBELET_HEALTH_SIZE];
+        int r = 0;
+
+        (void)nb_stop_init();
+        if (find_health(setup, health) < 0)
+                return nb_failure_set_memory(f);
+        if (runs && health[0])
+                r = ask_until(setup, health, runs, until_ms, f);
+        if (r == 0 && runs)
+                printf("kubelet runs\n");
+        return r == 0 && setup->wait == NB_SETUP_WAIT_NODE
+                       ? ask_until(setup, NULL, runs, until_ms, f)
+                       : r;
+}

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What status and setup say of the service and of kubelet on a machine that has joined; systemd is a part of the tests."""
+
+import json
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+import pki
+from journal import MACHINE_ID, Journal
+from machine import FAILURES, NODE, TOKEN, Machine, find_program
+from manager import Manager
+
+UNIT, KUBELET = "node-bootstrap.service", "kubelet.service"
+INSIDE = f"""
+hostname {NODE}
+mount -t tmpfs tmpfs /etc
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /var/log
+mkdir -p /etc/kubernetes /run/systemd /run/log
+mount --bind "$0/systemd" /run/systemd
+mount --bind "$0/swaps" /proc/swaps
+ln -s "$0/journal" /run/log/journal
+cp -a "$0/root/etc/." /etc
+cp -a "$0/root/var/lib/." /var/lib
+echo {MACHINE_ID} >/etc/machine-id
+exec "$@"
+"""
+RECORD = {"version": 1, "node": NODE, "server": "https://10.0.0.1:6443", "endpoint": "10.0.0.1:6443", "caCertHashes": [], "caFileHashes": [],
+          "csr": "", "discovery": "token", "tokenID": "", "tokenSource": "a test", "joinedAt": "2026-01-02T03:04:05Z", "certificate": "/x",
+          "kubeconfig": "/" + Machine.KUBECONFIG}
+
+
+def ago(seconds):
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000 - round(seconds * 1_000_000)
+
+
+class Place:
+    """The service has joined this machine."""
+
+    def __init__(self, path):
+        self.path, self.has_socket = path, False
+        self.machine, self.ca = Machine(path), pki.CA()
+        self.machine.put_joined_before(self.ca.node(NODE), "https://10.0.0.1:6443", ca=self.ca)
+        self.machine.put(Machine.RECORD, json.dumps({**RECORD, "caFileHashes": [self.ca.pin]}))
+        (path / "swaps").write_text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")
+        (path / "kubelet").write_text("")
+        (path / "kubelet").chmod(0o755)
+        self.journal = Journal(path / "journal")
+        self.service = {"LoadState": "loaded", "ActiveState": "active", "SubState": "exited", "UnitFileState": "enabled", "Job": (0, "/")}
+        self.manager = Manager(path / "systemd", {UNIT: self.service})
+        self.kubelet()
+
+    def kubelet(self, active="active", sub="running", age=60.0, **more):
+        """`age`: for how many seconds it has been active."""
+        command = [str(self.path / "kubelet"), "--healthz-port=0", f"--container-runtime-endpoint={self.path}/runtime.sock"]
+        unit = {"LoadState": "loaded", "ActiveState": active, "SubState": sub, "UnitFileState": "enabled", "Job": (0, "/"),
+                "ExecStart": [(command[0], command, False, *[0] * 7)], "ActiveEnterTimestampMonotonic": ago(age), "ExecMainStatus": 0, **more}
+        self.manager.units[KUBELET] = unit
+        return unit
+
+    def put_socket(self):
+        if not self.has_socket:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(self.path / "runtime.sock"))
+            self.has_socket = True
+
+    def run(self, *words):
+        argv = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-ec", INSIDE, self.path, find_program("node-bootstrap"), *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/sbin:/usr/bin"})
+
+    def setup(self, *options):
+        return self.run("setup", "10.0.0.1:6443", "--token", TOKEN, "--discovery-token-ca-cert-hash", self.ca.pin, *options)
+
+    def state(self):
+        """What --json, --check and the text say alike."""
+        line, text, found = self.run("status", "--check"), self.run("status"), json.loads(self.run("status", "--json").stdout)
+        assert line.returncode == text.returncode
+        label = found["state"].upper().replace("-", " ") if line.returncode else "OK"
+        # A kubelet grows older between the answers.
+        assert line.stdout.startswith(f"{label}: {found['message'][:30]}") and f"State: {found['message'][:30]}" in text.stdout
+        return found, line.returncode
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path)
+    yield place
+    place.manager.close()
+
+
+AGAIN = {"NRestarts": "3"}
+KUBELETS = [
+    ("runs", {"age": 5}, True, "joined", "joined, and kubelet runs"),
+    ("will end", {"age": 5}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: container runtime: "),
+    ("runs without the socket", {}, False, "joined", "joined, and kubelet runs"),
+    ("was started again", {"age": 12, **AGAIN}, True, "kubelet-crashing", "joined, but kubelet ended 3 times and was started again N s ago"),
+    ("was started again without the socket", {"age": 12, **AGAIN}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: "),
+    ("was started again long ago", {**AGAIN}, False, "joined", "joined, and kubelet runs"),
+    ("has ended", {"active": "activating", "sub": "auto-restart", "ExecMainStatus": 255, **AGAIN}, True, "kubelet-crashing",
+     "joined, but kubelet ends again and again (exit status 255): cannot load"),
+    ("is being started again", {"active": "activating", "sub": "start", **AGAIN}, True, "kubelet-crashing", "joined, but kubelet ends again and again (exit status 0)"),
+    ("was stopped after a restart", {"active": "deactivating", "sub": "stop-sigterm", **AGAIN}, True, "kubelet-stopped", "joined, but kubelet does not run: "),
+    ("cannot start", {"active": "inactive", "sub": "dead"}, False, "kubelet-unprepared", "joined, but kubelet cannot start: container runtime: "),
+]
+
+
+@pytest.mark.parametrize("row", KUBELETS, ids=[row[0] for row in KUBELETS])
+def test_kubelet(place, row):
+    """An error of an earlier kubelet is not that of the one that runs."""
+    _, kubelet, has_socket, kind, words = row
+    place.journal.entry(0, unit=KUBELET, MESSAGE="E0102 03:04:05.000000      80 server.go:1] cannot load").write()
+    if has_socket:
+        place.put_socket()
+    unit, age = place.kubelet(**kubelet), kubelet.get("age", 60)
+    place.manager.units[KUBELET] = lambda: {**unit, "ActiveEnterTimestampMonotonic": ago(age)}
+    found, status = place.state()
+    assert (found["state"], status) == (kind, 0 if kind == "joined" else 4)
+    assert re.sub(r"\d+ s ago", "N s ago", found["message"]).startswith(words)
+    assert kubelet.get("active") or "exit status" not in found["message"] and "cannot load" not in found["message"]
+
+
+@pytest.mark.parametrize("active, age, words", [("active", 60, "kubelet runs, but cannot start again: "), ("active", 0, "kubelet cannot start: "),
+                                                ("inactive", 60, "kubelet cannot start: ")])
+def test_lost_kubeconfig(place, active, age, words):
+    """A kubelet that was started a moment ago will end."""
+    place.machine.target(Machine.KUBECONFIG).unlink()
+    place.kubelet(active, age=age)
+    found, status = place.state()
+    assert (found["state"], status) == ("without-kubeconfig", 4) and found["message"].startswith(words), found
+
+
+# What is lost; state, exit status, and the beginning of the sentence.
+LOST = [([Machine.CURRENT], "unusable", "", "directory-missing"), ([Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD], "failed", "the last join failed (", "ca-pin-mismatch")]
+
+
+@pytest.mark.parametrize("lost, kind, words, code", LOST, ids=[row[1] for row in LOST])
+def test_failed_service(place, lost, kind, words, code):
+    """Its failure has the remedy: the next start fails in the same way."""
+    for path in lost:
+        place.machine.target(path).unlink()
+    place.service.update(ActiveState="failed", SubState="failed", StatusText=f"Not joined ({code}): it is {code}")
+    place.journal.failure(0, code).write()
+    found, status = place.state()
+    assert (found["state"], found["code"], status) == (kind, code, 1) and found["message"].startswith(words)
+    assert found["message"].count(f"the last join failed ({code}): it is {code}") == 1 and "Not joined" not in found["message"]
+    assert place.run("status").stdout.endswith(f"explain {code}`.\n")
+
+
+def test_sentences_of_a_machine_that_has_not_joined(place):
+    """One prefix, and times in one form."""
+    for path in (Machine.CURRENT, Machine.KUBECONFIG, Machine.RECORD):
+        place.machine.target(path).unlink()
+    place.service.update(ActiveState="inactive", SubState="dead")
+    assert place.state()[0]["message"] == f"kubeconfig '/{Machine.KUBECONFIG}' does not exist, so this machine is not joined"
+    place.service.update(ActiveState="activating", StatusText="Waiting since 2026-01-02 03:04:05 UTC: it is csr-pending; see 'node-bootstrap explain csr-pending'")
+    place.service.update(InactiveExitTimestamp="1767323045000000")
+    place.journal.failure(1, "csr-pending", "await", priority=4).write()
+    found, _ = place.state()
+    assert (found["message"], found["code"]) == ("joining since 2026-01-02T03:04:05Z, waiting (csr-pending): it is csr-pending", "csr-pending")
+    place.service.update(ActiveState="inactive", Job=(1, "/job"))
+    assert place.state()[0]["message"].startswith(f"{UNIT} is queued behind ")
+
+
+def failed(done, code, words):
+    assert done.returncode == int(FAILURES[code]["exit"]) and f"{code}: " in done.stderr and words in done.stderr, done
+    assert "kubelet runs" not in done.stdout
+
+
+def test_setup_shows_the_state(place):
+    """Not the status of the service, which is as old as its start."""
+    place.put_socket()
+    place.service["StatusText"] = "Joined; ignored settings-invalid: /etc/node-bootstrap/config.yaml:4"
+    done = place.setup()
+    assert done.returncode == 0 and done.stdout.endswith("\nthis machine has joined already\nkubelet runs\n"), done
+
+
+def test_setup_does_not_call_a_kubelet_running_that_will_end(place):
+    begin = time.monotonic()
+    running, ended = place.kubelet(age=0), place.kubelet("activating", "auto-restart", age=0, ExecMainStatus=255)
+    place.manager.units[KUBELET] = lambda: running if time.monotonic() < begin + 8 else ended
+    done = place.setup()
+    failed(done, "kubelet-down", "ends again and again (exit status 255)")
+    assert "* joined, but kubelet, which was started " in done.stdout and "; waiting for kubelet\n" in done.stdout
+
+
+def test_setup_reports_what_kubelet_lacks_at_the_end(place):
+    place.kubelet(age=0)
+    failed(place.setup("--timeout=6s"), "kubelet-unprepared", "cannot run: container runtime: ")
+
+
+def test_setup_waits_until_kubelet_has_what_it_lacks(place):
+    begin, unit = time.monotonic(), place.kubelet(age=0)
+
+    def look():
+        if time.monotonic() > begin + 5:
+            place.put_socket()
+        return unit
+
+    place.manager.units[KUBELET] = look
+    done = place.setup()
+    assert done.returncode == 0 and done.stdout.endswith("kubelet runs\n") and place.has_socket, done
+
+
+def test_setup_of_a_kubelet_that_was_repaired(place):
+    """It ended before, but not since setup waits; a restart by hand keeps the number of restarts by systemd."""
+    place.put_socket()
+    place.kubelet(age=1, NRestarts="3")
+    done = place.setup()
+    assert done.returncode == 0 and done.stdout.endswith("kubelet runs\n"), done
+
+
+def test_setup_of_a_kubelet_that_ends_again(place):
+    place.put_socket()
+    begin, units = time.monotonic(), [place.kubelet(age=0, NRestarts=str(n)) for n in (3, 4)]
+    place.manager.units[KUBELET] = lambda: {**units[time.monotonic() > begin + 2], "ActiveEnterTimestampMonotonic": ago(0.5)}
+    failed(place.setup(), "kubelet-down", "kubelet ended 4 times and was started again ")
+
+
+def test_setup_of_a_kubelet_that_is_not_started(place):
+    """It is nobody's to wait for."""
+    place.kubelet("inactive", "dead", UnitFileState="disabled")
+    done = place.setup()
+    assert done.returncode == 0 and done.stdout.endswith("`systemctl enable --now kubelet.service`\n") and "joined, but kubelet cannot start: " in done.stdout, done
