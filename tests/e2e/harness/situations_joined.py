@@ -16,7 +16,7 @@ def await_crash(node):
 def break_kubelet(node):
     """Returns its configuration, which is now one that it refuses."""
     config = node.read(KUBELET_CONFIG)
-    node.write(KUBELET_CONFIG, config + b"evictionHard: {no.such.signal: 1}\n")
+    node.write(KUBELET_CONFIG, config + b'evictionHard: {no.such.signal: "1"}\n')
     node.run("systemctl", "restart", "kubelet.service")
     await_crash(node)
     return config
