@@ -25,6 +25,7 @@ def table():
 def joined(node, cluster):
     node.enable(UNIT).boot()
     cluster.await_node(node.name)
+    until(lambda: node.run("node-bootstrap", "status", "--check", check=False).returncode == 0, "kubelet may end once, before its runtime is there")
     return node
 
 
