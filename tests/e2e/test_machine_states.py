@@ -65,9 +65,9 @@ def test_kubelet(joined):
 
     config = break_kubelet(node)
     found = look(node, "kubelet ends", "kubelet-crashing", 4, "kubelet-down")
-    assert "no.such.signal" in found["message"], "the last error of kubelet"
+    assert "no.such.group" in found["message"], "the last error of kubelet"
     done = node.run("node-bootstrap", "setup", check=False)
-    assert done.returncode == 71 and "no.such.signal" in done.stdout
+    assert done.returncode == 71 and "no.such.group" in done.stdout
     node.write(KUBELET_CONFIG, config)
     node.run("systemctl", "restart", "kubelet.service")
     assert "kubelet runs" in node.run("node-bootstrap", "setup").stdout
