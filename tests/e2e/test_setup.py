@@ -95,7 +95,7 @@ def test_kubelet_that_ended_again_and_again(fresh, cluster):
 def test_wait_for_the_node(fresh, cluster):
     line = to(cluster)
     said = set_up(fresh, f"{line} --wait=node").stdout
-    assert said.endswith(f"kubelet runs\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
+    assert "\nkubelet runs\n" in said and said.endswith(f"\nthe cluster has the Node '{fresh.name}'\n") and cluster.find(f"/api/v1/nodes/{fresh.name}")
     cluster.delete_node(fresh.name)
     failed(set_up(fresh, f"{line} --wait=node --timeout=5s", check=False), "node-deleted")
     fresh.run("systemctl", "restart", "kubelet.service")
