@@ -15,9 +15,6 @@
 #define INVALID 2
 #define NOT_JOINED 1
 
-/* A kubelet that has just been started may end: kubelet 1.20.2 was seen to end after 12 s. */
-#define SETTLED_USEC ((uint64_t)30 * 1000000)
-
 /* While the service is active, root can read what systemd has given it. */
 #define CREDENTIALS "/run/credentials/" NB_SERVICE_UNIT
 
@@ -91,7 +88,9 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
         }
         cause[0] = '\0';
         /* What kubelet needs only at its start may be gone later. */
-        r = runs && active_usec >= SETTLED_USEC ? 0 : find_cause(sources, text, state, cause);
+        r = runs && active_usec >= NB_KUBELET_SETTLED_USEC
+                    ? 0
+                    : find_cause(sources, text, state, cause);
         if (r < 0)
                 return r;
         if (runs) {
@@ -100,7 +99,7 @@ static int judge_kubelet(struct nb_sources *sources, const char *text,
                         CONCLUDE(state, NB_MACHINE_KUBELET_UNPREPARED,
                                  "joined, but kubelet, which was started %s ago, cannot run: %s",
                                  age, cause);
-                else if (kubelet->n_restarts > 0 && active_usec < SETTLED_USEC)
+                else if (kubelet->n_restarts > 0 && active_usec < NB_KUBELET_SETTLED_USEC)
                         CONCLUDE(state, NB_MACHINE_KUBELET_CRASHING,
                                  "joined, but kubelet ended %u time%s and was started again %s ago",
                                  kubelet->n_restarts, kubelet->n_restarts == 1 ? "" : "s", age);
@@ -149,14 +148,15 @@ static void judge_queue(const struct nb_machine_units *units, struct nb_machine_
                  since[0] ? ", which has been starting since " : "", since);
 }
 
-/* Whether the journal says what became of the last join. */
-static bool is_told(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
+/* What the journal says of the last join. */
+static bool is_last_outcome(const struct nb_machine_state *state,
+                            enum nb_timeline_outcome outcome) {
         return state->timeline_r > 0 && state->timeline.outcome == outcome;
 }
 
 /* Without systemd, the journal alone says what became of the join. */
 static bool is_join_in(const struct nb_machine_state *state, enum nb_timeline_outcome outcome) {
-        return !state->service.active[0] && is_told(state, outcome);
+        return !state->service.active[0] && is_last_outcome(state, outcome);
 }
 
 static void adopt_code(struct nb_machine_state *state) {
@@ -175,7 +175,7 @@ static void judge_wait(struct nb_machine_state *state) {
         nb_time_format(state->service.begun > 0 ? state->service.begun
                                                 : (time_t)(timeline->begin_usec / 1000000),
                        since);
-        if (is_told(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
+        if (is_last_outcome(state, NB_TIMELINE_UNDER_WAY) && timeline->code[0]) {
                 CONCLUDE(state, NB_MACHINE_WAITING, "joining since %s, waiting (%s): %s", since,
                          timeline->code, timeline->message);
                 adopt_code(state);
@@ -190,14 +190,15 @@ static void judge_failure(struct nb_machine_state *state) {
         const struct nb_timeline *timeline = &state->timeline;
         const char *status = state->service.status;
 
-        if (is_told(state, NB_TIMELINE_FAILED) && timeline->code[0])
+        if (is_last_outcome(state, NB_TIMELINE_FAILED) && timeline->code[0])
                 CONCLUDE(state, NB_MACHINE_FAILED, "the last join failed (%s): %s", timeline->code,
                          timeline->message);
         else
                 CONCLUDE(state, NB_MACHINE_FAILED, "%s",
-                         status[0]                            ? status
-                         : is_told(state, NB_TIMELINE_FAILED) ? timeline->message
-                                                              : NB_SERVICE_UNIT " has failed");
+                         status[0]                                    ? status
+                         : is_last_outcome(state, NB_TIMELINE_FAILED) ? timeline->message
+                                                                      : NB_SERVICE_UNIT
+                                 " has failed");
         adopt_code(state);
 }
 
@@ -216,16 +217,17 @@ static void judge_disk(struct nb_machine_state *state, bool has_failed) {
                          "joined, but this machine's clock is wrong: %s", found->detail);
         else if (found->state == NB_NODE_STATE_WITHOUT_KUBECONFIG &&
                  nb_present_is_mendable(&state->node.present))
-                CONCLUDE(state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
-                         is_in(&state->kubelet, "active") &&
-                                         nb_unit_is_settled(&state->kubelet, SETTLED_USEC)
-                                 ? "kubelet runs, but cannot start again"
-                                 : "kubelet cannot start",
-                         found->detail);
+                CONCLUDE(
+                        state, NB_MACHINE_WITHOUT_KUBECONFIG, "%s: %s",
+                        is_in(&state->kubelet, "active") &&
+                                        nb_unit_is_settled(&state->kubelet, NB_KUBELET_SETTLED_USEC)
+                                ? "kubelet runs, but cannot start again"
+                                : "kubelet cannot start",
+                        found->detail);
         else
                 CONCLUDE(state, by_disk[found->state], "%s, so this machine is not joined",
                          found->detail);
-        if (!has_failed || !is_told(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
+        if (!has_failed || !is_last_outcome(state, NB_TIMELINE_FAILED) || !state->timeline.code[0])
                 return;
         nb_failure_add(&state->why, "; the last join failed (%s): %s", state->timeline.code,
                        state->timeline.message);

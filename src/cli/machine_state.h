@@ -14,6 +14,10 @@
 
 #define NB_SERVICE_UNIT "node-bootstrap.service"
 
+/* A kubelet that was started less than this ago may still end, and may not have answered or created
+ * its Node yet. kubelet 1.20.2 was seen to need 12 s for each. */
+#define NB_KUBELET_SETTLED_USEC ((uint64_t)30 * 1000000)
+
 /* What systemd says. Without a message bus, it answers only root. */
 struct nb_machine_units {
         struct nb_secret service, kubelet; /* properties (nb_unit_read()); .data is NULL if systemd

@@ -4,11 +4,16 @@
 
 #include "base/macro.h"
 #include "cli/node_client.h"
+#include "kube_api/csr_calls.h"
 #include "method/inputs.h"
 #include "net/http.h"
 #include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
 #include "system/unit.h"
 
+#define REFUSALS 3
+#define REFUSAL_PAUSE_MS 1000
 #define HEALTH_TIMEOUT_MS 2000
 #define HEALTH_ANSWER_MAX 1024 /* "ok", or one line for each check that failed */
 
@@ -38,6 +43,31 @@ void nb_node_client_read(struct nb_sources *sources, const char *kubeconfig,
 void nb_node_client_done(struct nb_node_client *client) {
         nb_cluster_done(&client->cluster);
         nb_identity_done(&client->identity);
+}
+
+int nb_node_client_connect(const struct nb_node_client *client, uint64_t deadline_ms,
+                           struct nb_api *ret_api, struct nb_failure *f) {
+        if (client->failure.code != NB_NONE) {
+                *f = client->failure;
+                return -EPROTO;
+        }
+        for (unsigned n = 1;; n++) {
+                int r = nb_api_init(ret_api, &client->cluster, &client->identity, deadline_ms, f);
+
+                if (r < 0)
+                        return r;
+                nb_log_field(NB_FIELD_ENDPOINT, "%s", ret_api->name);
+                r = nb_node_access_verify(ret_api, f);
+                if (r >= 0)
+                        return 0;
+                nb_api_done(ret_api);
+                if (f->code != NB_NODE_ACCESS_REVOKED || n == REFUSALS)
+                        return r;
+                nb_failure_clear(f);
+                r = nb_stop_wait(REFUSAL_PAUSE_MS);
+                if (r < 0)
+                        return r;
+        }
 }
 
 int nb_kubelet_ask_health(const char *address, struct nb_failure *f) {

@@ -15,6 +15,7 @@
 #include "crypto/certificate.h"
 #include "kube/identity.h"
 #include "kube/kubeconfig.h"
+#include "kube_api/api.h"
 #include "system/sources.h"
 
 struct nb_node_client {
@@ -31,6 +32,17 @@ struct nb_node_client {
 void nb_node_client_read(struct nb_sources *sources, const char *kubeconfig,
                          struct nb_node_client *ret_client);
 void nb_node_client_done(struct nb_node_client *client);
+
+/*
+ * Opens *ret_api with the node's certificate, and asks whether the API server accepts it; up to
+ * three times if not, each time with a new connection: there may be several servers behind one
+ * address, and one may have just started. Sets the field ENDPOINT. Release *ret_api with
+ * nb_api_done() after success. client->failure; NB_NODE_ACCESS_REVOKED; other failures of
+ * nb_node_access_verify(), after which the answer is unknown; -ECANCELED without a failure if a
+ * stop was requested.
+ */
+int nb_node_client_connect(const struct nb_node_client *client, uint64_t deadline_ms,
+                           struct nb_api *ret_api, struct nb_failure *f);
 
 /* Asks kubelet, which kubelet.service runs, for /healthz at `address` ("127.0.0.1:10248"). 0: it is
  * healthy; NB_KUBELET_DOWN; -ECANCELED without a failure if a stop was requested. */

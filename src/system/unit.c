@@ -317,10 +317,13 @@ bool nb_unit_is_at_rest(const struct nb_unit_state *state) {
 
 uint64_t nb_unit_active_usec(const struct nb_unit_state *state) {
         struct timespec now;
+        uint64_t now_usec;
 
-        /* systemd's clock, which a suspended machine stops, unlike that of nb_now_usec(). */
+        /* systemd's clock, which a suspended machine stops, unlike that of nb_now_usec(). In a time
+         * namespace, it may be behind systemd's. */
         (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - state->active_since;
+        now_usec = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+        return now_usec > state->active_since ? now_usec - state->active_since : 0;
 }
 
 bool nb_unit_is_settled(const struct nb_unit_state *state, uint64_t usec) {

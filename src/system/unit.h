@@ -111,8 +111,8 @@ void nb_unit_find_error(const char *unit, char *ret, size_t size);
 /* Opens the journal at the current time, for entries of the unit's processes. 0, -errno. */
 int nb_unit_journal_open(const char *unit, struct sd_journal **ret_journal);
 
-/* Called for the entries of a unit, from the newest on. Negative: the entry is of the run that is
- * wanted; positive: of a run to pass over, unless an earlier entry decides otherwise. */
+/* Judges the entries of a unit, the newest one first. Negative: the run of this entry is the wanted
+ * one. Positive: its run is passed over. 0: the entry decides nothing. */
 typedef int (*nb_unit_entry_test)(const struct nb_unit_entry *entry, void *userdata);
 
 /* Opens the journal for the entries of one run of the unit (one invocation ID): the newest run that

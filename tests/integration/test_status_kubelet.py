@@ -99,6 +99,7 @@ KUBELETS = [
     ("will end", {"age": 5}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: container runtime: "),
     ("runs without the socket", {}, False, "joined", "joined, and kubelet runs"),
     ("was started again", {"age": 12, **AGAIN}, True, "kubelet-crashing", "joined, but kubelet ended 3 times and was started again N s ago"),
+    ("was started again by a clock that is ahead", {"age": -3600, **AGAIN}, True, "kubelet-crashing", "joined, but kubelet ended 3 times and was started again N"),
     ("was started again without the socket", {"age": 12, **AGAIN}, False, "kubelet-unprepared", "joined, but kubelet, which was started N s ago, cannot run: "),
     ("was started again long ago", {**AGAIN}, False, "joined", "joined, and kubelet runs"),
     ("has ended", {"active": "activating", "sub": "auto-restart", "ExecMainStatus": 255, **AGAIN}, True, "kubelet-crashing",

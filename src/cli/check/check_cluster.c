@@ -11,16 +11,9 @@
 #include "kube_api/csr_calls.h"
 #include "system/clock.h"
 #include "system/log.h"
-#include "system/stop.h"
 
 /* --- The certificate of a machine that has joined --- */
 
-/* One 401 may come from an API server that has just started, or from one of several that is
- * misconfigured. */
-#define REFUSALS 3
-#define REFUSAL_PAUSE_MS 1000
-/* For kubelet to answer, and to create its Node, after its start: kubelet 1.20 needs 12 s. */
-#define REGISTER_USEC ((uint64_t)30 * 1000000)
 #define START_SIZE 128
 
 /* False if kubelet had the time to answer, and to create its Node. */
@@ -38,7 +31,7 @@ static bool is_starting(const struct nb_check *check, char ret_text[static START
                 snprintf(ret_text, START_SIZE, NB_KUBELET_UNIT " is %s (%s)", kubelet.active,
                          kubelet.sub);
         return !strcmp(kubelet.active, "activating") ||
-               (!strcmp(kubelet.active, "active") && age_usec < REGISTER_USEC);
+               (!strcmp(kubelet.active, "active") && age_usec < NB_KUBELET_SETTLED_USEC);
 }
 
 int nb_check_health(struct nb_check *check, struct nb_failure *f) {
@@ -81,32 +74,13 @@ static int find_node(struct nb_check *check, struct nb_api *api, struct nb_failu
 
 static int ask_api_server(struct nb_check *check, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
-        int r;
+        int r = nb_node_client_connect(&check->client, NB_TIME_INFINITE, &api, f);
 
-        if (check->client.failure.code != NB_NONE) {
-                *f = check->client.failure;
-                return -EPROTO;
-        }
-        r = nb_api_init(&api, &check->client.cluster, &check->client.identity, NB_TIME_INFINITE, f);
-        if (r >= 0)
-                r = nb_node_access_verify(&api, f);
-        if (r >= 0)
-                nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
-                             api.name);
-        return r >= 0 && check->client.node_name[0] ? find_node(check, &api, f) : r;
-}
-
-/* A new connection each time: there may be several servers behind one address. */
-static int ask_until_sure(struct nb_check *check, struct nb_failure *f) {
-        int r = ask_api_server(check, f);
-
-        for (unsigned n = 1; r < 0 && f->code == NB_NODE_ACCESS_REVOKED && n < REFUSALS; n++) {
-                nb_failure_clear(f);
-                r = nb_stop_wait(REFUSAL_PAUSE_MS);
-                if (r >= 0)
-                        r = ask_api_server(check, f);
-        }
-        return r;
+        if (r < 0)
+                return r;
+        nb_check_row(check, NB_CHECK_GOOD, "certificate: accepted by the API server (%s)",
+                     api.name);
+        return check->client.node_name[0] ? find_node(check, &api, f) : 0;
 }
 
 /* kubelet starts without the API server, so a missing answer is no failure. */
@@ -125,7 +99,7 @@ static int check_certificate(struct nb_check *check, struct nb_failure *f) {
                              when);
                 return 0;
         }
-        r = ask_until_sure(check, &why);
+        r = ask_api_server(check, &why);
         if (r >= 0 || why.code == NB_NONE)
                 return r;
         if (why.code == NB_NODE_ACCESS_REVOKED || why.code == NB_NODE_DELETED) {

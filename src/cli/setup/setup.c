@@ -58,7 +58,7 @@ static void rehearse_service(const struct nb_setup *setup) {
 }
 
 /* Without kubelet's files, the record still says that this machine has joined. */
-static bool is_new(const struct nb_setup *setup) {
+static bool has_never_joined(const struct nb_setup *setup) {
         struct nb_record record = { 0 };
         struct nb_failure ignored = { 0 };
 
@@ -94,7 +94,7 @@ static int prepare_machine(struct nb_setup *setup, struct nb_failure *f) {
                 return r;
         if (!setup->root && nb_machine_look(&setup->sources, &setup->state) < 0)
                 return nb_failure_set_memory(f);
-        setup->is_new = is_new(setup);
+        setup->has_never_joined = has_never_joined(setup);
         joined = nb_setup_find_joined(setup);
         if (joined == NB_SETUP_JOINED) {
                 if (!setup->is_rehearsal)

@@ -73,7 +73,7 @@ struct nb_setup {
         struct nb_secret pasted;             /* a pasted line, which values point into */
 
         struct nb_machine_state state; /* before anything is changed; not with `root` */
-        bool is_new; /* this machine has never joined: it has no certificate and no record */
+        bool has_never_joined;         /* this machine: it has no certificate and no record */
 
         /* nb_setup_load(). The files are read once, and kept in memory. */
         struct nb_sources sources;
@@ -189,6 +189,10 @@ int nb_setup_write(const struct nb_setup *setup, struct nb_failure *f);
  * be decrypted here; -errno. */
 int nb_setup_read_stored(const struct nb_setup *setup, const char *name, struct nb_secret *ret,
                          struct nb_failure *f);
+
+/* What nb_machine_look() finds. 0 or -ENOMEM. */
+int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
+                             struct nb_failure *ret_why);
 
 /*
  * Asks every second until `until_ms`, and at least once, each time in an unprivileged child:

@@ -17,54 +17,28 @@
 
 #define PAUSE_MS 1000
 #define ANSWER_MS 5000 /* for one question to the API server */
-#define REFUSALS 3     /* one 401 may come from an API server that has just started */
 
 /* --- In a child, which can neither read root's files nor find a token in its memory --- */
 
-static int ask_once(const struct nb_node_client *client, struct nb_failure *f) {
+static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
         _cleanup_(nb_api_done) struct nb_api api = { 0 };
         struct nb_node_object node;
-        int r;
+        int r = nb_node_client_connect(client, nb_now_ms() + ANSWER_MS, &api, f);
 
-        r = nb_api_init(&api, &client->cluster, &client->identity, nb_now_ms() + ANSWER_MS, f);
         if (r < 0)
                 return r;
-        nb_log_field(NB_FIELD_ENDPOINT, "%s", api.name);
-        r = nb_node_read(&api, client->node_name, &node, f);
-        if (r == 401)
-                return nb_failure_set_http(f, NB_NODE_ACCESS_REVOKED, r,
-                                           "%s rejects the node's certificate", api.name);
-        if (r == 403)
-                return nb_failure_set_http(f, NB_NODE_DELETED, r,
-                                           "%s does not show the Node '%s' to its own certificate "
-                                           "(status 403)",
-                                           api.name, client->node_name);
-        if (r == 404)
-                return nb_failure_set(f, NB_NODE_DELETED, 0, "%s has no Node '%s'", api.name,
-                                      client->node_name);
-        if (r == 200)
-                printf("the cluster has the Node '%s'\n", client->node_name);
-        return r;
-}
-
-static int ask_node(const struct nb_node_client *client, struct nb_failure *f) {
-        int r = -EPROTO;
-
-        if (client->failure.code != NB_NONE) {
-                *f = client->failure;
-                return r;
-        }
         if (!client->node_name[0])
                 return nb_failure_set(f, NB_INSTALLED_MALFORMED, 0,
                                       "kubelet's certificate is not for a node");
-        for (unsigned n = 1; n <= REFUSALS; n++) {
-                nb_failure_clear(f);
-                r = ask_once(client, f);
-                if (r >= 0 || f->code != NB_NODE_ACCESS_REVOKED)
-                        break;
-                (void)nb_stop_wait(PAUSE_MS);
-        }
-        return r;
+        r = nb_node_read(&api, client->node_name, &node, f);
+        if (r < 0)
+                return r;
+        if (r != 200)
+                return nb_failure_set_http(f, NB_NODE_DELETED, r, "%s %s Node '%s' (status %d)",
+                                           api.name, r == 404 ? "has no" : "does not show the",
+                                           client->node_name, r);
+        printf("the cluster has the Node '%s'\n", client->node_name);
+        return 0;
 }
 
 static int ask(const struct nb_setup *setup, const char *health, struct nb_failure *f) {
@@ -120,18 +94,16 @@ static int find_health(const struct nb_setup *setup, char ret[static NB_KUBELET_
 /* A kubelet that has ended meanwhile answers no question. Restarts before this wait are no failure,
  * unlike in `status`. */
 static int verify_kubelet(struct nb_failure *f) {
-        struct nb_machine_state state;
-        struct nb_sources sources;
-        bool is_active;
+        struct nb_unit_state kubelet;
+        enum nb_machine_kind kind;
+        struct nb_failure why;
 
-        nb_sources_init(&sources, NB_CONFIG_DIRECTORY);
-        if (nb_machine_look(&sources, &state) < 0)
+        if (nb_setup_look_at_kubelet(&kubelet, &kind, &why) < 0)
                 return nb_failure_set_memory(f);
-        is_active = !strcmp(state.kubelet.active, "active");
-        if (!is_active)
-                *f = state.why;
-        nb_machine_state_done(&state);
-        return is_active || f->code == NB_NONE ? 0 : -ECHILD;
+        if (!strcmp(kubelet.active, "active") || why.code == NB_NONE)
+                return 0;
+        *f = why;
+        return -ECHILD;
 }
 
 /* The last child prints why. */
@@ -145,7 +117,11 @@ static int ask_until(const struct nb_setup *setup, const char *health, bool runs
                         run_child(setup, health, is_last);
                 if (r < 0)
                         return r;
-                if (status == 0 || status >= 128 || is_last)
+                if (status > 128)
+                        return nb_failure_set(f, NB_INTERNAL, ECHILD,
+                                              "the process that asks %s was killed by signal %d",
+                                              health ? "kubelet" : "the API server", status - 128);
+                if (status == 0 || is_last)
                         return status;
                 r = runs ? verify_kubelet(f) : 0;
                 if (r < 0)

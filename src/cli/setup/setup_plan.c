@@ -80,7 +80,7 @@ static void print_value(const struct nb_settings *settings, enum nb_setting key,
 /* A join line replaces the one of an earlier setup on a machine that has never joined. Somebody
  * else wrote the other files. */
 static bool is_kept(const struct nb_setup *setup, enum nb_setting key) {
-        return !setup->is_new || !setup->has_new_secret ||
+        return !setup->has_never_joined || !setup->has_new_secret ||
                !nb_setting_is_set(&setup->settings, NB_SETTING_ENDPOINTS) ||
                (nb_setting_is_set(&setup->now, key) &&
                 !nb_setting_is_from(&setup->now, key, setup->path));

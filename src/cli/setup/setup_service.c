@@ -232,8 +232,8 @@ static void print_kubelet(const struct watch *watch) {
                        "kubelet.service` to let it use the new certificate\n");
 }
 
-static int look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
-                           struct nb_failure *ret_why) {
+int nb_setup_look_at_kubelet(struct nb_unit_state *ret_kubelet, enum nb_machine_kind *ret_kind,
+                             struct nb_failure *ret_why) {
         struct nb_machine_state state;
         struct nb_sources sources;
         int r;
@@ -267,7 +267,7 @@ static int await_kubelet(const struct watch *watch, bool is_restored, uint64_t u
                 enum nb_machine_kind kind;
                 bool is_active, is_pending, has_ended;
 
-                if (look_at_kubelet(&kubelet, &kind, &why) < 0)
+                if (nb_setup_look_at_kubelet(&kubelet, &kind, &why) < 0)
                         return nb_failure_set_memory(f);
                 if (is_first && is_restored)
                         old_until = kubelet.active_since;
