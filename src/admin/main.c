@@ -4,7 +4,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "admin/admin_commands.h"
+#include "admin/commands/admin_commands.h"
+#include "admin/controller/controller.h"
 #include "base/macro.h"
 #include "system/log.h"
 

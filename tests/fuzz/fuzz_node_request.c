@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/node_request.h"
+#include "admin/policy/node_request.h"
 #include "base/encoding.h"
 #include "base/text.h"
 #include "crypto/attestation.h"

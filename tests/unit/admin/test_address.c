@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "admin/address.h"
+#include "admin/policy/address.h"
 
 #include "case.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "admin/client.h"
+#include "admin/client/client.h"
 #include "system/clock.h"
 
 #include "allocation.h"

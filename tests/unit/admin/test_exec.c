@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "admin/exec.h"
+#include "admin/client/exec.h"
 
 #include "allocation.h"
 #include "case.h"

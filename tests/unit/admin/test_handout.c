@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "admin/handout.h"
+#include "admin/commands/handout.h"
 
 #include "allocation.h"
 #include "case.h"

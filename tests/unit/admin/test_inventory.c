@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admin/inventory.h"
+#include "admin/policy/inventory.h"
 #include "folder.h"
 
 #define KEY(indent) \

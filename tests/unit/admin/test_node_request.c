@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "admin/node_request.h"
+#include "admin/policy/node_request.h"
 #include "base/encoding.h"
 #include "make_request.h"
 

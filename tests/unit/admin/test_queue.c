@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "admin/queue.h"
+#include "admin/controller/queue.h"
 #include "base/macro.h"
 #include "system/clock.h"
 

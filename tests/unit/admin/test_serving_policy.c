@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/serving_policy.h"
+#include "admin/policy/serving_policy.h"
 
 #include "case.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/signatures.h"
+#include "admin/controller/signatures.h"
 #include "crypto/digest.h"
 
 #include "case.h"

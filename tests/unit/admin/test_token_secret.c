@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/token_secret.h"
+#include "admin/policy/token_secret.h"
 #include "base/encoding.h"
 
 #include "allocation.h"

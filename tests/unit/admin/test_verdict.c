@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "admin/verdict.h"
+#include "admin/policy/verdict.h"
 #include "base/macro.h"
 
 #define NOW 1000000

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Requests of an administrator or the controller: one object, or a list page by page. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "admin/client/client.h"
+#include "base/failure.h"
+#include "codec/json.h"
+#include "net/http.h"
+
+/* etcd's limit for an object is 1.5 MiB, and JSON can make six bytes of one. */
+#define NB_ADMIN_OBJECT_MAX ((size_t)10 * 1024 * 1024)
+#define NB_ADMIN_PATH_MAX 768
+#define NB_RESOURCE_VERSION_SIZE 64
+
+#define NB_SECRETS_PATH "/api/v1/namespaces/kube-system/secrets"
+#define NB_SECRETS_OF_TOKENS_QUERY "fieldSelector=type%3Dbootstrap.kubernetes.io%2Ftoken"
+#define NB_CSRS_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+#define NB_CLUSTER_INFO_PATH "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+#define NB_NODES_PATH "/api/v1/nodes"
+
+struct nb_admin_call {
+        const char *method; /* "GET", "POST", "PUT", "PATCH" (JSON merge patch, RFC 7396),
+                               "DELETE" */
+        const char *what;   /* for messages: "creating the Secret bootstrap-token-abcdef" */
+        const char *path;   /* "/api/v1/...", with a query; at most NB_ADMIN_PATH_MAX bytes */
+        const char *body;   /* JSON; NULL for none. At most 64 KiB */
+        size_t body_len;
+};
+
+/*
+ * Sends one request. Returns the status if it is 200, 201, 202, 404 (of the API server itself, not
+ * of a proxy) or 409; the caller must handle these. Failures: NB_ADMIN_UNAUTHORIZED,
+ * NB_ADMIN_FORBIDDEN (names user, verb and resource, from the API server's Status),
+ * NB_ADMIN_REFUSED (400, 422), NB_SERVER_ERROR (429, 5xx), NB_ANSWER_*,
+ * NB_ADMIN_UNREACHABLE, NB_ADMIN_UNTRUSTED.
+ */
+int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
+                     struct nb_http_answer *ret_answer, struct nb_failure *f);
+
+/* Gives failures of the connection a code whose remedy speaks of the kubeconfig, not of a machine
+ * that joins. Does nothing to other failures. */
+void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f);
+
+/* nb_admin_perform() with GET, and parses a 200. 1: read, and the caller frees *ret_json with
+ * nb_json_done(); 0: there is no such object. `f` must outlive *ret_json. */
+int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
+                 struct nb_json *ret_json, struct nb_failure *f);
+
+/* Called for each item of a list. `item` is a view that is valid during the call; after it, a
+ * failure in item->r ends the list. A negative result ends it, too, with the failure in item->f. */
+typedef int nb_admin_visit(void *userdata, struct nb_json *item);
+
+#define NB_ADMIN_PAGE 200 /* items per request, so that a page stays within the limits of JSON */
+
+/*
+ * Lists all objects at `path` ("/api/v1/...", with or without a query), NB_ADMIN_PAGE at a time, so
+ * that memory does not grow with their number. `ret_version` is the resourceVersion to watch from;
+ * may be NULL. 410 (the list took longer than etcd keeps old versions): -EAGAIN with
+ * NB_ADMIN_CONFLICT; begin again. Otherwise failures as above; a 404 is NB_ADMIN_MISSING.
+ */
+int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
+                  void *userdata, char *ret_version, struct nb_failure *f);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/client/watch.h"
+#include "base/macro.h"
+#include "kube/object.h"
+#include "kube_api/csr_calls.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define SETTLED_MS (NB_HTTP_CONNECT_TIMEOUT_MS + 5000)
+
+static const struct nb_answer_codes codes = {
+        .unauthorized = NB_ADMIN_UNAUTHORIZED,
+        .forbidden = NB_ADMIN_FORBIDDEN,
+        .anonymous = NB_ADMIN_UNAUTHORIZED,
+};
+
+/* --- Failures --- */
+
+static void list_again(struct nb_watch *watch) {
+        watch->wants_list = true;
+        watch->version[0] = '\0';
+}
+
+static uint64_t next_attempt_ms(const struct nb_watch *watch) {
+        return nb_now_ms() + nb_backoff_ms(watch->attempt, NB_WATCH_RETRY_FIRST_MS,
+                                           NB_WATCH_RETRY_CAP_MS, nb_random());
+}
+
+/* A failure is logged when it is another one than before, so that a long outage is one line. */
+static int fail_watch(struct nb_watch *watch, const struct nb_admin *admin, struct nb_failure *f) {
+        uint64_t allowed_ms = nb_now_ms() + f->retry_after_ms;
+
+        nb_admin_explain(admin, f);
+        watch->due_ms = next_attempt_ms(watch);
+        if (watch->due_ms < allowed_ms)
+                watch->due_ms = allowed_ms;
+        watch->attempt++;
+        watch->n_restarts++;
+        /* An event above the limits would come again; a list passes over it. */
+        if (f->code == NB_ANSWER_MALFORMED)
+                list_again(watch);
+        if (f->code != watch->failure.code)
+                nb_log_failure(LOG_WARNING, f);
+        watch->failure = *f;
+        return f->code == NB_ADMIN_UNAUTHORIZED ? -EACCES : 0;
+}
+
+/* The version of the list or of the last event is older than what the API server keeps. */
+static void expire_watch(struct nb_watch *watch) {
+        nb_log(LOG_DEBUG, NB_NONE, "the version of %s has expired; listing them again",
+               watch->kind->what);
+        list_again(watch);
+        watch->n_restarts++;
+        watch->due_ms = next_attempt_ms(watch);
+        watch->attempt++;
+}
+
+/* --- Lists --- */
+
+static int visit_object(void *userdata, struct nb_json *item) {
+        struct nb_watch *watch = userdata;
+        struct nb_failure f = { 0 };
+        struct nb_json object = {
+                .root = item->root, .what = watch->kind->what, .code = NB_ANSWER_MALFORMED, .f = &f
+        };
+
+        watch->kind->on_object(watch->userdata, &object, NB_CHANGE_LISTED);
+        if (object.r < 0)
+                nb_log_failure(LOG_WARNING, &f);
+        return 0;
+}
+
+/* The version of a list with one object is the version of all. */
+static int read_version(struct nb_watch *watch, struct nb_admin *admin, const char *what,
+                        struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX];
+        int r;
+
+        snprintf(path, sizeof(path), "%s?limit=1", watch->kind->path);
+        r = nb_admin_get(admin, what, path, &json, f);
+        if (r == 0)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                           "%s: the API server does not serve it", what);
+        if (r < 0)
+                return r;
+        nb_json_copy(&json, "metadata.resourceVersion", watch->version, sizeof(watch->version));
+        return json.r;
+}
+
+static int list_objects(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
+        const struct nb_watch_kind *kind = watch->kind;
+        char path[NB_ADMIN_PATH_MAX], what[128];
+        int r;
+
+        snprintf(what, sizeof(what), "listing %s", kind->what);
+        snprintf(path, sizeof(path), "%s%s%s", kind->path, kind->query ? "?" : "",
+                 kind->query ? kind->query : "");
+        kind->on_list(watch->userdata, false);
+        r = kind->is_unlisted
+                    ? read_version(watch, admin, what, f)
+                    : nb_admin_list(admin, what, path, visit_object, watch, watch->version, f);
+        if (r < 0)
+                return r;
+        /* Give the memory of the pages back: each process that is forked for a connection would
+         * keep a copy of it. */
+        (void)malloc_trim(0);
+        watch->is_listed = true;
+        watch->wants_list = false;
+        kind->on_list(watch->userdata, true);
+        return 0;
+}
+
+/* --- Events --- */
+
+static void fill_call(const struct nb_watch *watch, struct nb_call *ret_call,
+                      char what[static 128]) {
+        snprintf(what, 128, "watching %s at", watch->kind->what);
+        *ret_call = (struct nb_call){ what, watch->kind->path, watch->kind->line_max, &codes };
+}
+
+static int connect_watch(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
+        struct nb_call call;
+        char what[128], query[512];
+
+        fill_call(watch, &call, what);
+        snprintf(query, sizeof(query),
+                 "?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s%s",
+                 NB_WATCH_TIMEOUT_SEC, watch->version, watch->kind->query ? "&" : "",
+                 watch->kind->query ? watch->kind->query : "");
+        return nb_api_start(&admin->api, &call,
+                            &(struct nb_http_request){ .url = query,
+                                                       .accept = watch->kind->accept,
+                                                       .silence_sec = NB_WATCH_SILENCE_SEC,
+                                                       .is_stream = true },
+                            &watch->transfer, f);
+}
+
+/* Handles one event. -ESTALE: the watch cannot continue. */
+static int take_event(struct nb_watch *watch, const char *line, size_t len, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(line, len, watch->kind->what,
+                                                                    NB_ANSWER_MALFORMED, f);
+        const char *type = nb_json_string(&json, "type");
+        struct nb_json object = { nb_json_object(&json, "object"), json.what, json.code, f,
+                                  json.r };
+        char version[NB_RESOURCE_VERSION_SIZE] = "";
+
+        if (json.r < 0 || !type)
+                return json.r;
+        if (!strcmp(type, "ERROR"))
+                return -ESTALE;
+        nb_json_copy(&object, "metadata.resourceVersion", version, sizeof(version));
+        if (object.r < 0)
+                return object.r;
+        memcpy(watch->version, version, sizeof(version));
+        watch->attempt = 0;
+        if (strcmp(type, "BOOKMARK") != 0)
+                watch->kind->on_object(watch->userdata, &object,
+                                       strcmp(type, "DELETED") == 0 ? NB_CHANGE_DELETED
+                                                                    : NB_CHANGE_WRITTEN);
+        return object.r;
+}
+
+/* Handles all complete lines. An event that cannot be read is logged and passed over, so that one
+ * object cannot stop the watch. -ESTALE as above. */
+static int take_events(struct nb_watch *watch) {
+        struct nb_buffer *received;
+        const char *newline, *line;
+        size_t consumed = 0;
+        long status;
+        int r = 0;
+
+        received = nb_http_received(watch->transfer, &status);
+        if (status != 200 || received->len == 0)
+                return 0;
+        watch->failure = (struct nb_failure){ 0 };
+        line = received->data;
+        while (r != -ESTALE && (newline = memchr(line, '\n', received->len - consumed))) {
+                struct nb_failure f = { 0 };
+
+                r = take_event(watch, line, (size_t)(newline - line), &f);
+                if (r < 0 && r != -ESTALE)
+                        nb_log_failure(LOG_WARNING, &f);
+                consumed += (size_t)(newline - line) + 1;
+                line = newline + 1;
+        }
+        /* The lines of tokens hold secrets. */
+        explicit_bzero(received->data, consumed);
+        nb_buffer_consume(received, consumed);
+        return r == -ESTALE ? r : 0;
+}
+
+/* A stream that had an event continues at once, others later each time. */
+static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct nb_failure *f) {
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_call call;
+        char what[128];
+        int r;
+
+        r = nb_http_finish(TAKE(watch->transfer), &answer, f);
+        if (r < 0)
+                return;
+        if (answer.status == 410) {
+                expire_watch(watch);
+                return;
+        }
+        if (answer.status == 200) {
+                watch->due_ms = watch->attempt == 0 ? 0 : next_attempt_ms(watch);
+                watch->attempt++;
+                return;
+        }
+        fill_call(watch, &call, what);
+        (void)nb_answer_failure(&admin->api, &call, &answer, f);
+}
+
+/* --- The watch --- */
+
+/* The API server ends connections when it restarts, and some versions send no bookmarks to an idle
+ * watch. The first time this is not worth a line in the journal: if the API server is away, the
+ * next attempt fails as well. */
+static bool may_be_harmless(const struct nb_watch *watch, const struct nb_failure *f) {
+        return watch->attempt == 0 && nb_http_is_unanswered(f->code);
+}
+
+bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
+                        const struct nb_http_transfer *done, int *ret_result) {
+        struct nb_failure f = { 0 };
+
+        *ret_result = 0;
+        if (watch->transfer != done)
+                return false;
+        if (take_events(watch) == -ESTALE) {
+                nb_watch_stop(watch);
+                expire_watch(watch);
+                return true;
+        }
+        finish_stream(watch, admin, &f);
+        if (may_be_harmless(watch, &f)) {
+                watch->attempt++;
+                watch->n_restarts++;
+                watch->due_ms = 0;
+        } else if (f.code != NB_NONE)
+                *ret_result = fail_watch(watch, admin, &f);
+        return true;
+}
+
+static int begin_watch(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
+        struct nb_failure f = { 0 };
+        int r = 0;
+
+        if (now_ms < watch->due_ms)
+                return 0;
+        if (watch->wants_list)
+                r = list_objects(watch, admin, &f);
+        if (r >= 0)
+                r = connect_watch(watch, admin, &f);
+        watch->started_ms = now_ms;
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        return r < 0 ? fail_watch(watch, admin, &f) : 0;
+}
+
+int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms) {
+        if (!watch->transfer)
+                return begin_watch(watch, admin, now_ms);
+        /* No event has arrived, but a connection that could not be made would have ended. */
+        if (now_ms >= watch->started_ms + SETTLED_MS) {
+                watch->failure = (struct nb_failure){ 0 };
+                watch->attempt = 0;
+        }
+        if (take_events(watch) == -ESTALE) {
+                nb_watch_stop(watch);
+                expire_watch(watch);
+        }
+        return 0;
+}
+
+uint64_t nb_watch_due(const struct nb_watch *watch) {
+        return watch->transfer ? NB_TIME_INFINITE : watch->due_ms;
+}
+
+void nb_watch_stop(struct nb_watch *watch) {
+        nb_http_cancel(watch->transfer);
+        watch->transfer = NULL;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Lists the objects of one kind, and then watches them from the version of the list on. A watch
+ * that ends continues from the last version. If the API server no longer has that version (410),
+ * all objects are listed again. After a failure the next attempt is later each time.
+ *
+ * Several watches and other requests share one struct nb_admin. While another request runs, the
+ * events of a watch wait, and above a limit the API server has to wait (net/http.h).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "admin/client/calls.h"
+#include "admin/client/client.h"
+#include "base/failure.h"
+#include "codec/json.h"
+#include "net/http.h"
+
+#define NB_WATCH_RETRY_FIRST_MS 500
+#define NB_WATCH_RETRY_CAP_MS 30000
+
+enum nb_change {
+        NB_CHANGE_LISTED, /* the object is in a list of all objects */
+        NB_CHANGE_WRITTEN,
+        NB_CHANGE_DELETED,
+};
+
+struct nb_watch_kind {
+        const char *what;   /* for messages: "the tokens" */
+        const char *path;   /* "/api/v1/..." */
+        const char *query;  /* "fieldSelector=..."; NULL for none */
+        const char *accept; /* of the watch; NULL for application/json */
+        bool is_unlisted;   /* only changes from now on are of interest, not the objects */
+        size_t line_max;    /* limit for one event in bytes */
+        /* `object` is a view that is valid during the call. A failure in object->r is logged, and
+         * the object ignored. */
+        void (*on_object)(void *userdata, struct nb_json *object, enum nb_change change);
+        /* Before the first object of a list (false), and after the last one (true). A list that
+         * fails in between begins again. */
+        void (*on_list)(void *userdata, bool is_complete);
+};
+
+struct nb_watch {
+        const struct nb_watch_kind *kind;
+        void *userdata;
+        struct nb_http_transfer *transfer; /* NULL: not connected */
+        char version[NB_RESOURCE_VERSION_SIZE];
+        uint64_t due_ms; /* of the next attempt */
+        uint64_t started_ms;
+        unsigned attempt;
+        bool is_listed; /* at least once */
+        bool wants_list;
+        uint64_t n_restarts;       /* failures so far */
+        struct nb_failure failure; /* of the last attempt; NB_NONE if it succeeded */
+};
+
+#define NB_WATCH_INIT(watch_kind, data) \
+        { .kind = (watch_kind), .userdata = (data), .wants_list = true }
+
+/* Lists and connects if that is due, and passes on what has arrived. 0; -ECANCELED if a stop was
+ * requested; -EACCES if the API server rejects the credential (NB_ADMIN_UNAUTHORIZED), so that it
+ * has to be read again; other failures are logged here once, and tried again. */
+int nb_watch_run(struct nb_watch *watch, struct nb_admin *admin, uint64_t now_ms);
+
+/* For a transfer that nb_http_wait() returned as done. False if it is not of this watch; otherwise
+ * *ret_result is as for nb_watch_run(). */
+bool nb_watch_take_done(struct nb_watch *watch, struct nb_admin *admin,
+                        const struct nb_http_transfer *done, int *ret_result);
+
+/* When nb_watch_run() has something to do by itself; NB_TIME_INFINITE while it is connected. */
+uint64_t nb_watch_due(const struct nb_watch *watch);
+
+/* Disconnects; the next nb_watch_run() continues. */
+void nb_watch_stop(struct nb_watch *watch);

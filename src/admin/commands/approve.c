@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/client/calls.h"
+#include "admin/client/claim.h"
+#include "admin/commands/admin_commands.h"
+#include "admin/commands/request_review.h"
+#include "base/macro.h"
+#include "base/text.h"
+#include "system/clock.h"
+
+#define BODY_MAX ((size_t)4 * 1024)
+#define OUTPUT_MAX ((size_t)64 * 1024 * 1024)
+#define WHAT_SIZE (NB_CSR_NAME_MAX + 32)
+
+struct approve {
+        struct nb_admin admin;
+        struct nb_inventory inventory;
+        bool is_forced, is_denying, is_json;
+        unsigned n_printed;
+        struct nb_buffer text;
+        struct nb_json_writer writer;
+        struct nb_failure *f;
+};
+
+/* --- Showing --- */
+
+static const char *name_kind(const struct nb_node_request *request) {
+        return request->kind == NB_NODE_REQUEST_CLIENT ? "client" : "serving";
+}
+
+static const char *name_node_state(const struct nb_review *review) {
+        return !review->is_node_found ? "absent" : review->is_node_ready ? "Ready" : "not Ready";
+}
+
+static void format_requestor(const struct nb_review *review, char *ret, size_t size) {
+        const struct nb_node_request *request = &review->request;
+        char description[64];
+
+        NB_TEXT_COPY_LINE(description, review->token.description);
+        if (!request->token_id[0])
+                snprintf(ret, size, "user %s", request->username);
+        else if (!review->has_token)
+                snprintf(ret, size, "token %s, which does not exist any more", request->token_id);
+        else
+                snprintf(ret, size, "token %s for %s%s%s%s", request->token_id,
+                         review->token.node[0] ? review->token.node : "any node",
+                         description[0] ? " (" : "", description, description[0] ? ")" : "");
+}
+
+static void print_text(struct approve *approve, const struct nb_review *review) {
+        const struct nb_node_request *request = &review->request;
+        time_t now = time(NULL);
+        char age[NB_DURATION_SIZE], requestor[512];
+
+        nb_duration_format(request->created < now ? (uint64_t)(now - request->created) * 1000 : 0,
+                           age);
+        format_requestor(review, requestor, sizeof(requestor));
+        if (approve->n_printed == 0)
+                printf("%-53s %-20s %-7s  %-12s %-9s  %s\n", "NAME", "NODE", "KIND", "AGE",
+                       "NODE IS", "PROOF");
+        printf("%-53s %-20s %-7s  %-12s %-9s  %s\n", request->name,
+               request->node[0] ? request->node : "?", name_kind(request), age,
+               name_node_state(review), review->proof);
+        printf("    requested by %s\n", requestor);
+        for (unsigned i = 0; i < request->facts.n_names; i++)
+                printf("%s%s%s", i == 0 ? "    names: " : ", ", request->facts.names[i].text,
+                       i + 1 == request->facts.n_names ? "\n" : "");
+        printf("    %s\n", review->verdict);
+}
+
+static void format_json(struct nb_json_writer *writer, const struct nb_review *review) {
+        const struct nb_node_request *request = &review->request;
+        char created[NB_RFC3339_SIZE];
+
+        nb_time_format(request->created, created);
+        nb_json_open(writer, NULL, '{');
+        nb_json_put_string(writer, "name", request->name);
+        nb_json_put_string(writer, "node", request->node[0] ? request->node : NULL);
+        nb_json_put_string(writer, "kind", name_kind(request));
+        nb_json_put_string(writer, "created", created);
+        nb_json_put_string(writer, "requestor", request->username);
+        nb_json_put_string(writer, "token", request->token_id[0] ? request->token_id : NULL);
+        nb_json_put_string(writer, "tokenNode", review->token.node[0] ? review->token.node : NULL);
+        nb_json_put_string(writer, "tokenDescription", review->token.description);
+        nb_json_put_string(writer, "nodeState", name_node_state(review));
+        nb_json_put_string(writer, "proof", review->proof);
+        nb_json_open(writer, "names", '[');
+        for (unsigned i = 0; i < request->facts.n_names; i++)
+                nb_json_put_string(writer, NULL, request->facts.names[i].text);
+        nb_json_close(writer);
+        nb_json_put_boolean(writer, "suspicious", review->is_suspicious);
+        nb_json_put_string(writer, "verdict", review->verdict);
+        nb_json_close(writer);
+}
+
+static int show_request(void *userdata, struct nb_json *item) {
+        _cleanup_(nb_review_done) struct nb_review review = { 0 };
+        struct approve *approve = userdata;
+        int r;
+
+        nb_node_request_read(item, &review.request);
+        if (item->r < 0 || review.request.kind == NB_NODE_REQUEST_OTHER ||
+            review.request.state != NB_CSR_STATE_PENDING)
+                return item->r;
+        r = nb_review_make(&approve->admin, &approve->inventory, &review, approve->f);
+        if (r < 0)
+                return r;
+        if (approve->is_json)
+                format_json(&approve->writer, &review);
+        else
+                print_text(approve, &review);
+        approve->n_printed++;
+        return 0;
+}
+
+static int show_requests(struct approve *approve, struct nb_failure *f) {
+        int r;
+
+        approve->writer = (struct nb_json_writer){ .buffer = &approve->text, .is_indented = true };
+        nb_json_open(&approve->writer, NULL, '[');
+        r = nb_admin_list(&approve->admin, "listing certificate signing requests", NB_CSRS_PATH,
+                          show_request, approve, NULL, f);
+        if (r < 0)
+                return r;
+        if (!approve->is_json) {
+                if (approve->n_printed == 0)
+                        printf("no node waits for an approval\n");
+                return 0;
+        }
+        r = nb_json_finish(&approve->writer);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "the list cannot be formatted: %m");
+        printf("%s", approve->text.data);
+        return 0;
+}
+
+/* --- Deciding --- */
+
+/* Reads and reviews the request of this name. 1: it is pending; 0: it is decided already. */
+static int read_request(struct approve *approve, const char *name, struct nb_review *review,
+                        struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        int r;
+
+        snprintf(what, sizeof(what), "reading CSR %s", name);
+        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s", name);
+        r = nb_admin_get(&approve->admin, what, path, &json, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0,
+                                      "there is no certificate signing request '%s'; without "
+                                      "names, `approve` lists the pending ones",
+                                      name);
+        nb_node_request_read(&json, &review->request);
+        if (json.r < 0)
+                return json.r;
+        if (review->request.kind == NB_NODE_REQUEST_OTHER ||
+            strcmp(review->request.name, name) != 0)
+                return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                                      "%s: it is not a request for a certificate of a node", name);
+        if (review->request.state != NB_CSR_STATE_PENDING)
+                return 0;
+        r = nb_review_make(&approve->admin, &approve->inventory, review, f);
+        return r < 0 ? r : 1;
+}
+
+static int verify_unsuspicious(const struct approve *approve, const struct nb_review *review,
+                               struct nb_failure *f) {
+        if (!review->is_suspicious || approve->is_forced || approve->is_denying)
+                return 0;
+        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s; --force approves it",
+                              review->request.name, review->verdict);
+}
+
+/* A token for one node is for one use, whoever approves. */
+static int claim_token(struct approve *approve, const struct nb_review *review,
+                       struct nb_failure *f) {
+        const struct nb_node_request *request = &review->request;
+        int r;
+
+        if (request->kind != NB_NODE_REQUEST_CLIENT || !review->has_token ||
+            strcmp(review->token.node, request->node) != 0)
+                return 0;
+        r = nb_claim_make(&approve->admin, &review->token, request->name, request->uid, f);
+        if (r < 0)
+                return r;
+        if (r > 0 || approve->is_forced)
+                return 0;
+        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0,
+                              "%s: FORGED? another request has used token %s; --force approves it",
+                              request->name, request->token_id);
+}
+
+static int format_condition(const struct approve *approve, const struct nb_node_request *request,
+                            struct nb_buffer *body) {
+        struct nb_json_writer writer = { .buffer = body };
+        char now[NB_RFC3339_SIZE];
+
+        nb_time_format(time(NULL), now);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "metadata", '{');
+        nb_json_put_string(&writer, "uid", request->uid);
+        nb_json_put_string(&writer, "resourceVersion", request->resource_version);
+        nb_json_close(&writer);
+        nb_json_open(&writer, "status", '{');
+        nb_json_open(&writer, "conditions", '[');
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_string(&writer, "type", approve->is_denying ? "Denied" : "Approved");
+        nb_json_put_string(&writer, "status", "True");
+        nb_json_put_string(&writer, "reason",
+                           approve->is_denying ? "DeniedByAdministrator"
+                                               : "ApprovedByAdministrator");
+        nb_json_put_string(&writer, "message", "Decided with node-bootstrap-admin approve");
+        nb_json_put_string(&writer, "lastUpdateTime", now);
+        return nb_json_finish(&writer);
+}
+
+/* UID and resourceVersion are those of the request that was reviewed. */
+static int write_decision(struct approve *approve, const struct nb_node_request *request,
+                          struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
+        int r;
+
+        snprintf(what, sizeof(what), "%s CSR %s", approve->is_denying ? "denying" : "approving",
+                 request->name);
+        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", request->name);
+        r = format_condition(approve, request, &body);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
+        call.body = body.data;
+        call.body_len = body.len;
+        r = nb_admin_perform(&approve->admin, &call, &answer, f);
+        if (r < 0)
+                return r;
+        if (r == 404)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, r, "%s: it does not exist any more",
+                                           what);
+        if (r == 409)
+                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r,
+                                           "%s: it changed since it was read; nothing was approved",
+                                           what);
+        printf("%s %s, node %s\n", approve->is_denying ? "denied" : "approved", request->name,
+               request->node[0] ? request->node : "?");
+        return 0;
+}
+
+/* A decision is final, so that the opposite one is a failure. */
+static int report_decided(const struct approve *approve, const struct nb_node_request *request,
+                          bool is_rehearsal, struct nb_failure *f) {
+        const bool is_approved = request->state == NB_CSR_STATE_APPROVED;
+
+        if (is_approved == approve->is_denying)
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s was %s before, which is final%s",
+                                      request->name, is_approved ? "approved" : "denied or failed",
+                                      is_approved ? "; revoke its token, and delete the Node if "
+                                                    "it is not the intended machine"
+                                                  : "; the machine has to submit a new request");
+        if (!is_rehearsal)
+                printf("%s was %s before\n", request->name, is_approved ? "approved" : "denied");
+        return 0;
+}
+
+static int decide_request(struct approve *approve, const char *name, bool is_rehearsal,
+                          struct nb_failure *f) {
+        _cleanup_(nb_review_done) struct nb_review review = { 0 };
+        int r;
+
+        r = read_request(approve, name, &review, f);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return report_decided(approve, &review.request, is_rehearsal, f);
+        r = verify_unsuspicious(approve, &review, f);
+        if (r < 0 || is_rehearsal)
+                return r;
+        r = approve->is_denying ? 0 : claim_token(approve, &review, f);
+        return r < 0 ? r : write_decision(approve, &review.request, f);
+}
+
+/* Reviews all requests before the first is approved, so that nothing is half done. */
+static int decide_requests(struct approve *approve, const char *const *names, unsigned n,
+                           struct nb_failure *f) {
+        for (unsigned i = 0; i < 2 * n; i++) {
+                int r = decide_request(approve, names[i % n], i < n, f);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- Command line --- */
+
+/* A name is part of a path. */
+static bool is_plain_name(const char *name) {
+        size_t len = strlen(name);
+
+        return len > 0 && len <= NB_CSR_NAME_MAX && name[0] != '.' && !strpbrk(name, "/?#% ") &&
+               nb_text_is_printable(name, len);
+}
+
+static int read_words(struct nb_options *options, const struct nb_option *rows, const char **names,
+                      unsigned *ret_n, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE];
+        unsigned n = 0;
+        int row;
+
+        options->rows = rows;
+        while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
+                if (row != NB_OPTIONS_WORD)
+                        nb_options_store(options, row);
+                else if (nb_token_verify(options->value, strlen(options->value)) == 0)
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "expected the name of a certificate signing request, "
+                                              "found a token");
+                else if (is_plain_name(options->value))
+                        names[n++] = options->value;
+                else
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "%s is not the name of a certificate signing request",
+                                              nb_word_quote(options->value, quoted));
+        }
+        *ret_n = n;
+        return row < 0 ? row : 0;
+}
+
+static void approve_done(struct approve *approve) {
+        nb_admin_done(&approve->admin);
+        nb_inventory_done(&approve->inventory);
+        nb_buffer_done(&approve->text);
+}
+
+int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(approve_done) struct approve approve = { .text = NB_BUFFER_INIT(OUTPUT_MAX),
+                                                           .f = f };
+        _cleanup_(nb_freep) const char **names = calloc((size_t)options->argc, sizeof(*names));
+        struct nb_admin_place place = { 0 };
+        struct nb_inventory_node entry;
+        const char *output = "text";
+        const struct nb_option rows[] = {
+                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
+                { "context", "NAME", "use this context of the kubeconfig",
+                  .ret_value = &place.context },
+                { "inventory", "PATH", "verify proofs with the public keys in this inventory",
+                  .ret_value = &approve.inventory.path },
+                { "force", NULL, "approve requests that look forged, too",
+                  .ret_switch = &approve.is_forced },
+                { "deny", NULL, "deny the requests instead", .ret_switch = &approve.is_denying },
+                { "output", "FORMAT", "text or json", .ret_value = &output },
+                { "o", "FORMAT", .ret_value = &output },
+                { NULL },
+        };
+        unsigned n = 0;
+        int r;
+
+        if (!names)
+                return nb_failure_set_memory(f);
+        r = read_words(options, rows, names, &n, f);
+        if (r < 0)
+                return r;
+        approve.is_json = strcmp(output, "json") == 0;
+        if (!approve.is_json && strcmp(output, "text") != 0)
+                return nb_failure_set(f, NB_USAGE, 0, "'--output' must be text or json");
+        if (n == 0 && (approve.is_forced || approve.is_denying))
+                return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
+        r = nb_inventory_find(&approve.inventory, "a", &entry, f); /* the path may be wrong */
+        if (r < 0)
+                return r;
+        r = nb_admin_connect(&place, &approve.admin, f);
+        if (r < 0)
+                return r;
+        return n > 0 ? decide_requests(&approve, names, n, f) : show_requests(&approve, f);
+}

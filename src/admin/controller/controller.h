@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The frame of `node-bootstrap-admin controller`: it watches requests, tokens, cluster-info and
+ * Nodes, keeps compact records of them, elects a leader, and runs the queued work of its parts one
+ * at a time. Each part is a row of the table in controller_loop.c, and can be switched off.
+ *
+ * The records are a cache that tells a part when to act. What a part then decides on, it reads
+ * again. Only the leader runs work; the others keep their records and queues.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "admin/client/client.h"
+#include "admin/client/watch.h"
+#include "admin/controller/queue.h"
+#include "admin/controller/records.h"
+#include "admin/policy/bootstrap_token.h"
+#include "admin/policy/inventory.h"
+#include "admin/policy/node_request.h"
+#include "admin/policy/serving_policy.h"
+#include "base/failure.h"
+#include "system/options.h"
+
+#define NB_CONTROLLER_PARTS_MAX 4
+#define NB_CONTROLLER_WATCHES_MAX 4
+
+struct nb_controller;
+
+/* Allows a burst, and then one per interval. */
+struct nb_rate {
+        uint64_t used_ms; /* the time up to which it is used up */
+};
+
+/* A CSR that a part wants to keep. */
+struct nb_request_record {
+        struct nb_record record; /* key: the name */
+        struct nb_work work;     /* set and queued by the part */
+        struct nb_controller *controller;
+        enum nb_node_request_kind kind;
+        enum nb_csr_state state;
+        bool has_certificate;
+        bool has_flaw;
+        char token_id[NB_TOKEN_ID_LEN + 1];
+        char uid[64];
+        char resource_version[64];
+        char *name, *node;
+        time_t created;     /* 0: not known */
+        time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
+        uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
+        unsigned told;      /* bits: reasons that were reported (events.h) */
+        /* For the part. */
+        bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
+        bool is_claimed; /* the token with the following UID is claimed for this CSR */
+        char claimed_uid[64];
+        bool is_waiting; /* for the token or the Node to change */
+};
+
+/* A Secret with a bootstrap token, without the token's secret. */
+struct nb_token_record {
+        struct nb_record record; /* key: the ID */
+        char id[NB_TOKEN_ID_LEN + 1];
+        char uid[64];
+        time_t expires; /* 0: never */
+        bool is_expiration_malformed, may_sign, may_authenticate;
+        char *node;             /* NULL for any */
+        struct nb_rate reports; /* of requests by this token */
+        uint64_t turn_ms;       /* the next request by this token is not judged before */
+};
+
+/* Callbacks may be NULL. They must not send requests: they queue work that does. */
+struct nb_part {
+        const char *name;               /* for --parts */
+        bool is_default;                /* runs without --parts */
+        enum nb_node_request_kind kind; /* of the requests that it decides; OTHER for none */
+        /* After the options are read. Negative with a failure: the controller ends. */
+        int (*begin)(struct nb_controller *controller, struct nb_failure *f);
+        /* A request of this kind was listed or written; its record is up to date. `is_changed`: it
+         * is new, or has another state, or a certificate. Returns whether to keep the record. */
+        bool (*on_request)(struct nb_controller *controller, struct nb_request_record *record,
+                           const struct nb_node_request *request, bool is_changed);
+        /* The request was deleted. Returns whether to keep the record. */
+        bool (*on_request_deleted)(struct nb_controller *controller,
+                                   struct nb_request_record *record);
+        /* `token` is NULL if the Secret was deleted; `record` exists until the end of the call. */
+        void (*on_token)(struct nb_controller *controller, struct nb_token_record *record,
+                         const struct nb_bootstrap_token *token);
+        /* The same for every Secret of this type, also if nb_bootstrap_token_read() refuses it:
+         * signer and cleaner treat them as Kubernetes' own controllers do. They keep records of
+         * their own, and on_secrets_listed() is called before the first Secret of a list (false)
+         * and after the last one (true). */
+        void (*on_secret)(struct nb_controller *controller, struct nb_json *object,
+                          enum nb_change change);
+        void (*on_secrets_listed)(struct nb_controller *controller, bool is_complete);
+        /* `object` is NULL if there is no ConfigMap cluster-info. */
+        void (*on_cluster_info)(struct nb_controller *controller, struct nb_json *object);
+        /* A Node was created or deleted. NULL: any Node may have been. */
+        void (*on_node)(struct nb_controller *controller, const char *name);
+        /* All lists are complete and this controller is the leader: at the beginning, and each time
+         * that it becomes the leader. */
+        int (*on_lead)(struct nb_controller *controller, struct nb_failure *f);
+        void (*end)(struct nb_controller *controller);
+};
+
+/* What happened, for the metrics. Each is a row in metrics.c. */
+enum nb_count {
+        NB_COUNT_APPROVED,
+        NB_COUNT_DENIED,
+        NB_COUNT_LEFT_PENDING,
+        NB_COUNT_REVOKED,
+        NB_COUNT_SIGNED,
+        NB_COUNT_EXPIRED,
+        NB_COUNT_FAILED, /* work that has to be tried again */
+        _NB_COUNT_N,
+};
+
+/* What the command line says. Texts are borrowed from argv; NULL: not given. */
+struct nb_controller_settings {
+        const char *parts;
+        const char *inventory;
+        const char *metrics;
+        const char *grace;
+        struct nb_serving_options serving;
+        bool is_attestation_required;
+        bool is_denying;
+};
+
+/* The Lease that makes one of several controllers the leader (lease.h). */
+struct nb_lease {
+        bool is_held;
+        uint64_t renewed_ms, due_ms;
+        uint64_t observed_ms; /* when the Lease of another holder last changed */
+        char observed[512];
+        char leader[256]; /* another controller, as it was logged; "" for none */
+        char resource_version[64];
+};
+
+struct nb_controller {
+        struct nb_controller_settings settings;
+        struct nb_admin admin;
+        struct nb_inventory inventory;
+        uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
+        struct nb_records requests, tokens;
+        size_t n_unsigned;             /* tokens for which cluster-info has no room */
+        struct nb_queue urgent, queue; /* work by is_urgent */
+        unsigned n_urgent_in_a_row;
+        bool is_leading; /* holds the Lease, and all lists are complete */
+        struct nb_lease lease;
+        struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
+        char identity[320];              /* in Leases and Events */
+        const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
+        size_t n_parts;
+        struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
+        size_t n_watches;
+        uint64_t resume_ms;   /* no work until then, since the API server does not answer */
+        uint64_t watchdog_ms; /* when to notify systemd again */
+        uint64_t renew_ms;    /* the credential is not read again before */
+        struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
+        uint64_t counts[_NB_COUNT_N];
+        time_t count_times[_NB_COUNT_N]; /* of the last one */
+        bool is_changed;                 /* since the last report */
+        uint64_t report_ms;              /* of the next report */
+        char last[160];                  /* the last decision, for people */
+        bool has_cluster_info, has_metrics_failed, is_ready;
+        void *signer, *cleaner, *approver_serving; /* private to these parts */
+};
+
+/* Queues work, by its is_urgent. Without memory the work is lost until the next change of its
+ * object, and that is logged. */
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
+
+struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
+                                                 const char *id);
+
+/* Reads a CSR again. 1: read, the caller calls nb_node_request_done(); 0: there is no CSR of this
+ * name, or it is another one now. */
+int nb_controller_read_request(struct nb_controller *controller,
+                               const struct nb_request_record *record,
+                               struct nb_node_request *ret_request, struct nb_failure *f);
+
+/* Adds a condition, such as "Approved". 1; 0 if the CSR has changed or is gone, which its watch
+ * reports. */
+int nb_controller_write_condition(struct nb_controller *controller,
+                                  const struct nb_request_record *record, const char *type,
+                                  const char *reason, const char *message, struct nb_failure *f);
+
+/* Adds a record of a request that has none. NULL without memory. */
+struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
+                                                    const char *name, const char *node);
+
+/* Removes and frees a record, with its work. */
+void nb_controller_drop_request(struct nb_controller *controller, struct nb_request_record *record);
+
+/* The watches that the parts of this controller need. */
+void nb_controller_add_watches(struct nb_controller *controller);
+
+/* Frees all records. */
+void nb_controller_drop_records(struct nb_controller *controller);
+
+/* Counts it, and sets the text that STATUS= shows as the last decision. */
+void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
+                         ...) __attribute__((format(printf, 3, 4)));
+
+/* The command. Returns the exit status of the program, or is negative with a failure. */
+int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);
+
+extern const struct nb_part nb_part_approve_client, nb_part_approve_serving, nb_part_cleaner,
+        nb_part_signer;

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/controller/controller.h"
+#include "admin/controller/lease.h"
+#include "admin/controller/metrics.h"
+#include "base/macro.h"
+#include "settings/types.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/stop.h"
+#include "system/unit.h"
+
+#define GRACE_MS (10 * 60 * 1000)
+#define RESUME_MS 1000
+#define LEAD_RETRY_MS 2000
+#define RENEW_INTERVAL_MS 5000
+#define RELEASE_MS 2000 /* the last request after SIGTERM */
+#define READING_MS 20   /* of events, before the next work */
+#define URGENT_MAX 4    /* in a row, while other work is due */
+
+/* Each part of the controller. They run in this order. */
+static const struct nb_part *const all_parts[] = {
+        &nb_part_approve_client,
+        &nb_part_approve_serving,
+        &nb_part_signer,
+        &nb_part_cleaner,
+};
+
+/* --- For the parts --- */
+
+void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms) {
+        if (nb_queue_put(work->is_urgent ? &controller->urgent : &controller->queue, work, due_ms) <
+            0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        controller->is_changed = true;
+}
+
+void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
+                         ...) {
+        va_list arguments;
+
+        controller->counts[count]++;
+        controller->count_times[count] = time(NULL);
+        controller->is_changed = true;
+        va_start(arguments, format);
+        vsnprintf(controller->last, sizeof(controller->last), format, arguments);
+        va_end(arguments);
+}
+
+/* --- Work --- */
+
+/* While the API server does not answer, other work would fail as well. */
+static bool is_outage(const struct nb_failure *f) {
+        return f->code == NB_ADMIN_UNREACHABLE || f->code == NB_ADMIN_UNTRUSTED ||
+               f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
+}
+
+/* At most once per interval, since several requests are rejected at the same time, and a credential
+ * program may return one that has expired. */
+static int renew_credential(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        int r;
+
+        if (now < controller->renew_ms)
+                return 0;
+        controller->renew_ms = now + RENEW_INTERVAL_MS;
+        for (size_t i = 0; i < controller->n_watches; i++)
+                nb_watch_stop(&controller->watches[i]);
+        r = nb_admin_renew(&controller->admin, &f);
+        if (r < 0 && f.code != NB_NONE)
+                nb_log_failure(LOG_WARNING, &f);
+        return r == -ECANCELED && f.code == NB_NONE ? r : 0;
+}
+
+/* The first failure of work is logged; its repetitions only in the metrics. */
+static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
+                              const struct nb_failure *f) {
+        uint64_t now = nb_now_ms();
+
+        if (f->code != NB_NONE) {
+                if (work->attempt == 0)
+                        nb_log_failure(LOG_WARNING, f);
+                controller->counts[NB_COUNT_FAILED]++;
+                controller->count_times[NB_COUNT_FAILED] = time(NULL);
+        }
+        if (is_outage(f))
+                controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
+        if (nb_queue_put_again(work->is_urgent ? &controller->urgent : &controller->queue, work,
+                               now) < 0)
+                nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
+        return f->code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+}
+
+/* Urgent work comes first, but a flood of it must not stop the rest: a token that is not revoked
+ * can be stolen. */
+static struct nb_work *take_work(struct nb_controller *controller, uint64_t now_ms) {
+        bool is_others_turn = controller->n_urgent_in_a_row >= URGENT_MAX;
+        struct nb_work *work = is_others_turn ? NULL : nb_queue_take(&controller->urgent, now_ms);
+
+        if (work) {
+                controller->n_urgent_in_a_row++;
+                return work;
+        }
+        controller->n_urgent_in_a_row = 0;
+        work = nb_queue_take(&controller->queue, now_ms);
+        return work || !is_others_turn ? work : nb_queue_take(&controller->urgent, now_ms);
+}
+
+/* Runs one work item, so that events and the Lease never wait for more than one. */
+static int run_work(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        struct nb_work *work;
+        int r;
+
+        if (!controller->is_leading || now < controller->resume_ms)
+                return 0;
+        work = take_work(controller, now);
+        if (!work)
+                return 0;
+        controller->is_changed = true;
+        r = work->run(work->userdata, work, &f);
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        return r < 0 ? handle_failed_work(controller, work, &f) : 0;
+}
+
+/* --- Leadership --- */
+
+static bool is_listed(const struct nb_controller *controller) {
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (!controller->watches[i].is_listed)
+                        return false;
+        return true;
+}
+
+static int begin_leading(struct nb_controller *controller, struct nb_failure *f) {
+        int r = 0;
+
+        for (size_t i = 0; i < controller->n_parts && r >= 0; i++)
+                if (controller->parts[i]->on_lead)
+                        r = controller->parts[i]->on_lead(controller, f);
+        if (r < 0)
+                return r;
+        controller->is_leading = controller->is_changed = true;
+        controller->report_ms = 0;
+        nb_log(LOG_INFO, NB_ADMIN_LEADER, "this controller is the leader now (%s)",
+               controller->identity);
+        return 1;
+}
+
+/* Failures are logged when they are other ones than before. */
+static int run_lease(struct nb_controller *controller) {
+        struct nb_failure f = { 0 };
+        uint64_t now = nb_now_ms();
+        int r = nb_lease_run(controller, now, &f);
+
+        if (controller->is_leading && !controller->lease.is_held) {
+                nb_log(LOG_WARNING, NB_NONE, "this controller is no longer the leader");
+                controller->is_leading = false;
+                controller->is_changed = true;
+        }
+        if (r >= 0 && controller->lease.is_held && !controller->is_leading &&
+            is_listed(controller) && now >= controller->resume_ms) {
+                r = begin_leading(controller, &f);
+                if (r < 0)
+                        controller->resume_ms = now + LEAD_RETRY_MS;
+        }
+        if (r == -ECANCELED && f.code == NB_NONE)
+                return r;
+        if (r < 0 && f.code != controller->lease_failure.code)
+                nb_log_failure(LOG_WARNING, &f);
+        if (r < 0)
+                controller->lease_failure = f;
+        else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
+                controller->lease_failure = (struct nb_failure){ 0 };
+        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+}
+
+/* --- The loop --- */
+
+static int run_watches(struct nb_controller *controller) {
+        bool is_rejected = false;
+
+        for (size_t i = 0; i < controller->n_watches; i++) {
+                struct nb_watch *watch = &controller->watches[i];
+                enum nb_code before = watch->failure.code;
+                int r = nb_watch_run(watch, &controller->admin, nb_now_ms());
+
+                if (r == -ECANCELED)
+                        return r;
+                is_rejected |= r == -EACCES;
+                controller->is_changed |= before != watch->failure.code;
+        }
+        return is_rejected || nb_now_ms() >= controller->admin.expires_ms
+                       ? renew_credential(controller)
+                       : 0;
+}
+
+static int end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
+        int r = 0;
+
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done, &r))
+                        break;
+        controller->is_changed = true;
+        return r == -EACCES ? renew_credential(controller) : r;
+}
+
+static uint64_t find_next_time(const struct nb_controller *controller) {
+        uint64_t next = controller->lease.due_ms;
+        uint64_t work = nb_queue_due(&controller->queue);
+        uint64_t urgent = nb_queue_due(&controller->urgent);
+        uint64_t renewal = controller->admin.expires_ms;
+
+        if (controller->is_leading) {
+                work = urgent < work ? urgent : work;
+                if (work < controller->resume_ms)
+                        work = controller->resume_ms;
+                next = work < next ? work : next;
+        }
+        if (controller->is_changed && controller->report_ms < next)
+                next = controller->report_ms;
+        if (controller->watchdog_ms < next)
+                next = controller->watchdog_ms;
+        if (renewal < controller->renew_ms)
+                renewal = controller->renew_ms;
+        if (renewal < next)
+                next = renewal;
+        for (size_t i = 0; i < controller->n_watches; i++)
+                if (nb_watch_due(&controller->watches[i]) < next)
+                        next = nb_watch_due(&controller->watches[i]);
+        return next;
+}
+
+/* Ready: everything is listed, or the status says what this controller waits for. */
+static void notify_systemd(struct nb_controller *controller) {
+        uint64_t now = nb_now_ms(), interval_ms = nb_unit_watchdog_ms();
+
+        if (!controller->is_ready) {
+                bool is_failed = false;
+
+                for (size_t i = 0; i < controller->n_watches; i++)
+                        is_failed |= controller->watches[i].failure.code != NB_NONE;
+                controller->is_ready = is_failed || is_listed(controller);
+                if (controller->is_ready) {
+                        /* STATUS= first: who starts the unit may read it at once. */
+                        controller->is_changed = true;
+                        controller->report_ms = 0;
+                        nb_metrics_report(controller, now);
+                        nb_unit_notify("READY=1");
+                }
+        }
+        if (now < controller->watchdog_ms)
+                return;
+        if (interval_ms != NB_TIME_INFINITE)
+                nb_unit_notify("WATCHDOG=1");
+        controller->watchdog_ms = interval_ms == NB_TIME_INFINITE ? NB_TIME_INFINITE
+                                                                  : now + interval_ms / 3;
+}
+
+/* A long list must neither cost the Lease nor look like a hang to systemd. What fails here fails
+ * again in the next round, which reports it. */
+static void keep_alive(void *userdata) {
+        struct nb_controller *controller = userdata;
+        struct nb_failure ignored = { 0 };
+
+        (void)nb_lease_run(controller, nb_now_ms(), &ignored);
+        notify_systemd(controller);
+}
+
+/* Waits for events, and handles all that have arrived: a new request must not wait behind the work
+ * that earlier events caused. The time is limited, since a flood of events must not stop the work.
+ * -ECANCELED as below. */
+static int read_events(struct nb_controller *controller, struct nb_failure *f) {
+        uint64_t until_ms = find_next_time(controller), end_ms = NB_TIME_INFINITE;
+        int r;
+
+        do {
+                struct nb_http_transfer *done = NULL;
+
+                r = nb_http_wait(&controller->admin.api.http, 1, until_ms, &done, f);
+                if (r <= 0)
+                        return r;
+                r = done ? end_transfer(controller, done) : run_watches(controller);
+                if (end_ms == NB_TIME_INFINITE)
+                        end_ms = nb_now_ms() + READING_MS;
+                until_ms = 0;
+        } while (r >= 0 && nb_now_ms() < end_ms);
+        return r;
+}
+
+/* One round. -ECANCELED without a failure if a stop was requested. */
+static int run_once(struct nb_controller *controller, struct nb_failure *f) {
+        int r;
+
+        r = run_watches(controller);
+        if (r >= 0)
+                r = run_lease(controller);
+        if (r >= 0)
+                r = run_work(controller);
+        if (r < 0)
+                return r;
+        notify_systemd(controller);
+        nb_metrics_report(controller, nb_now_ms());
+        return read_events(controller, f);
+}
+
+static int run_controller(struct nb_controller *controller, struct nb_failure *f) {
+        struct nb_failure ignored = { 0 };
+        int r;
+
+        do
+                r = run_once(controller, f);
+        while (r >= 0);
+        if (f->code != NB_NONE)
+                return r;
+        nb_stop_forget();
+        controller->admin.api.deadline_ms = nb_now_ms() + RELEASE_MS;
+        (void)nb_lease_release(controller, &ignored);
+        controller->is_leading = false;
+        controller->is_changed = true;
+        nb_metrics_report(controller, NB_TIME_INFINITE);
+        nb_unit_notify("STOPPING=1");
+        return 0;
+}
+
+/* --- Begin and end --- */
+
+static bool is_chosen(const char *list, const char *name, bool by_default) {
+        size_t len = strlen(name);
+
+        if (!list)
+                return by_default;
+        for (const char *at = list; (at = strstr(at, name)); at += len)
+                if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+                        return true;
+        return false;
+}
+
+/* Every name in the list must be a part. */
+static int verify_parts(const char *list, struct nb_failure *f) {
+        char quoted[NB_WORD_QUOTED_SIZE], name[64];
+
+        for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+                size_t len = strcspn(at, ","), i = 0;
+
+                snprintf(name, sizeof(name), "%.*s", (int)len, at);
+                while (i < N_ELEMENTS(all_parts) && strcmp(all_parts[i]->name, name) != 0)
+                        i++;
+                if (i == N_ELEMENTS(all_parts))
+                        return nb_failure_set(f, NB_USAGE, 0,
+                                              "--parts: unknown part %s; the parts are "
+                                              "approve-client, approve-serving, signer and cleaner",
+                                              nb_word_quote(name, quoted));
+        }
+        return 0;
+}
+
+static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
+        const struct nb_serving_options *serving = &controller->settings.serving;
+        const char *list = controller->settings.parts;
+        int r = verify_parts(list, f);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
+                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                        controller->parts[controller->n_parts++] = all_parts[i];
+        if ((serving->prefixes || serving->names || serving->service_cidrs ||
+             serving->cluster_domain) &&
+            !is_chosen(list, nb_part_approve_serving.name, nb_part_approve_serving.is_default))
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "options for serving certificates have no effect without the "
+                                      "part approve-serving in --parts");
+        for (size_t i = 0; i < controller->n_parts; i++) {
+                r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int apply_settings(struct nb_controller *controller, struct nb_failure *f) {
+        const struct nb_controller_settings *settings = &controller->settings;
+        struct nb_inventory_node entry;
+        char host[256] = "";
+        int r;
+
+        controller->grace_ms = GRACE_MS;
+        if (settings->grace &&
+            nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
+                return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
+        if (settings->metrics && settings->metrics[0] != '/')
+                return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
+        if (settings->is_attestation_required && !settings->inventory)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "--require-attestation needs --inventory, which has the "
+                                      "enrolled keys");
+        controller->inventory.path = settings->inventory;
+        /* Report a wrong path now, and not with the first request. */
+        r = nb_inventory_find(&controller->inventory, "a", &entry, f);
+        if (r < 0)
+                return r;
+        (void)gethostname(host, sizeof(host) - 1);
+        snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
+                 nb_random(), nb_random());
+        return choose_parts(controller, f);
+}
+
+static void end_controller(struct nb_controller *controller) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->end)
+                        controller->parts[i]->end(controller);
+        for (size_t i = 0; i < controller->n_watches; i++)
+                nb_watch_stop(&controller->watches[i]);
+        nb_controller_drop_records(controller);
+        nb_queue_done(&controller->urgent);
+        nb_queue_done(&controller->queue);
+        nb_inventory_done(&controller->inventory);
+        nb_admin_done(&controller->admin);
+}
+
+int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f) {
+        _cleanup_(end_controller) struct nb_controller controller = { 0 };
+        struct nb_controller_settings *settings = &controller.settings;
+        struct nb_admin_place place = { 0 };
+        const struct nb_option rows[] = {
+                { .name = "kubeconfig",
+                  .value = "FILE",
+                  .ret_value = &place.kubeconfig,
+                  .help = "use this kubeconfig" },
+                { .name = "context",
+                  .value = "NAME",
+                  .ret_value = &place.context,
+                  .help = "use this context of the kubeconfig" },
+                { .name = "parts",
+                  .value = "LIST",
+                  .ret_value = &settings->parts,
+                  .help = "run these parts: approve-client, approve-serving, signer, cleaner; "
+                          "default: all but approve-serving" },
+                { .name = "inventory",
+                  .value = "PATH",
+                  .ret_value = &settings->inventory,
+                  .help = "nodes that may join: a file or a directory" },
+                { .name = "serving-prefixes",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.prefixes,
+                  .help = "for approve-serving: allowed addresses, such as 10.0.0.0/8,fd00::/8" },
+                { .name = "serving-names",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.names,
+                  .help = "for approve-serving: allowed suffixes of names, such as "
+                          ".nodes.example.org" },
+                { .name = "service-cidrs",
+                  .value = "LIST",
+                  .ret_value = &settings->serving.service_cidrs,
+                  .help = "for approve-serving: addresses of Services, which are never allowed" },
+                { .name = "cluster-domain",
+                  .value = "NAME",
+                  .ret_value = &settings->serving.cluster_domain,
+                  .help = "for approve-serving: domain of Services; default: cluster.local" },
+                { .name = "require-attestation",
+                  .ret_switch = &settings->is_attestation_required,
+                  .help = "approve only nodes whose key is in the inventory" },
+                { .name = "deny",
+                  .ret_switch = &settings->is_denying,
+                  .help = "deny requests that can never be approved; default: leave them pending" },
+                { .name = "grace",
+                  .value = "DURATION",
+                  .ret_value = &settings->grace,
+                  .help = "revoke the token this long after the certificate was issued, if the "
+                          "Node does not appear; default: 10min" },
+                { .name = "metrics",
+                  .value = "FILE",
+                  .ret_value = &settings->metrics,
+                  .help = "write metrics to this file, for the textfile collector of "
+                          "node_exporter" },
+                { 0 },
+        };
+        int r;
+
+        r = nb_options_read(options, rows, f);
+        if (r >= 0)
+                r = apply_settings(&controller, f);
+        if (r < 0)
+                return r;
+        r = nb_stop_init();
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "cannot handle signals: %m");
+        r = nb_admin_connect(&place, &controller.admin, f);
+        if (r < 0)
+                return r;
+        nb_http_report_landlock();
+        controller.admin.on_page = keep_alive;
+        controller.admin.on_page_userdata = &controller;
+        nb_controller_add_watches(&controller);
+        return run_controller(&controller, f);
+}

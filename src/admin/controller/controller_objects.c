@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The objects that the controller watches, its records of them, and the parts that it tells. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/client/calls.h"
+#include "admin/controller/controller.h"
+#include "base/macro.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define PARTIAL_OBJECT "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+/* A larger event costs a list of all objects, so the holder of a token, or a node, must not be able
+ * to cause one. etcd's limit for an object is 1.5 MiB (--max-request-bytes). As JSON this is at
+ * most 3.2 MiB: base64 makes a request a third larger, and each '<' of the annotations, of which
+ * there can be 256 KiB, becomes 6 bytes. */
+#define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
+
+#define CONDITION_MAX ((size_t)4 * 1024)
+
+/* --- Requests --- */
+
+struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
+                                                    const char *name, const char *node) {
+        struct nb_request_record *record = calloc(1, sizeof(*record));
+
+        if (!record)
+                return NULL;
+        record->name = strdup(name);
+        record->node = strdup(node);
+        record->record.key = record->name;
+        record->controller = controller;
+        if (record->name && record->node &&
+            nb_records_add(&controller->requests, &record->record) >= 0)
+                return record;
+        free(record->name);
+        free(record->node);
+        free(record);
+        return NULL;
+}
+
+void nb_controller_drop_request(struct nb_controller *controller,
+                                struct nb_request_record *record) {
+        nb_queue_remove(&record->work);
+        nb_records_remove(&controller->requests, &record->record);
+        controller->is_changed = true;
+        free(record->name);
+        free(record->node);
+        free(record);
+}
+
+static const struct nb_part *find_part(const struct nb_controller *controller,
+                                       enum nb_node_request_kind kind) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->kind == kind)
+                        return controller->parts[i];
+        return NULL;
+}
+
+static void delete_request(struct nb_controller *controller, struct nb_request_record *record) {
+        const struct nb_part *part = find_part(controller, record->kind);
+
+        if (!part || !part->on_request_deleted || !part->on_request_deleted(controller, record))
+                nb_controller_drop_request(controller, record);
+}
+
+/* Returns whether the request is new, or has another state, or a certificate. */
+static bool update_record(struct nb_request_record *record, const struct nb_node_request *request) {
+        bool is_changed = strcmp(record->uid, request->uid) != 0 ||
+                          record->state != request->state ||
+                          record->has_certificate != request->has_certificate;
+
+        record->kind = request->kind;
+        record->state = request->state;
+        record->has_certificate = request->has_certificate;
+        record->has_flaw = request->flaw[0];
+        record->created = request->created;
+        record->approved = request->approved;
+        record->is_gone = false;
+        if (record->has_certificate && record->issued_ms == 0)
+                record->issued_ms = nb_now_ms();
+        memcpy(record->token_id, request->token_id, sizeof(record->token_id));
+        memcpy(record->uid, request->uid, sizeof(record->uid));
+        memcpy(record->resource_version, request->resource_version,
+               sizeof(record->resource_version));
+        return is_changed;
+}
+
+/* Neither node nor token of a request ever changes, but a record that a claim of an earlier run led
+ * to has those of the claimed token, and anyone who may create Leases can name any request in a
+ * claim. */
+static bool is_record_of(const struct nb_request_record *record,
+                         const struct nb_node_request *request) {
+        return strcmp(record->uid, request->uid) == 0 && strcmp(record->node, request->node) == 0 &&
+               strcmp(record->token_id, request->token_id) == 0;
+}
+
+static void write_request(struct nb_controller *controller, struct nb_request_record *record,
+                          const struct nb_node_request *request) {
+        const struct nb_part *part = find_part(controller, request->kind);
+        bool is_changed;
+
+        if (record && !is_record_of(record, request)) {
+                nb_controller_drop_request(controller, record);
+                record = NULL;
+        }
+        if (!part || request->kind == NB_NODE_REQUEST_OTHER) {
+                if (record)
+                        nb_controller_drop_request(controller, record);
+                return;
+        }
+        if (!record)
+                record = nb_controller_add_request(controller, request->name, request->node);
+        if (!record) {
+                nb_log(LOG_ERR, NB_NONE, "CSR %s: memory ran out", request->name);
+                return;
+        }
+        nb_records_touch(&controller->requests, &record->record);
+        is_changed = update_record(record, request);
+        if (!part->on_request(controller, record, request, is_changed))
+                nb_controller_drop_request(controller, record);
+}
+
+static void on_request(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        struct nb_request_record *record;
+
+        nb_node_request_read(object, &request);
+        if (object->r < 0)
+                return;
+        controller->is_changed = true;
+        record = (struct nb_request_record *)nb_records_find(&controller->requests, request.name);
+        if (change != NB_CHANGE_DELETED)
+                write_request(controller, record, &request);
+        else if (record && !strcmp(record->uid, request.uid))
+                delete_request(controller, record);
+}
+
+static void sweep_request(void *userdata, struct nb_record *record) {
+        delete_request(userdata, (struct nb_request_record *)record);
+}
+
+static void on_requests_listed(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (is_complete)
+                nb_records_sweep(&controller->requests, sweep_request, controller);
+        else
+                nb_records_begin(&controller->requests);
+}
+
+int nb_controller_read_request(struct nb_controller *controller,
+                               const struct nb_request_record *record,
+                               struct nb_node_request *ret_request, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
+        int r;
+
+        snprintf(what, sizeof(what), "reading CSR %s", record->name);
+        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s", record->name);
+        r = nb_admin_get(&controller->admin, what, path, &json, f);
+        if (r <= 0)
+                return r;
+        nb_node_request_read(&json, ret_request);
+        if (json.r < 0)
+                return json.r;
+        return !strcmp(ret_request->uid, record->uid);
+}
+
+int nb_controller_write_condition(struct nb_controller *controller,
+                                  const struct nb_request_record *record, const char *type,
+                                  const char *reason, const char *message, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(CONDITION_MAX);
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        struct nb_json_writer writer = { .buffer = &body };
+        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
+        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
+        int r;
+
+        snprintf(what, sizeof(what), "deciding CSR %s", record->name);
+        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", record->name);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "metadata", '{');
+        nb_json_put_string(&writer, "uid", record->uid);
+        nb_json_put_string(&writer, "resourceVersion", record->resource_version);
+        nb_json_close(&writer);
+        nb_json_open(&writer, "status", '{');
+        nb_json_open(&writer, "conditions", '[');
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_string(&writer, "type", type);
+        nb_json_put_string(&writer, "status", "True");
+        nb_json_put_string(&writer, "reason", reason);
+        nb_json_put_string(&writer, "message", message);
+        /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
+        r = nb_json_finish(&writer);
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
+        call.body = body.data;
+        call.body_len = body.len;
+        r = nb_admin_perform(&controller->admin, &call, &answer, f);
+        return r < 0 ? r : r < 300;
+}
+
+/* --- Tokens --- */
+
+struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
+                                                 const char *id) {
+        return (struct nb_token_record *)nb_records_find(&controller->tokens, id);
+}
+
+static void drop_token(struct nb_controller *controller, struct nb_token_record *record) {
+        nb_records_remove(&controller->tokens, &record->record);
+        controller->is_changed = true;
+        free(record->node);
+        free(record);
+}
+
+static void delete_token(struct nb_controller *controller, struct nb_token_record *record) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_token)
+                        controller->parts[i]->on_token(controller, record, NULL);
+        drop_token(controller, record);
+}
+
+static struct nb_token_record *add_token(struct nb_controller *controller, const char *id) {
+        struct nb_token_record *record = calloc(1, sizeof(*record));
+
+        if (!record)
+                return NULL;
+        snprintf(record->id, sizeof(record->id), "%s", id);
+        record->record.key = record->id;
+        if (nb_records_add(&controller->tokens, &record->record) >= 0)
+                return record;
+        free(record);
+        return NULL;
+}
+
+static void write_token(struct nb_controller *controller, const struct nb_bootstrap_token *token) {
+        struct nb_token_record *record = nb_controller_find_token(controller, token->id);
+        char *node = token->node[0] ? strdup(token->node) : NULL;
+
+        if (!record)
+                record = add_token(controller, token->id);
+        if (!record || (token->node[0] && !node)) {
+                nb_log(LOG_ERR, NB_NONE, "token %s: memory ran out", token->id);
+                free(node);
+                return;
+        }
+        nb_records_touch(&controller->tokens, &record->record);
+        free(record->node);
+        record->node = node;
+        record->expires = token->expires;
+        record->is_expiration_malformed = token->is_expiration_malformed;
+        record->may_sign = token->may_sign;
+        record->may_authenticate = token->may_authenticate;
+        memcpy(record->uid, token->uid, sizeof(record->uid));
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_token)
+                        controller->parts[i]->on_token(controller, record, token);
+}
+
+static void on_token(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+        _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
+        struct nb_failure f = { 0 };
+        struct nb_json view = { object->root, object->what, object->code, &f, object->r };
+        struct nb_token_record *record;
+
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_secret)
+                        controller->parts[i]->on_secret(controller, object, change);
+        nb_bootstrap_token_read(&view, &token);
+        if (view.r < 0) {
+                nb_log(LOG_DEBUG, NB_NONE, "%s", f.detail);
+                return;
+        }
+        controller->is_changed = true;
+        record = nb_controller_find_token(controller, token.id);
+        if (change != NB_CHANGE_DELETED)
+                write_token(controller, &token);
+        else if (record)
+                delete_token(controller, record);
+}
+
+static void sweep_token(void *userdata, struct nb_record *record) {
+        delete_token(userdata, (struct nb_token_record *)record);
+}
+
+static void on_tokens_listed(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (is_complete)
+                nb_records_sweep(&controller->tokens, sweep_token, controller);
+        else
+                nb_records_begin(&controller->tokens);
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_secrets_listed)
+                        controller->parts[i]->on_secrets_listed(controller, is_complete);
+}
+
+/* --- cluster-info and Nodes --- */
+
+static void tell_cluster_info(struct nb_controller *controller, struct nb_json *object) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_cluster_info)
+                        controller->parts[i]->on_cluster_info(controller, object);
+}
+
+static void on_cluster_info(void *userdata, struct nb_json *object, enum nb_change change) {
+        struct nb_controller *controller = userdata;
+
+        controller->has_cluster_info = change != NB_CHANGE_DELETED;
+        tell_cluster_info(controller, change == NB_CHANGE_DELETED ? NULL : object);
+}
+
+static void on_cluster_info_listed(void *userdata, bool is_complete) {
+        struct nb_controller *controller = userdata;
+
+        if (!is_complete)
+                controller->has_cluster_info = false;
+        else if (!controller->has_cluster_info)
+                tell_cluster_info(controller, NULL);
+}
+
+static void tell_node(struct nb_controller *controller, const char *name) {
+        for (size_t i = 0; i < controller->n_parts; i++)
+                if (controller->parts[i]->on_node)
+                        controller->parts[i]->on_node(controller, name);
+}
+
+static void on_node(void *userdata, struct nb_json *object, _unused_ enum nb_change change) {
+        const char *name = nb_json_string(object, "metadata.name");
+
+        if (name)
+                tell_node(userdata, name);
+}
+
+static void on_nodes_listed(void *userdata, bool is_complete) {
+        if (is_complete)
+                tell_node(userdata, NULL);
+}
+
+/* --- Watches --- */
+
+enum watched {
+        WATCHED_TOKENS, /* before the requests, which refer to them */
+        WATCHED_CLUSTER_INFO,
+        WATCHED_NODES,
+        WATCHED_REQUESTS,
+        _WATCHED_N,
+};
+
+static const struct nb_watch_kind kinds[_WATCHED_N] = {
+        [WATCHED_TOKENS] = { .what = "tokens",
+                             .path = NB_SECRETS_PATH,
+                             .query = NB_SECRETS_OF_TOKENS_QUERY,
+                             .line_max = EVENT_LINE_MAX,
+                             .on_object = on_token,
+                             .on_list = on_tokens_listed },
+        [WATCHED_CLUSTER_INFO] = { .what = "cluster-info",
+                                   .path = "/api/v1/namespaces/kube-public/configmaps",
+                                   .query = "fieldSelector=metadata.name%3Dcluster-info",
+                                   .line_max = EVENT_LINE_MAX,
+                                   .on_object = on_cluster_info,
+                                   .on_list = on_cluster_info_listed },
+        /* Their number and size are large, and only their names are of interest. */
+        [WATCHED_NODES] = { .what = "Nodes",
+                            .path = NB_NODES_PATH,
+                            .accept = PARTIAL_OBJECT,
+                            .is_unlisted = true,
+                            .line_max = EVENT_LINE_MAX,
+                            .on_object = on_node,
+                            .on_list = on_nodes_listed },
+        [WATCHED_REQUESTS] = { .what = "CSRs",
+                               .path = NB_CSRS_PATH,
+                               .line_max = EVENT_LINE_MAX,
+                               .on_object = on_request,
+                               .on_list = on_requests_listed },
+};
+
+void nb_controller_add_watches(struct nb_controller *controller) {
+        bool is_needed[_WATCHED_N] = { 0 };
+
+        for (size_t i = 0; i < controller->n_parts; i++) {
+                const struct nb_part *part = controller->parts[i];
+
+                if (part->on_token || part->on_secret)
+                        is_needed[WATCHED_TOKENS] = true;
+                if (part->on_cluster_info)
+                        is_needed[WATCHED_CLUSTER_INFO] = true;
+                if (part->on_node)
+                        is_needed[WATCHED_NODES] = true;
+                if (part->on_request)
+                        is_needed[WATCHED_REQUESTS] = true;
+        }
+        for (size_t i = 0; i < _WATCHED_N; i++)
+                if (is_needed[i])
+                        controller->watches[controller->n_watches++] = (struct nb_watch)
+                                NB_WATCH_INIT(&kinds[i], controller);
+}
+
+void nb_controller_drop_records(struct nb_controller *controller) {
+        while (controller->requests.n > 0)
+                nb_controller_drop_request(controller,
+                                           (struct nb_request_record *)controller->requests
+                                                   .records[controller->requests.n - 1]);
+        while (controller->tokens.n > 0)
+                drop_token(controller, (struct nb_token_record *)controller->tokens
+                                               .records[controller->tokens.n - 1]);
+        nb_records_done(&controller->requests);
+        nb_records_done(&controller->tokens);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Leader election with the Lease node-bootstrap-controller in kube-system, as client-go does it: a
+ * Lease that its holder has not renewed for its duration, by the observer's own clock, may be
+ * taken. Only work depends on it, not correctness: two leaders do the same as one. */
+
+#include "admin/controller/controller.h"
+
+#define NB_LEASE_NAME "node-bootstrap-controller"
+#define NB_LEASE_DURATION_SEC 14 /* with the interval below, a standby takes over within 15 s */
+#define NB_LEASE_RENEW_MS 5000
+#define NB_LEASE_STANDBY_MS 1000
+/* A leader that cannot renew the Lease stops before another one can take it. */
+#define NB_LEASE_HELD_MS 10000
+
+/* Takes, renews or observes the Lease, if that is due. Sets lease->is_held. 1; 0 if it was not due.
+ * Failures are returned, and tried again. */
+int nb_lease_run(struct nb_controller *controller, uint64_t now_ms, struct nb_failure *f);
+
+/* Lets another controller take it at once. */
+int nb_lease_release(struct nb_controller *controller, struct nb_failure *f);
