@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "admin/client/exchange.h"
 #include "admin/client/kubeconfig_load.h"
 #include "base/failure.h"
 #include "kube/identity.h"
@@ -33,10 +34,7 @@ struct nb_admin {
         bool is_renewable;     /* the credential is from `exec` or a token file */
         uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
                                   never */
-        /* Called by nb_admin_list() after each page, for what cannot wait until the end of a long
-         * list; NULL for nothing. It must not list. */
-        void (*on_page)(void *userdata);
-        void *on_page_userdata;
+        struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;

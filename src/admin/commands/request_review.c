@@ -70,27 +70,20 @@ static int read_node(struct nb_admin *admin, struct nb_review *review, struct nb
         return json.r;
 }
 
-/* 1: another request has claimed the token. */
-static int is_claimed_by_other(struct nb_admin *admin, const struct nb_review *review,
-                               struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        const char *holder, *owner;
+static int read_claim(struct nb_admin *admin, const struct nb_review *review,
+                      struct nb_client_case *facts, struct nb_claim *other, struct nb_failure *f) {
+        char key[NB_CLAIM_KEY_SIZE];
         int r;
 
         if (!review->has_token || !review->token.node[0])
                 return 0;
-        snprintf(what, sizeof(what), "reading the claim of token %s", review->token.id);
-        snprintf(path, sizeof(path), NB_LEASES_PATH "/node-bootstrap-token-%s", review->token.id);
-        r = nb_admin_get(admin, what, path, &json, f);
-        if (r <= 0)
+        nb_claim_format_key(&review->request, key);
+        r = nb_claim_look(admin, &review->token, key, other, f);
+        if (r < 0)
                 return r;
-        owner = nb_json_string(&json, "metadata.ownerReferences[0].uid");
-        holder = nb_json_string(&json, "spec.holderIdentity");
-        if (json.r < 0)
-                return json.r;
-        return owner && holder && strcmp(owner, review->token.uid) == 0 &&
-               strcmp(holder, review->request.uid) != 0;
+        facts->claim = (enum nb_claim_state)r;
+        facts->claimed_by = other->csr_name;
+        return 0;
 }
 
 static int read_entry(struct nb_inventory *inventory, struct nb_review *review,
@@ -221,6 +214,7 @@ int nb_review_make(struct nb_admin *admin, struct nb_inventory *inventory, struc
                 .now = time(NULL),
         };
         struct nb_failure unusable = { 0 };
+        struct nb_claim other = { 0 };
         int r;
 
         r = read_entry(inventory, review, &facts.attestation, &unusable);
@@ -234,10 +228,9 @@ int nb_review_make(struct nb_admin *admin, struct nb_inventory *inventory, struc
                 return r;
         if (review->request.kind == NB_NODE_REQUEST_SERVING)
                 return judge_serving(review);
-        r = is_claimed_by_other(admin, review, f);
+        r = read_claim(admin, review, &facts, &other, f);
         if (r < 0)
                 return r;
-        facts.is_claimed_by_other = r > 0;
         facts.token = review->has_token ? &review->token : NULL;
         facts.entry = review->has_entry ? &review->entry : NULL;
         facts.is_node_ready = review->is_node_ready;

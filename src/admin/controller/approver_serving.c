@@ -198,34 +198,38 @@ static int approve(struct nb_controller *controller, struct nb_request_record *r
         return 0;
 }
 
-static void tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-                 const char *reason) {
+static int tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
+                const char *reason) {
         char message[NB_SERVING_REASON_SIZE + 64];
         const struct nb_event event = { .bit = 1U << verdict,
                                         .code = NB_ADMIN_LEFT_PENDING,
                                         .reason = verdicts[verdict].reason,
                                         .message = message };
-        const bool is_first = record->told == 0;
+        int r;
 
         snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
-        if (nb_event_tell(controller, record, &event) && is_first)
+        r = nb_event_tell(controller, record, &event);
+        if (r > 0)
                 nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
                                     record->name);
+        return r;
 }
 
 static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,
                const char *reason, struct nb_failure *f) {
+        uint64_t after_ms = NB_EVENTS_REPEAT_MS;
+        int r = 0;
+
         if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, f);
-        if (verdict == NB_SERVING_REFUSED) {
-                tell(controller, record, verdict, reason);
-                return 0;
-        }
-        if (record->work.attempt >= WAITS_UNREPORTED)
-                tell(controller, record, verdict, reason);
-        nb_controller_queue(controller, &record->work,
-                            nb_now_ms() + nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS,
-                                                        WAIT_CAP_MS, nb_random()));
+        if (verdict == NB_SERVING_REFUSED || record->work.attempt >= WAITS_UNREPORTED)
+                r = tell(controller, record, verdict, reason);
+        if (r < 0)
+                return r;
+        if (verdict != NB_SERVING_REFUSED)
+                after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
+                                         nb_random());
+        nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
         return 0;
 }
 
@@ -260,10 +264,8 @@ static bool on_request(struct nb_controller *controller, struct nb_request_recor
         if (request->state != NB_CSR_STATE_PENDING)
                 return false;
         record->work.run = run_request;
-        record->work.userdata = record;
         if (is_changed) {
                 record->work.attempt = 0;
-                record->work.is_urgent = true;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return true;

@@ -33,13 +33,14 @@ static void drop_token(void *userdata, struct nb_record *record) {
         struct cleaner *cleaner = controller->cleaner;
         struct expiring_token *token = (struct expiring_token *)record;
 
-        nb_queue_remove(&token->work);
+        nb_controller_drop_work(controller, &token->work);
         nb_records_remove(&cleaner->tokens, record);
         free(token);
 }
 
 /* Queues the work for the moment of the expiration. */
-static void await_expiration(struct expiring_token *token) {
+static void await_expiration(void *userdata) {
+        struct expiring_token *token = userdata;
         struct timespec now;
         uint64_t wait_ms = 0;
 
@@ -159,7 +160,9 @@ static void keep_token(struct nb_controller *controller, const struct nb_token_s
                 memcpy(token->name, secret->name, size);
                 token->record.key = token->name;
                 token->controller = controller;
-                token->work = (struct nb_work){ .run = delete_if_expired, .userdata = token };
+                token->work = (struct nb_work){ .run = delete_if_expired,
+                                                .on_change = await_expiration,
+                                                .userdata = token };
                 if (nb_records_add(&cleaner->tokens, &token->record) < 0) {
                         free(token);
                         goto memory;

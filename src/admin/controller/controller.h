@@ -24,10 +24,12 @@
 #include "admin/policy/node_request.h"
 #include "admin/policy/serving_policy.h"
 #include "base/failure.h"
+#include "crypto/digest.h"
 #include "system/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
 #define NB_CONTROLLER_WATCHES_MAX 4
+#define NB_CONTROLLER_SLOTS_MAX 16 /* work that waits for answers at the same time */
 
 struct nb_controller;
 
@@ -53,6 +55,11 @@ struct nb_request_record {
         time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
         unsigned told;      /* bits: reasons that were reported (events.h) */
+        unsigned telling;   /* the bit that is being reported */
+        uint64_t told_ms;   /* when the last one was */
+        uint8_t key[NB_SHA256_SIZE];  /* of the request, as nb_pkcs10_facts */
+        struct nb_node_request *next; /* as it was written while the work ran; NULL: it was not */
+        bool is_deleted;              /* while the work ran */
         /* For the part. */
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
@@ -69,7 +76,6 @@ struct nb_token_record {
         bool is_expiration_malformed, may_sign, may_authenticate;
         char *node;             /* NULL for any */
         struct nb_rate reports; /* of requests by this token */
-        uint64_t turn_ms;       /* the next request by this token is not judged before */
 };
 
 /* Callbacks may be NULL. They must not send requests: they queue work that does. */
@@ -131,6 +137,8 @@ struct nb_controller_settings {
 
 /* The Lease that makes one of several controllers the leader (lease.h). */
 struct nb_lease {
+        struct nb_exchange exchange;
+        bool is_running, is_renewing; /* the calls in `exchange` */
         bool is_held;
         uint64_t renewed_ms, due_ms;
         uint64_t observed_ms; /* when the Lease of another holder last changed */
@@ -145,10 +153,14 @@ struct nb_controller {
         struct nb_inventory inventory;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
-        size_t n_unsigned;             /* tokens for which cluster-info has no room */
-        struct nb_queue urgent, queue; /* work by is_urgent */
-        unsigned n_urgent_in_a_row;
-        bool is_leading; /* holds the Lease, and all lists are complete */
+        size_t n_unsigned; /* tokens for which cluster-info has no room */
+        struct nb_queue queue;
+        struct nb_call_slot {
+                struct nb_work *work; /* that runs, or waits for an answer; NULL: none does */
+                struct nb_exchange exchange;
+        } slots[NB_CONTROLLER_SLOTS_MAX];
+        struct nb_exchange leading; /* the calls of on_lead() */
+        bool is_leading;            /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
         struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
         char identity[320];              /* in Leases and Events */
@@ -169,9 +181,25 @@ struct nb_controller {
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
-/* Queues work, by its is_urgent. Without memory the work is lost until the next change of its
- * object, and that is logged. */
+/* Queues work. If it runs, on_change() of the work is called after the run instead. Without memory
+ * the work is lost until the next change of its object, and that is logged. */
 void nb_controller_queue(struct nb_controller *controller, struct nb_work *work, uint64_t due_ms);
+
+/* Runs work that is due, or whose answer is there. -ECANCELED if a stop was requested. */
+int nb_controller_run_work(struct nb_controller *controller);
+
+/* Takes work out of queue, flow and slot. */
+void nb_controller_drop_work(struct nb_controller *controller, struct nb_work *work);
+
+/* When nb_controller_run_work() has something to do. */
+uint64_t nb_controller_work_due(const struct nb_controller *controller);
+
+/* False if this transfer is not of a slot. */
+bool nb_controller_take_answer(struct nb_controller *controller,
+                               const struct nb_http_transfer *done);
+
+/* Reads the credential again, at most once per interval. -ECANCELED as above; otherwise 0. */
+int nb_controller_renew_credential(struct nb_controller *controller);
 
 struct nb_token_record *nb_controller_find_token(const struct nb_controller *controller,
                                                  const char *id);

@@ -60,7 +60,7 @@ static void format_metrics(const struct nb_controller *controller, struct nb_buf
         put_gauge(text, "pending_requests", "Requests that are not decided.",
                   count_pending(controller));
         put_gauge(text, "queue_length", "Work that is due or waits for another attempt.",
-                  controller->urgent.n + controller->queue.n);
+                  nb_queue_len(&controller->queue));
         put_gauge(text, "tokens", "Bootstrap tokens in the cluster.", controller->tokens.n);
         put_gauge(text, "unsigned_tokens", "Tokens for which cluster-info has no room.",
                   controller->n_unsigned);

@@ -46,9 +46,7 @@ static void set_flaw_quoted(struct nb_node_request *request, const char *what, c
 
 /* --- What the API server says --- */
 
-/* Any holder of a token may choose the name. A name of another form cannot be used in
- * the path of an API call, and kubelet never chooses one. */
-static bool is_usable_name(const char *name) {
+bool nb_csr_name_is_usable(const char *name) {
         size_t len = strlen(name);
 
         return len > 0 && len <= NB_CSR_NAME_MAX && name[0] != '.' &&
@@ -250,7 +248,7 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
                      sizeof(request->resource_version));
         request->state = read_state(json);
         request->has_certificate = certificate && certificate[0];
-        if (!name || !is_usable_name(name)) {
+        if (!name || !nb_csr_name_is_usable(name)) {
                 nb_json_line(json, "metadata.name", request->name, sizeof(request->name));
                 return;
         }

@@ -64,4 +64,8 @@ struct nb_node_request {
  */
 void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request);
 
+/* Any holder of a token may choose the name of a request. A name of another form cannot be used in
+ * the path of an API call, and kubelet never chooses one. */
+bool nb_csr_name_is_usable(const char *name);
+
 void nb_node_request_done(struct nb_node_request *request);

@@ -81,7 +81,11 @@ static bool is_node_ready(const struct nb_client_case *facts) {
 }
 
 static bool is_token_used(const struct nb_client_case *facts) {
-        return facts->is_claimed_by_other;
+        return facts->claim == NB_CLAIM_OTHER;
+}
+
+static bool is_claim_foreign(const struct nb_client_case *facts) {
+        return facts->claim == NB_CLAIM_FOREIGN;
 }
 
 static const struct row {
@@ -89,7 +93,8 @@ static const struct row {
         enum nb_verdict verdict;
         const char *name;
         const char *text; /* %1: the token's ID, %2: the node of the request, %3: the flaw,
-                             %4: the token's node, %5: the flaw of the inventory */
+                             %4: the token's node, %5: the flaw of the inventory,
+                             %6: the other request */
 } rows[_NB_REASON_N] = {
         [NB_REASON_NONE] = { NULL, NB_VERDICT_APPROVE, "NodeBootstrapApproved",
                              "The bootstrap token %1 may join as node %2" },
@@ -135,8 +140,11 @@ static const struct row {
         [NB_REASON_NODE_READY] = { is_node_ready, NB_VERDICT_WAIT, "NodeReady",
                                    "The Node %2 exists and is Ready" },
         [NB_REASON_TOKEN_USED] = { is_token_used, NB_VERDICT_REFUSE, "TokenUsed",
-                                   "The bootstrap token %1 was used by another request before; it "
-                                   "is for one use" },
+                                   "The bootstrap token %1 was used by another request before, %6; "
+                                   "it is for one use" },
+        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { is_claim_foreign, NB_VERDICT_WAIT, "TokenClaimForeign",
+                                            "The Lease node-bootstrap-token-%1 in kube-system was "
+                                            "not made for this bootstrap token" },
 };
 
 /* --- Judgement --- */
@@ -158,8 +166,14 @@ const char *nb_reason_name(enum nb_reason reason) {
 
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]) {
-        const char *values[] = { facts->token_id, facts->node, facts->flaw,
-                                 facts->token ? facts->token->node : "", facts->inventory_flaw };
+        const char *values[] = { facts->token_id,
+                                 facts->node,
+                                 facts->flaw,
+                                 facts->token ? facts->token->node : "",
+                                 facts->inventory_flaw,
+                                 facts->claimed_by && facts->claimed_by[0]
+                                         ? facts->claimed_by
+                                         : "whose name is unknown" };
         size_t n = 0;
 
         ret[0] = '\0';

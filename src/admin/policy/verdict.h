@@ -37,8 +37,15 @@ enum nb_reason {
         NB_REASON_PROOF_INVALID,
         NB_REASON_ENROLLED_KEY_UNUSABLE,
         NB_REASON_NODE_READY,
-        NB_REASON_TOKEN_USED, /* another request has claimed the token */
+        NB_REASON_TOKEN_USED,          /* another key has claimed the token */
+        NB_REASON_TOKEN_CLAIM_FOREIGN, /* something else has the name of the claim */
         _NB_REASON_N,
+};
+
+enum nb_claim_state {
+        NB_CLAIM_OWN,     /* by the key of the request, or there is none yet */
+        NB_CLAIM_OTHER,   /* by another key */
+        NB_CLAIM_FOREIGN, /* of an earlier token with this ID, or not made by this program */
 };
 
 struct nb_client_case {
@@ -52,7 +59,8 @@ struct nb_client_case {
         bool is_attestation_required;            /* --require-attestation */
         enum nb_attestation_verdict attestation; /* MISSING if the entry has no key */
         bool is_node_ready;                      /* a Node of this name is Ready */
-        bool is_claimed_by_other;                /* another request has claimed the token */
+        enum nb_claim_state claim;               /* of a bound token */
+        const char *claimed_by;                  /* the request in the claim; "" if unknown */
         time_t requested;                        /* when the request was created; 0: not known */
         time_t now;
 };
