@@ -36,7 +36,7 @@ def test_a_watch_that_is_cut_continues_without_a_new_list(api, cluster, start):
 
 def test_a_request_that_was_deleted_before_a_new_list_is_noticed(api, cluster, start):
     """The record of an approved request leads to its token, which nobody can use any more."""
-    start("--grace=1h").wait_line("is the leader")
+    start("--grace=1s").wait_line("is the leader")
     cluster.token("aaaaaa", "n1")
     cluster.request("one", "n1")
     cluster.await_approval("one")

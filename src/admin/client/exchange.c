@@ -154,6 +154,10 @@ void nb_exchange_rewind(struct nb_exchange *exchange) {
         exchange->at = 0;
 }
 
+bool nb_exchange_has_calls(const struct nb_exchange *exchange) {
+        return exchange->n > 0 || exchange->begun;
+}
+
 bool nb_exchange_is_waiting(const struct nb_exchange *exchange) {
         return exchange->transfer;
 }

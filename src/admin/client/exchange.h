@@ -39,6 +39,9 @@ struct nb_exchange {
 /* Before the work runs again. */
 void nb_exchange_rewind(struct nb_exchange *exchange);
 
+/* Whether the work has run before, and waited for an answer. */
+bool nb_exchange_has_calls(const struct nb_exchange *exchange);
+
 /* Whether the work waits for an answer. */
 bool nb_exchange_is_waiting(const struct nb_exchange *exchange);
 

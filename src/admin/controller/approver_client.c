@@ -406,13 +406,17 @@ static int run_request(void *userdata, struct nb_work *work, struct nb_failure *
         struct nb_controller *controller = record->controller;
         int r;
 
-        if (record->state != NB_CSR_STATE_PENDING && is_token_gone(controller, record)) {
-                nb_controller_drop_request(controller, record);
-                return 0;
+        /* Not while an answer is awaited: the token may be gone since it was revoked. */
+        if (!nb_exchange_has_calls(controller->admin.exchange) &&
+            is_token_gone(controller, record)) {
+                if (record->state != NB_CSR_STATE_PENDING) {
+                        nb_controller_drop_request(controller, record);
+                        return 0;
+                }
+                /* It cannot be approved, so do not read it again. */
+                if (record->is_waiting && work->attempt > 0)
+                        return wait_for_change(controller, record, WAIT_FIRST_MS);
         }
-        /* Without its token a waiting request cannot be approved, so do not read it again. */
-        if (record->is_waiting && work->attempt > 0 && is_token_gone(controller, record))
-                return wait_for_change(controller, record, WAIT_FIRST_MS);
         record->is_waiting = false;
         nb_log_field(NB_FIELD_CSR, "%s", record->name);
         nb_log_field(NB_FIELD_NODE, "%s", record->node);

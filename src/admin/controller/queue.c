@@ -158,6 +158,7 @@ static void make_ready(struct nb_queue *queue, uint64_t now_ms) {
                 struct nb_work *work = queue->waiting.works[0];
 
                 nb_queue_remove(work);
+                work->order = queue->order++;
                 if (push(&queue->ready, work, find_round(queue, work), work->order) < 0) {
                         (void)push(&queue->waiting, work, work->due_ms, work->order);
                         return;
