@@ -32,8 +32,3 @@ int nb_claim_make(struct nb_admin *admin, const struct nb_bootstrap_token *token
 int nb_claim_list(struct nb_admin *admin,
                   void (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f);
-
-/* Deletes a token's Secret if it still has this UID. 1: deleted; 0: it does not exist, or
- * has another UID. */
-int nb_token_secret_delete(struct nb_admin *admin, const char *id, const char *uid,
-                           struct nb_failure *f);
