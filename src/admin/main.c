@@ -15,12 +15,12 @@ static const char usage[] =
         "  token         generate, create, list and revoke bootstrap tokens\n"
         "  cluster-info  publish and show what joining nodes need from the cluster\n"
         "  approve       show the pending requests of nodes, and approve some\n"
-        "  enroll        add a node and its public key to an inventory\n"
+        "  enroll        record a node with its public key, so that it needs a proof\n"
         "  controller    approve, sign and clean up; run by node-bootstrap-controller.service\n";
 
 static const char enroll_usage[] =
-        "node-bootstrap-admin enroll --public-key FILE [OPTION...] NODE\n\n"
-        "Writes the node's public key to the inventory, so that its requests need a proof.\n"
+        "node-bootstrap-admin enroll [OPTION...] [NODE]\n\n"
+        "Records the node with its public key in the cluster, so that its requests need a proof.\n"
         "On the machine, this creates the key, prints the public key, and seals the private "
         "one:\n\n"
         "  umask 077; key=/run/attestation-key\n"

@@ -14,8 +14,8 @@
 
 #define LABEL_KEY_SIGNATURE "NODE-BOOTSTRAP KEY SIGNATURE"
 /* Nothing that the key signs for another purpose begins with this text. */
-#define DOMAIN "node-bootstrap attestation v1\n"
-#define MESSAGE_SIZE (sizeof(DOMAIN) - 1 + NB_SHA256_SIZE)
+#define DOMAIN "node-bootstrap attestation v2\n"
+#define MESSAGE_MAX 256
 
 /* The signature of each type of key that may be enrolled. ECDSA is of P-256 or larger. */
 static const struct algorithm {
@@ -39,17 +39,21 @@ static const struct algorithm *find_algorithm(int type, unsigned bits) {
 }
 
 /* Decodes the request at the beginning, and formats what a proof of it signs. */
-static int format_message(const char *pem, size_t len, size_t *ret_offset,
-                          uint8_t ret[static MESSAGE_SIZE]) {
+static int format_message(const char *pem, size_t len, const char *token_id, size_t *ret_offset,
+                          struct nb_buffer *ret_message) {
         _cleanup_(nb_buffer_done) struct nb_buffer der = NB_BUFFER_INIT(NB_PEM_BLOCK_MAX);
+        uint8_t digest[NB_SHA256_SIZE];
         int r;
 
         *ret_offset = 0;
         r = nb_pem_decode(pem, len, ret_offset, NB_PEM_REQUEST, &der);
+        if (r >= 0)
+                r = nb_sha256(der.data, der.len, digest);
         if (r < 0)
                 return r;
-        memcpy(ret, DOMAIN, sizeof(DOMAIN) - 1);
-        return nb_sha256(der.data, der.len, ret + sizeof(DOMAIN) - 1);
+        nb_buffer_printf(ret_message, DOMAIN "%s\n", token_id);
+        nb_buffer_append(ret_message, digest, sizeof(digest));
+        return ret_message->error;
 }
 
 /* --- Signing, on the machine --- */
@@ -74,21 +78,23 @@ static int sign_message(const struct nb_key *key, const gnutls_datum_t *message,
         return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
-int nb_attestation_append(const struct nb_secret *key_pem, struct nb_buffer *pem) {
+int nb_attestation_append(const struct nb_secret *key_pem, const char *token_id,
+                          struct nb_buffer *pem) {
         _cleanup_(nb_datum_done) gnutls_datum_t signature = { 0 }, block = { 0 };
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
-        uint8_t bytes[MESSAGE_SIZE];
-        const gnutls_datum_t message = { bytes, sizeof(bytes) };
+        gnutls_datum_t datum;
         size_t offset;
         int r;
 
         r = nb_key_import(key_pem->data, key_pem->len, &key);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
-        r = format_message(pem->data, pem->len, &offset, bytes);
+        r = format_message(pem->data, pem->len, token_id, &offset, &message);
         if (r < 0)
                 return r == -ENOMEM ? r : -EIO;
-        r = sign_message(key, &message, &signature);
+        datum = nb_datum_const(message.data, message.len);
+        r = sign_message(key, &datum, &signature);
         if (r < 0)
                 return r;
         r = gnutls_pem_base64_encode2(LABEL_KEY_SIGNATURE, &signature, &block);
@@ -127,18 +133,23 @@ static int import_public_key(const char *pem, size_t len, gnutls_pubkey_t *ret_k
         return 0;
 }
 
-int nb_attestation_key_verify(const char *pem, size_t len) {
+int nb_attestation_key_read(const char *pem, size_t len, uint8_t ret_id[static NB_SHA256_SIZE]) {
         _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
         const struct algorithm *algorithm;
+        size_t size = NB_SHA256_SIZE;
+        int r = import_public_key(pem, len, &key, &algorithm);
 
-        return import_public_key(pem, len, &key, &algorithm);
+        if (r < 0)
+                return r;
+        r = gnutls_pubkey_get_key_id(key, GNUTLS_KEYID_USE_SHA256, ret_id, &size);
+        return r < 0 ? nb_gnutls_to_errno(r) : 0;
 }
 
 static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *proof,
-                                                        const uint8_t message[static MESSAGE_SIZE],
+                                                        const struct nb_buffer *message,
                                                         const char *public_key) {
         _cleanup_(nb_pubkey_deinitp) gnutls_pubkey_t key = NULL;
-        const gnutls_datum_t data = nb_datum_const(message, MESSAGE_SIZE);
+        const gnutls_datum_t data = nb_datum_const(message->data, message->len);
         const gnutls_datum_t signature = nb_datum_const(proof->data, proof->len);
         const struct algorithm *algorithm;
 
@@ -150,15 +161,15 @@ static enum nb_attestation_verdict verify_key_signature(const struct nb_buffer *
 }
 
 /* The first signature decides, so the cost of verifying is bounded. */
-enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
+enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len, const char *token_id,
                                                   const char *public_key) {
         _cleanup_(nb_buffer_done) struct nb_buffer proof = NB_BUFFER_INIT(NB_ATTESTATION_MAX);
-        uint8_t message[MESSAGE_SIZE];
+        _cleanup_(nb_buffer_done) struct nb_buffer message = NB_BUFFER_INIT(MESSAGE_MAX);
         struct nb_pem_block block;
         size_t offset, at;
         int r;
 
-        if (format_message(pem, len, &offset, message) < 0)
+        if (format_message(pem, len, token_id, &offset, &message) < 0)
                 return NB_ATTESTATION_INVALID;
         do {
                 r = nb_pem_next(pem, len, &offset, &block);
@@ -168,16 +179,18 @@ enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
         at = (size_t)(block.text - pem);
         if (nb_pem_decode(pem, len, &at, LABEL_KEY_SIGNATURE, &proof) < 0)
                 return NB_ATTESTATION_INVALID;
-        return verify_key_signature(&proof, message, public_key);
+        return verify_key_signature(&proof, &message, public_key);
 }
 
-bool nb_attestation_is_own(const struct nb_secret *key_pem, const char *pem, size_t len) {
+bool nb_attestation_is_own(const struct nb_secret *key_pem, const char *token_id, const char *pem,
+                           size_t len) {
         _cleanup_(nb_datum_done) gnutls_datum_t public = { 0 };
         _cleanup_(nb_key_freep) struct nb_key *key = NULL;
 
         if (!key_pem || !key_pem->data)
-                return nb_attestation_verify(pem, len, "") == NB_ATTESTATION_MISSING;
+                return nb_attestation_verify(pem, len, token_id, "") == NB_ATTESTATION_MISSING;
         return nb_key_import(key_pem->data, key_pem->len, &key) >= 0 &&
                gnutls_pem_base64_encode2("PUBLIC KEY", &key->spki, &public) >= 0 &&
-               nb_attestation_verify(pem, len, (const char *)public.data) == NB_ATTESTATION_VALID;
+               nb_attestation_verify(pem, len, token_id, (const char *)public.data) ==
+                       NB_ATTESTATION_VALID;
 }

@@ -7,10 +7,11 @@
  * proof is a row of the table in attestation.c with its label:
  *
  *      NODE-BOOTSTRAP KEY SIGNATURE   a signature with a key that the administrator has enrolled
- *                                     for the node, over "node-bootstrap attestation v1\n" and the
- *                                     SHA-256 of the request in DER
+ *                                     for the node, over "node-bootstrap attestation v2\n", the ID
+ *                                     of the bootstrap token ("" for another credential), "\n", and
+ *                                     the SHA-256 of the request in DER
  *
- * A proof is therefore valid only for one request, and the request only for one key pair. An
+ * A proof is therefore valid only for one request, whose key and node it covers, and one token. An
  * attacker who copies a proof can only submit the same request again; the certificate is useless
  * without the private key, which only the machine has.
  */
@@ -28,16 +29,17 @@
 /* Appends the block to `pem`, which holds the request, with the machine's enrolled private key
  * (PEM, PKCS #8 or SEC 1; ECDSA, Ed25519 or RSA of at least 2048 bits). 0; -EINVAL if the key is
  * not usable; -EIO, -ENOMEM, -E2BIG. */
-int nb_attestation_append(const struct nb_secret *key, struct nb_buffer *pem);
+int nb_attestation_append(const struct nb_secret *key, const char *token_id, struct nb_buffer *pem);
 
 /* Whether a request has the proof that nb_attestation_append() makes with this key; without a key,
  * whether it has none. */
-bool nb_attestation_is_own(const struct nb_secret *key, const char *pem, size_t len);
+bool nb_attestation_is_own(const struct nb_secret *key, const char *token_id, const char *pem,
+                           size_t len);
 
-/* Whether a public key (SubjectPublicKeyInfo as PEM, and nothing else) can be enrolled. 0; -EINVAL
- * if it is not a public key; -ENOTSUP for a type or size that is too weak or not supported;
- * -ENOMEM. */
-int nb_attestation_key_verify(const char *pem, size_t len);
+/* Reads a public key that can be enrolled (SubjectPublicKeyInfo as PEM, and nothing else).
+ * *ret_id is the same for all encodings of a key. 0; -EINVAL if it is not a public key; -ENOTSUP
+ * for a type or size that is too weak or not supported; -ENOMEM, -EIO. */
+int nb_attestation_key_read(const char *pem, size_t len, uint8_t ret_id[static NB_SHA256_SIZE]);
 
 enum nb_attestation_verdict {
         NB_ATTESTATION_VALID,
@@ -47,5 +49,5 @@ enum nb_attestation_verdict {
 };
 
 /* Verifies the blocks behind the request against the node's enrolled public key (PEM). */
-enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len,
+enum nb_attestation_verdict nb_attestation_verify(const char *pem, size_t len, const char *token_id,
                                                   const char *public_key);

@@ -184,7 +184,8 @@ static const char *find_difference(const struct nb_join *join, const struct nb_c
                 return r == -EKEYREJECTED ? "another key"
                        : r == -EPERM      ? "another subject"
                                           : "an invalid request";
-        if (!nb_attestation_is_own(join->attestation_key, request, csr->request_len))
+        if (!nb_attestation_is_own(join->attestation_key, join->bootstrap->identity.token_id,
+                                   request, csr->request_len))
                 return "another proof by an enrolled key";
         if (strcmp(csr->signer_name, NB_CSR_SIGNER) != 0)
                 return "another signerName";
@@ -214,7 +215,7 @@ static int make_request(const struct nb_join *join, struct nb_buffer *request,
 
         r = nb_pkcs10_create(join->key, join->node_name, true, request);
         if (r >= 0 && key && key->data)
-                r = nb_attestation_append(key, request);
+                r = nb_attestation_append(key, join->bootstrap->identity.token_id, request);
         if (r == -EINVAL)
                 return nb_failure_set(f, NB_ATTESTATION_KEY_UNUSABLE, r,
                                       "the credential '" NB_CREDENTIAL_ATTESTATION_KEY

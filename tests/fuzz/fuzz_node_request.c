@@ -48,7 +48,8 @@ static void check_object(const char *data, size_t len, const char *signer, const
 }
 
 void fuzz_one(const char *data, size_t len) {
-        enum nb_attestation_verdict verdict = nb_attestation_verify(data, len, public_key);
+        enum nb_attestation_verdict verdict = nb_attestation_verify(data, len, "abcdef",
+                                                                    public_key);
 
         FUZZ_CHECK(verdict == NB_ATTESTATION_MISSING || verdict == NB_ATTESTATION_INVALID);
         check_object(data, len, NB_SIGNER_CLIENT, "client");

@@ -10,7 +10,8 @@ import socket
 import time
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import admin
 import faults
@@ -23,7 +24,9 @@ CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 EVENTS = "/api/v1/namespaces/default/events"
 NODES = "/api/v1/nodes"
 APPROVAL = "patch certificatesigningrequests/approval"
+POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+BOUND, ENROLLED, UNBOUND = (f"system:bootstrappers:{name}" for name in ("node-bootstrap", "node-bootstrap-enrolled", "kubeadm:default-node-token"))
 INTERNAL = faults.error(500, "InternalError", "an error on the server")
 
 
@@ -40,7 +43,7 @@ def key_of(name):
 def holder_of(csr):
     """What the claim for this request says: the SHA-256 of its public key."""
     request = x509.load_pem_x509_csr(base64.b64decode(csr["spec"]["request"]))
-    return hashlib.sha256(request.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+    return hashlib.sha256(request.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 class Cluster:
@@ -49,21 +52,34 @@ class Cluster:
     def __init__(self, api):
         self.api, self.numbers = api, itertools.count()
 
-    def token(self, token_id, node, expires=3600, created=0, **annotations):
+    def token(self, token_id, node, expires=3600, created=0, group=None, **annotations):
         metadata = {"annotations": {**({"node-bootstrap/node": node} if node else {}), **annotations}, "creationTimestamp": timestamp(created)}
         data = {"token-id": token_id, "token-secret": "0123456789abcdef", "expiration": timestamp(expires),
-                "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:node-bootstrap"}
+                "usage-bootstrap-authentication": "true", "auth-extra-groups": group or (BOUND if node else UNBOUND)}
         return self.api.objects.put(f"{SECRETS}/bootstrap-token-{token_id}", metadata=metadata, type="bootstrap.kubernetes.io/token",
                                     data={key: encode(value) for key, value in data.items()})
 
     def request(self, name, node, token_id="aaaaaa", *, user=None, usages=pki.USAGES, orgs=(pki.NODES,), approved=False, signer=SIGNER, created=0,
                 pem=None, key=None):
-        """A CSR, as an API server stores it."""
+        """A CSR, as an API server stores it: with the groups that its token has now."""
+        secret = self.api.objects.look(f"{SECRETS}/bootstrap-token-{token_id}")
+        group = base64.b64decode(secret["data"]["auth-extra-groups"]).decode() if secret else BOUND
         user = user or f"system:bootstrap:{token_id}"
         status = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove", "lastUpdateTime": timestamp()}]}
         return self.api.objects.put(f"{CSRS}/{name}", metadata={"creationTimestamp": timestamp(created)}, status=status if approved else {}, spec={
             "request": encode((pem or pki.sign_csr(key or key_of(name), pki.node_user(node), orgs)).decode()), "signerName": signer, "usages": list(usages),
-            "username": user, "groups": ["system:bootstrappers", "system:authenticated"]})
+            "username": user, "groups": ["system:bootstrappers", group, "system:authenticated"]})
+
+    def enroll(self, node, key, **data):
+        """The record of a node, as `enroll` writes it."""
+        public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+        return self.record(node, node=node, publicKey=public, **data)
+
+    def record(self, name, kind="node-bootstrap/enrolled-node", **data):
+        return self.api.objects.put(f"{SECRETS}/node-bootstrap-node-{name}", type=kind, data={key: encode(value) for key, value in data.items()})
+
+    def policy(self, **data):
+        self.api.objects.put(POLICY, data=data)
 
     def claim(self, token_id, csr_name, holder, owner):
         """The claim of a token, as the controller makes it, or somebody forges it. `owner` is the Secret, or None."""
@@ -121,6 +137,13 @@ class Cluster:
         self.issue(name)
         self.node(name, created=1)
         self.await_revocation(token_id)
+
+
+def prove(key, pem, token_id="aaaaaa"):
+    """The block that node-bootstrap appends to a request."""
+    message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(pki.der(x509.load_pem_x509_csr(pem))).digest()
+    signature = base64.b64encode(key.sign(message, ec.ECDSA(hashes.SHA256())))
+    return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + signature + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"
 
 
 def await_true(condition, timeout=10):

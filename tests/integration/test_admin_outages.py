@@ -253,7 +253,6 @@ def test_metrics_are_written(cluster, start, tmp_path):
     (["--parts="], "unknown part"),
     (["--grace=soon"], "duration"),
     (["--metrics=file"], "absolute path"),
-    (["--require-attestation"], "--inventory"),
     (["--serving-names=.example.org"], "approve-serving"),
 ])
 def test_wrong_options_are_refused(api, options, message):

@@ -67,19 +67,6 @@ def test_a_request_is_approved_as_it_was_read(api, run):
     assert metadata["uid"] == api.objects.look(f"{CSRS}/good")["metadata"]["uid"] and metadata["resourceVersion"]
 
 
-def test_an_inventory_that_cannot_be_read_allows_nothing(api, run, tmp_path):
-    inventory = tmp_path / "inventory"
-    inventory.write_text(f"{NODE}: {{}}\n")
-    run(PREFIXES, f"--inventory={inventory}").wait_line("is the leader")
-    inventory.write_text(f"{NODE}: {{until: tomorrow}}\n")
-    put_node(api, "10.0.0.5")
-    submit(api, "one", "10.0.0.5")
-    api.objects.wait(lambda: "inventory:1: until: expected a time" in event(api, "one"))
-    assert not approval(api, "one")
-    inventory.write_text(f"{NODE}: {{}}\n")
-    api.objects.wait(lambda: approval(api, "one") == "Approved")
-
-
 # What an address of the API server is known from.
 API_SERVER = {
     "the server of cluster-info": lambda api: api.objects.put(CLUSTER_INFO, data={
@@ -136,24 +123,6 @@ def test_the_node_may_come_later(api, run):
     put_node(api, "10.0.0.5")
     api.objects.wait(lambda: approval(api, "good") == "Approved", 30)
     assert len(api.objects.all(EVENTS)) == 2
-
-
-def test_the_inventory_limits_it(api, run, tmp_path):
-    """An address of another machine within the prefixes. A change of the file applies without a restart."""
-    inventory = tmp_path / "inventory.yaml"
-    inventory.write_text(f"{NODE}:\n  addresses: [10.0.0.5]\nother:\n  addresses: [10.0.0.7]\n")
-    put_node(api, "10.0.0.5", "10.0.0.7")
-    put_node(api, "10.0.0.8", name="unlisted")
-    submit(api, "good", "10.0.0.5")
-    submit(api, "bad", "10.0.0.7")
-    submit(api, "unlisted", "10.0.0.8", node="unlisted")
-    run(PREFIXES, f"--inventory={inventory}")
-    api.objects.wait(lambda: approval(api, "good") == "Approved" and event(api, "bad") and event(api, "unlisted"))
-    assert "'10.0.0.7' is not listed for this node in the inventory" in event(api, "bad")
-    assert "the inventory does not list the node" in event(api, "unlisted")
-    inventory.write_text(inventory.read_text() + "unlisted: {}\n")
-    api.objects.wait(lambda: approval(api, "unlisted") == "Approved", 30)
-    assert approval(api, "bad") is None
 
 
 def test_one_request_does_not_hold_up_another(api, run):

@@ -205,18 +205,12 @@ def test_signature_that_never_comes(api):
     assert FORM.search(made.stdout)
 
 
-@pytest.mark.parametrize("words", [["approve", TOKEN], ["token", "create", "--dry-run", f"--node={TOKEN}"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["approve", TOKEN], ["token", "create", "--dry-run", f"--node={TOKEN}"], ["enroll", "--public-key=-", TOKEN]], ids=lambda words: words[0])
 def test_token_where_a_name_belongs(api, words):
     """A token has the form of a DNS name. No message may have it."""
     made = api.run(*words)
     assert made.returncode == 64 and "found a token" in made.stderr
     assert SECRET not in made.stdout + made.stderr and changes(api) == []
-
-
-def test_token_where_the_name_of_a_node_is_enrolled(tmp_path):
-    made = admin.run_admin("enroll", "--public-key=-", f"--inventory={tmp_path / 'inventory'}", TOKEN)
-    assert made.returncode == 64 and "found a token" in made.stderr and SECRET not in made.stderr
-    assert not (tmp_path / "inventory").exists()
 
 
 def test_help_that_a_message_names(api):

@@ -61,7 +61,7 @@ def pem_blocks(text):
 
 
 def test_proof_of_the_machine(world):
-    """The proof is behind the request, and covers it alone; after 409, the same request is found again."""
+    """The proof is behind the request, and covers it and the token; after 409, the same request is found again."""
     key = ec.generate_private_key(ec.SECP256R1())
     world.machine.set_credential("attestation-key", key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
@@ -70,7 +70,7 @@ def test_proof_of_the_machine(world):
     for request in world.server.seen("create"):
         (label, der), (proof_label, proof) = pem_blocks(base64.b64decode(request.json()["spec"]["request"]))
         assert (label, proof_label) == ("CERTIFICATE REQUEST", "NODE-BOOTSTRAP KEY SIGNATURE")
-        message = b"node-bootstrap attestation v1\n" + hashlib.sha256(der).digest()
+        message = f"node-bootstrap attestation v2\n{TOKEN_ID}\n".encode() + hashlib.sha256(der).digest()
         key.public_key().verify(proof, message, ec.ECDSA(hashes.SHA256()))
 
 

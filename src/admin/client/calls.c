@@ -27,7 +27,7 @@ void nb_admin_explain(const struct nb_admin *admin, struct nb_failure *f) {
 }
 
 /* With an exchange: -EINPROGRESS until the answer is there. */
-static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
+static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
                      const struct nb_call *api_call, struct nb_http_answer *ret_answer,
                      struct nb_failure *f) {
         struct nb_exchange *exchange = admin->exchange;
@@ -39,12 +39,12 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
                                                                 : NULL,
                 .timeout_ms = NB_ADMIN_TIMEOUT_MS,
         };
-        int r;
+        int r = 0;
 
-        if (exchange && nb_exchange_has_begun(exchange, call->method, call->path))
-                return nb_exchange_is_waiting(exchange)
-                               ? -EINPROGRESS
-                               : nb_exchange_take_answer(exchange, ret_answer, f);
+        if (exchange)
+                r = nb_exchange_find(exchange, call->method, call->path, is_page, ret_answer, f);
+        if (r != 0)
+                return r;
         r = nb_admin_renew_if_expired(admin, f);
         if (r < 0)
                 return r;
@@ -59,28 +59,12 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call,
         return r < 0 ? r : -EINPROGRESS;
 }
 
-/* 1: the answer of an earlier run of the same work. */
-static int find_answer(struct nb_admin *admin, const char *method, const char *path,
-                       struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        int r = admin->exchange ? nb_exchange_find(admin->exchange, method, path, ret_answer) : 0;
-
-        return r < 0 ? nb_failure_set_memory(f) : r;
-}
-
-static int keep_answer(struct nb_admin *admin, const char *method, const char *path,
-                       const struct nb_http_answer *answer, struct nb_failure *f) {
-        int r = admin->exchange ? nb_exchange_keep(admin->exchange, method, path, answer) : 0;
-
-        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "%s: cannot keep the answer: %m", path)
-                     : 0;
-}
-
-static int is_usable(const struct nb_http_answer *answer) {
+static bool is_usable(const struct nb_http_answer *answer) {
         return (answer->status >= 200 && answer->status <= 202) || answer->status == 409 ||
                nb_answer_is_not_found(answer);
 }
 
-static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
+static int perform(struct nb_admin *admin, const struct nb_admin_call *call, bool is_page,
                    struct nb_http_answer *ret_answer, struct nb_failure *f) {
         char what[256];
         const struct nb_call api_call = { what, call->path, NB_ADMIN_OBJECT_MAX, &codes };
@@ -88,7 +72,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
         int r;
 
         snprintf(what, sizeof(what), "%s at", call->what);
-        r = send_call(admin, call, &api_call, &answer, f);
+        r = send_call(admin, call, is_page, &api_call, &answer, f);
         if (r == -EINPROGRESS && f->code == NB_NONE)
                 return r;
         if (r < 0) {
@@ -100,7 +84,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
                 admin->expires_ms = 0;
         if (is_usable(&answer)) {
                 *ret_answer = answer;
-                return 0;
+                return (int)answer.status;
         }
         r = nb_answer_failure(&admin->api, &api_call, &answer, f);
         nb_http_answer_done(&answer);
@@ -109,18 +93,7 @@ static int perform(struct nb_admin *admin, const struct nb_admin_call *call,
 
 int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                      struct nb_http_answer *ret_answer, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        int r = find_answer(admin, call->method, call->path, &answer, f);
-
-        if (r == 0) {
-                r = perform(admin, call, &answer, f);
-                if (r >= 0)
-                        r = keep_answer(admin, call->method, call->path, &answer, f);
-        }
-        if (r < 0)
-                return r;
-        *ret_answer = TAKE(answer);
-        return (int)ret_answer->status;
+        return perform(admin, call, false, ret_answer, f);
 }
 
 int nb_admin_get(struct nb_admin *admin, const char *what, const char *path,
@@ -182,10 +155,10 @@ static int read_page(struct nb_admin *admin, const char *what, const char *path,
                      limit, next[0] ? "&continue=" : "", next) >= (int)sizeof(page))
                 return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
                                       "%s: the continue token is too long", what);
-        r = perform(admin, &call, &answer, f);
+        r = perform(admin, &call, true, &answer, f);
         if (r < 0)
                 return f->http_status == 410 ? -EAGAIN : r;
-        if (answer.status == 404)
+        if (r == 404)
                 return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
                                            "%s: the API server does not serve it", what);
         *ret_size = answer.body.len;
@@ -257,29 +230,25 @@ static int list_pages(struct nb_admin *admin, const char *what, struct nb_exchan
 
 int nb_admin_list(struct nb_admin *admin, const char *what, const char *path, nb_admin_visit *visit,
                   void *userdata, char *ret_version, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer listed = {
-                .body = NB_BUFFER_INIT(NB_RESOURCE_VERSION_SIZE)
-        };
+        char version[NB_RESOURCE_VERSION_SIZE];
         struct nb_exchange_list alone = { 0 }, *list = &alone;
-        int r = find_answer(admin, "LIST", path, &listed, f);
+        struct nb_exchange *exchange = admin->exchange;
+        int r;
 
-        if (r == 0) {
-                snprintf(alone.path, sizeof(alone.path), "%s", path);
-                if (admin->exchange)
-                        list = nb_exchange_find_list(admin->exchange, path);
-                if (!list)
-                        return nb_failure_set_memory(f);
-                r = list_pages(admin, what, list, visit, userdata, f);
-                if (r == -EINPROGRESS && f->code == NB_NONE)
-                        return r;
-                nb_buffer_append_string(&listed.body, list->version);
-                if (admin->exchange)
-                        nb_exchange_end_list(admin->exchange);
-                if (r >= 0)
-                        r = listed.body.error < 0 ? nb_failure_set_memory(f)
-                                                  : keep_answer(admin, "LIST", path, &listed, f);
-        }
-        if (r >= 0 && ret_version)
-                snprintf(ret_version, NB_RESOURCE_VERSION_SIZE, "%s", nb_answer_text(&listed));
-        return r < 0 ? r : 0;
+        ret_version = ret_version ? ret_version : version;
+        if (exchange && nb_exchange_find_list(exchange, path, ret_version))
+                return 0;
+        snprintf(alone.path, sizeof(alone.path), "%s", path);
+        if (exchange)
+                list = nb_exchange_begin_list(exchange, path);
+        if (!list)
+                return nb_failure_set_memory(f);
+        r = list_pages(admin, what, list, visit, userdata, f);
+        if (r == -EINPROGRESS && f->code == NB_NONE)
+                return r;
+        if (r >= 0)
+                memcpy(ret_version, list->version, sizeof(version));
+        if (exchange && nb_exchange_end_list(exchange, r >= 0, f) < 0)
+                return -ENOMEM;
+        return r;
 }

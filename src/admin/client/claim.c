@@ -137,28 +137,3 @@ int nb_claim_list(struct nb_admin *admin,
                              NB_LEASES_PATH "?labelSelector=node-bootstrap%2Fclaim%3Dtrue",
                              visit_lease, &context, NULL, f);
 }
-
-int nb_token_secret_delete(struct nb_admin *admin, const char *id, const char *uid,
-                           struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_json_writer writer = { .buffer = &body };
-        char what[64], path[NB_ADMIN_PATH_MAX];
-        struct nb_admin_call call = { .method = "DELETE", .what = what, .path = path };
-        int r;
-
-        snprintf(what, sizeof(what), "revoking token %s", id);
-        snprintf(path, sizeof(path), NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "DeleteOptions");
-        nb_json_open(&writer, "preconditions", '{');
-        nb_json_put_string(&writer, "uid", uid);
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(admin, &call, &answer, f);
-        return r < 0 ? r : r < 300;
-}

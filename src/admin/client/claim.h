@@ -13,6 +13,7 @@
  * used.
  */
 
+#include "admin/client/client.h"
 #include "admin/policy/bootstrap_token.h"
 #include "admin/policy/node_request.h"
 #include "admin/policy/verdict.h"
@@ -45,8 +46,3 @@ int nb_claim_look(struct nb_admin *admin, const struct nb_bootstrap_token *token
 int nb_claim_list(struct nb_admin *admin,
                   int (*visit)(void *userdata, const struct nb_claim *claim), void *userdata,
                   struct nb_failure *f);
-
-/* Deletes a token's Secret if it still has this UID. 1: deleted; 0: it does not exist, or
- * has another UID. */
-int nb_token_secret_delete(struct nb_admin *admin, const char *id, const char *uid,
-                           struct nb_failure *f);

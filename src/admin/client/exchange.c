@@ -15,6 +15,7 @@ struct nb_exchange_call {
         int r;
         char *body; /* of the request */
         size_t body_len;
+        char version[NB_RESOURCE_VERSION_SIZE]; /* of a list */
 };
 
 static void free_call(struct nb_exchange_call *call) {
@@ -62,36 +63,58 @@ static void end_begun(struct nb_exchange *exchange) {
         exchange->begun = NULL;
 }
 
-/* --- For calls.c --- */
-
-int nb_exchange_find(struct nb_exchange *exchange, const char *method, const char *path,
-                     struct nb_http_answer *ret_answer) {
-        unsigned i = exchange->at;
-
-        while (i < exchange->n && !is_call(exchange->calls[i], method, path))
-                i++;
-        if (i == exchange->n)
-                return 0;
-        exchange->at = i + 1;
-        return copy_answer(&exchange->calls[i]->answer, ret_answer) < 0 ? -ENOMEM : 1;
+static void drop_list(struct nb_exchange *exchange) {
+        free(exchange->list);
+        exchange->list = NULL;
 }
 
-int nb_exchange_keep(struct nb_exchange *exchange, const char *method, const char *path,
-                     const struct nb_http_answer *answer) {
-        struct nb_exchange_call *call;
-        int r;
+/* --- For calls.c --- */
 
-        if (exchange->n == NB_EXCHANGE_CALLS_MAX)
-                return -E2BIG;
-        call = new_call(method, path);
-        r = call ? copy_answer(answer, &call->answer) : -ENOMEM;
-        if (r < 0) {
+/* What the call came to: 1 with its answer, or its failure. */
+static int copy_outcome(const struct nb_exchange_call *call, struct nb_http_answer *ret_answer,
+                        struct nb_failure *f) {
+        if (call->r < 0) {
+                *f = call->failure;
+                return call->r;
+        }
+        return copy_answer(&call->answer, ret_answer) < 0 ? nb_failure_set_memory(f) : 1;
+}
+
+static int keep_call(struct nb_exchange *exchange, struct nb_exchange_call *call,
+                     struct nb_failure *f) {
+        if (exchange->n == NB_EXCHANGE_CALLS_MAX) {
                 free_call(call);
-                return r;
+                return nb_failure_set(f, NB_INTERNAL, E2BIG, "more than %d calls",
+                                      NB_EXCHANGE_CALLS_MAX);
         }
         exchange->calls[exchange->n++] = call;
         exchange->at = exchange->n;
         return 0;
+}
+
+int nb_exchange_find(struct nb_exchange *exchange, const char *method, const char *path,
+                     bool is_page, struct nb_http_answer *ret_answer, struct nb_failure *f) {
+        struct nb_exchange_call *begun = exchange->begun;
+        int r;
+
+        for (unsigned i = exchange->at; i < exchange->n; i++)
+                if (is_call(exchange->calls[i], method, path)) {
+                        exchange->at = i + 1;
+                        return copy_outcome(exchange->calls[i], ret_answer, f);
+                }
+        if (!begun || !is_call(begun, method, path)) {
+                end_begun(exchange);
+                return 0;
+        }
+        if (exchange->transfer)
+                return -EINPROGRESS;
+        exchange->begun = NULL;
+        r = copy_outcome(begun, ret_answer, f);
+        if (is_page)
+                free_call(begun);
+        else if (keep_call(exchange, begun, f) < 0)
+                return -E2BIG;
+        return r;
 }
 
 int nb_exchange_begin(struct nb_exchange *exchange, const char *method, const char *path,
@@ -113,39 +136,36 @@ int nb_exchange_begin(struct nb_exchange *exchange, const char *method, const ch
         return 0;
 }
 
-bool nb_exchange_has_begun(struct nb_exchange *exchange, const char *method, const char *path) {
-        if (exchange->begun && is_call(exchange->begun, method, path))
-                return true;
-        end_begun(exchange);
+bool nb_exchange_find_list(struct nb_exchange *exchange, const char *path, char *ret_version) {
+        for (unsigned i = exchange->at; i < exchange->n; i++)
+                if (is_call(exchange->calls[i], "LIST", path)) {
+                        exchange->at = i + 1;
+                        snprintf(ret_version, NB_RESOURCE_VERSION_SIZE, "%s",
+                                 exchange->calls[i]->version);
+                        return true;
+                }
         return false;
 }
 
-int nb_exchange_take_answer(struct nb_exchange *exchange, struct nb_http_answer *ret_answer,
-                            struct nb_failure *f) {
-        struct nb_exchange_call *call = exchange->begun;
-        int r = call->r;
-
-        if (r >= 0)
-                *ret_answer = TAKE(call->answer);
-        else if (f->code == NB_NONE)
-                *f = call->failure;
-        end_begun(exchange);
-        return r;
-}
-
-struct nb_exchange_list *nb_exchange_find_list(struct nb_exchange *exchange, const char *path) {
+struct nb_exchange_list *nb_exchange_begin_list(struct nb_exchange *exchange, const char *path) {
         if (exchange->list && strcmp(exchange->list->path, path) == 0)
                 return exchange->list;
-        nb_exchange_end_list(exchange);
+        drop_list(exchange);
         exchange->list = calloc(1, sizeof(*exchange->list));
         if (exchange->list)
                 snprintf(exchange->list->path, sizeof(exchange->list->path), "%s", path);
         return exchange->list;
 }
 
-void nb_exchange_end_list(struct nb_exchange *exchange) {
-        free(exchange->list);
-        exchange->list = NULL;
+int nb_exchange_end_list(struct nb_exchange *exchange, bool is_complete, struct nb_failure *f) {
+        struct nb_exchange_call *call = is_complete ? new_call("LIST", exchange->list->path) : NULL;
+
+        if (is_complete && call)
+                memcpy(call->version, exchange->list->version, sizeof(call->version));
+        drop_list(exchange);
+        if (!is_complete)
+                return 0;
+        return call ? keep_call(exchange, call, f) : nb_failure_set_memory(f);
 }
 
 /* --- For the loop --- */
@@ -177,7 +197,7 @@ void nb_exchange_interrupt(struct nb_exchange *exchange) {
 
 void nb_exchange_done(struct nb_exchange *exchange) {
         end_begun(exchange);
-        nb_exchange_end_list(exchange);
+        drop_list(exchange);
         while (exchange->n > 0)
                 free_call(exchange->calls[--exchange->n]);
         exchange->at = 0;

@@ -14,26 +14,19 @@ struct nb_exchange_list {
         bool is_complete;
 };
 
-/* 1: the answer of an earlier run, which the caller frees; 0: this call was not made before;
- * -ENOMEM. */
+/* 1: the answer of an earlier run, or the one that has arrived, which the caller frees; 0: this
+ * call was not made yet; -EINPROGRESS without a failure: it is under way; other failures of
+ * nb_http_finish(). A page of a list is returned once. */
 int nb_exchange_find(struct nb_exchange *exchange, const char *method, const char *path,
-                     struct nb_http_answer *ret_answer);
-
-/* Keeps a copy of the answer for the next run, with the call. 0; -ENOMEM; -E2BIG. */
-int nb_exchange_keep(struct nb_exchange *exchange, const char *method, const char *path,
-                     const struct nb_http_answer *answer);
+                     bool is_page, struct nb_http_answer *ret_answer, struct nb_failure *f);
 
 /* Begins a call, and replaces *body by a copy that stays as long as the call. 0, -ENOMEM. */
 int nb_exchange_begin(struct nb_exchange *exchange, const char *method, const char *path,
                       const char **body, size_t len);
 
-/* Whether the call that is under way is this one. Any other is ended. */
-bool nb_exchange_has_begun(struct nb_exchange *exchange, const char *method, const char *path);
-
-/* The outcome of the call that is answered, as from nb_http_finish(). */
-int nb_exchange_take_answer(struct nb_exchange *exchange, struct nb_http_answer *ret_answer,
-                            struct nb_failure *f);
+/* Whether an earlier run has read this list to its end; then its version. */
+bool nb_exchange_find_list(struct nb_exchange *exchange, const char *path, char *ret_version);
 
 /* The list of this path that is under way, or a new one. NULL without memory. */
-struct nb_exchange_list *nb_exchange_find_list(struct nb_exchange *exchange, const char *path);
-void nb_exchange_end_list(struct nb_exchange *exchange);
+struct nb_exchange_list *nb_exchange_begin_list(struct nb_exchange *exchange, const char *path);
+int nb_exchange_end_list(struct nb_exchange *exchange, bool is_complete, struct nb_failure *f);

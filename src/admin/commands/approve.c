@@ -10,13 +10,11 @@
 #include "base/text.h"
 #include "system/clock.h"
 
-#define BODY_MAX ((size_t)4 * 1024)
 #define OUTPUT_MAX ((size_t)64 * 1024 * 1024)
 #define WHAT_SIZE (NB_CSR_NAME_MAX + 32)
 
 struct approve {
         struct nb_admin admin;
-        struct nb_inventory inventory;
         bool is_forced, is_denying, is_json;
         unsigned n_printed;
         struct nb_buffer text;
@@ -31,21 +29,23 @@ static const char *name_kind(const struct nb_node_request *request) {
 }
 
 static const char *name_node_state(const struct nb_review *review) {
-        return !review->is_node_found ? "absent" : review->is_node_ready ? "Ready" : "not Ready";
+        return !review->look.has_node       ? "absent"
+               : review->look.node.is_ready ? "Ready"
+                                            : "not Ready";
 }
 
 static void format_requestor(const struct nb_review *review, char *ret, size_t size) {
         const struct nb_node_request *request = &review->request;
         char description[64];
 
-        NB_TEXT_COPY_LINE(description, review->token.description);
+        NB_TEXT_COPY_LINE(description, review->look.token.description);
         if (!request->token_id[0])
                 snprintf(ret, size, "user %s", request->username);
-        else if (!review->has_token)
+        else if (!review->look.facts.token)
                 snprintf(ret, size, "token %s, which does not exist any more", request->token_id);
         else
                 snprintf(ret, size, "token %s for %s%s%s%s", request->token_id,
-                         review->token.node[0] ? review->token.node : "any node",
+                         review->look.token.node[0] ? review->look.token.node : "any node",
                          description[0] ? " (" : "", description, description[0] ? ")" : "");
 }
 
@@ -82,8 +82,9 @@ static void format_json(struct nb_json_writer *writer, const struct nb_review *r
         nb_json_put_string(writer, "created", created);
         nb_json_put_string(writer, "requestor", request->username);
         nb_json_put_string(writer, "token", request->token_id[0] ? request->token_id : NULL);
-        nb_json_put_string(writer, "tokenNode", review->token.node[0] ? review->token.node : NULL);
-        nb_json_put_string(writer, "tokenDescription", review->token.description);
+        nb_json_put_string(writer, "tokenNode",
+                           review->look.token.node[0] ? review->look.token.node : NULL);
+        nb_json_put_string(writer, "tokenDescription", review->look.token.description);
         nb_json_put_string(writer, "nodeState", name_node_state(review));
         nb_json_put_string(writer, "proof", review->proof);
         nb_json_open(writer, "names", '[');
@@ -104,7 +105,7 @@ static int show_request(void *userdata, struct nb_json *item) {
         if (item->r < 0 || review.request.kind == NB_NODE_REQUEST_OTHER ||
             review.request.state != NB_CSR_STATE_PENDING)
                 return item->r;
-        r = nb_review_make(&approve->admin, &approve->inventory, &review, approve->f);
+        r = nb_review_make(&approve->admin, &review, approve->f);
         if (r < 0)
                 return r;
         if (approve->is_json)
@@ -164,7 +165,7 @@ static int read_request(struct approve *approve, const char *name, struct nb_rev
                                       "%s: it is not a request for a certificate of a node", name);
         if (review->request.state != NB_CSR_STATE_PENDING)
                 return 0;
-        r = nb_review_make(&approve->admin, &approve->inventory, review, f);
+        r = nb_review_make(&approve->admin, review, f);
         return r < 0 ? r : 1;
 }
 
@@ -184,11 +185,11 @@ static int claim_token(struct approve *approve, const struct nb_review *review,
         char key[NB_CLAIM_KEY_SIZE];
         int r;
 
-        if (request->kind != NB_NODE_REQUEST_CLIENT || !review->has_token ||
-            strcmp(review->token.node, request->node) != 0)
+        if (request->kind != NB_NODE_REQUEST_CLIENT || !review->look.facts.token ||
+            strcmp(review->look.token.node, request->node) != 0)
                 return 0;
         nb_claim_format_key(request, key);
-        r = nb_claim_make(&approve->admin, &review->token, request->name, key, &other, f);
+        r = nb_claim_make(&approve->admin, &review->look.token, request->name, key, &other, f);
         if (r < 0)
                 return r;
         if (r == NB_CLAIM_OWN || approve->is_forced)
@@ -199,58 +200,22 @@ static int claim_token(struct approve *approve, const struct nb_review *review,
                               request->name, other.csr_name, request->token_id);
 }
 
-static int format_condition(const struct approve *approve, const struct nb_node_request *request,
-                            struct nb_buffer *body) {
-        struct nb_json_writer writer = { .buffer = body };
-        char now[NB_RFC3339_SIZE];
-
-        nb_time_format(time(NULL), now);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "uid", request->uid);
-        nb_json_put_string(&writer, "resourceVersion", request->resource_version);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "status", '{');
-        nb_json_open(&writer, "conditions", '[');
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "type", approve->is_denying ? "Denied" : "Approved");
-        nb_json_put_string(&writer, "status", "True");
-        nb_json_put_string(&writer, "reason",
-                           approve->is_denying ? "DeniedByAdministrator"
-                                               : "ApprovedByAdministrator");
-        nb_json_put_string(&writer, "message", "Decided with node-bootstrap-admin approve");
-        nb_json_put_string(&writer, "lastUpdateTime", now);
-        return nb_json_finish(&writer);
-}
-
 /* UID and resourceVersion are those of the request that was reviewed. */
 static int write_decision(struct approve *approve, const struct nb_node_request *request,
                           struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
-        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
-        int r;
+        const bool is_denying = approve->is_denying;
+        int r = nb_csr_decide(&approve->admin, request, is_denying ? "Denied" : "Approved",
+                              is_denying ? "DeniedByAdministrator" : "ApprovedByAdministrator",
+                              "Decided with node-bootstrap-admin approve", f);
 
-        snprintf(what, sizeof(what), "%s CSR %s", approve->is_denying ? "denying" : "approving",
-                 request->name);
-        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", request->name);
-        r = format_condition(approve, request, &body);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(&approve->admin, &call, &answer, f);
         if (r < 0)
                 return r;
-        if (r == 404)
-                return nb_failure_set_http(f, NB_ADMIN_MISSING, r, "%s: it does not exist any more",
-                                           what);
-        if (r == 409)
-                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r,
-                                           "%s: it changed since it was read; nothing was approved",
-                                           what);
-        printf("%s %s, node %s\n", approve->is_denying ? "denied" : "approved", request->name,
+        if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_CONFLICT, 0,
+                                      "CSR %s changed or was deleted since it was read; it was not "
+                                      "%s",
+                                      request->name, is_denying ? "denied" : "approved");
+        printf("%s %s, node %s\n", is_denying ? "denied" : "approved", request->name,
                request->node[0] ? request->node : "?");
         return 0;
 }
@@ -337,7 +302,6 @@ static int read_words(struct nb_options *options, const struct nb_option *rows, 
 
 static void approve_done(struct approve *approve) {
         nb_admin_done(&approve->admin);
-        nb_inventory_done(&approve->inventory);
         nb_buffer_done(&approve->text);
 }
 
@@ -346,14 +310,11 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
                                                            .f = f };
         _cleanup_(nb_freep) const char **names = calloc((size_t)options->argc, sizeof(*names));
         struct nb_admin_place place = { 0 };
-        struct nb_inventory_node entry;
         const char *output = "text";
         const struct nb_option rows[] = {
                 { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
                 { "context", "NAME", "use this context of the kubeconfig",
                   .ret_value = &place.context },
-                { "inventory", "PATH", "verify proofs with the public keys in this inventory",
-                  .ret_value = &approve.inventory.path },
                 { "force", NULL, "approve requests that look forged, too",
                   .ret_switch = &approve.is_forced },
                 { "deny", NULL, "deny the requests instead", .ret_switch = &approve.is_denying },
@@ -374,9 +335,6 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
                 return nb_failure_set(f, NB_USAGE, 0, "'--output' must be text or json");
         if (n == 0 && (approve.is_forced || approve.is_denying))
                 return nb_failure_set(f, NB_USAGE, 0, "'--force' and '--deny' require names");
-        r = nb_inventory_find(&approve.inventory, "a", &entry, f); /* the path may be wrong */
-        if (r < 0)
-                return r;
         r = nb_admin_connect(&place, &approve.admin, f);
         if (r < 0)
                 return r;

@@ -1,75 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
-#include "admin/policy/bootstrap_token.h"
-#include "admin/policy/inventory.h"
+#include "base/encoding.h"
 #include "base/file.h"
 #include "base/macro.h"
 #include "crypto/attestation.h"
-#include "settings/types.h"
 #include "system/clock.h"
 #include "system/sources.h"
 
-#define INVENTORY_DEFAULT "/etc/node-bootstrap/inventory"
-#define TEXT_MAX ((size_t)64 * 1024)
+#define KEY_MAX ((size_t)64 * 1024)
+#define BODY_MAX ((size_t)64 * 1024)
+#define RECORDS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
 
 struct enroll {
+        struct nb_admin admin;
         const char *node;
-        const char *folder;
         const char *key_path; /* "-": standard input */
-        const char *until;    /* as on the command line; NULL for none */
-        bool is_forced;
+        const char *addresses, *dns_names;
+        bool is_forced, is_listing, is_showing, is_removing;
         struct nb_secret key; /* it may be a private key by mistake */
-        time_t end;           /* of `until`; 0 for none */
+        struct nb_node_record record;
 };
 
-static int parse_until(struct enroll *enroll, struct nb_failure *f) {
-        uint64_t ms;
-
-        if (!enroll->until)
-                return 0;
-        if (nb_rfc3339_parse(enroll->until, &enroll->end) >= 0)
-                return enroll->end > time(NULL)
-                               ? 0
-                               : nb_failure_set(f, NB_USAGE, 0,
-                                                "'--until' must be in the future, found %s",
-                                                enroll->until);
-        if (nb_setting_duration_parse(enroll->until, false, &ms) < 0 || ms < 1000)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--until' must be a time such as 2026-12-01T00:00:00Z, or a "
-                                      "duration such as 2h");
-        enroll->end = time(NULL) + (time_t)(ms / 1000);
-        return 0;
-}
+/* --- The key --- */
 
 static int read_key(struct enroll *enroll, struct nb_failure *f) {
         int r;
 
         if (strcmp(enroll->key_path, "-") == 0)
-                return nb_sources_read_stream(STDIN_FILENO, "standard input", TEXT_MAX,
-                                              &enroll->key, f);
-        r = nb_path_read(-1, enroll->key_path, TEXT_MAX, &enroll->key);
+                return nb_sources_read_stream(STDIN_FILENO, "standard input", KEY_MAX, &enroll->key,
+                                              f);
+        r = nb_path_read(-1, enroll->key_path, KEY_MAX, &enroll->key);
         return r < 0 ? nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, r, "cannot read '%s': %m",
                                       enroll->key_path)
                      : 0;
 }
 
 /* No message quotes the text. */
-static int verify_key(const struct enroll *enroll, struct nb_failure *f) {
+static int verify_key(struct enroll *enroll, struct nb_failure *f) {
         const char *text = enroll->key.data ? enroll->key.data : "";
-        int r = nb_attestation_key_verify(text, enroll->key.len);
+        size_t len = enroll->key.len;
+        int r = len > NB_NODE_RECORD_KEY_MAX
+                        ? -EINVAL
+                        : nb_attestation_key_read(text, len, enroll->record.key_id);
 
         if (r == -ENOMEM)
                 return nb_failure_set_memory(f);
-        if (r >= 0)
+        if (r >= 0) {
+                memcpy(enroll->record.public_key, text, len + 1);
                 return 0;
-        if (memmem(text, enroll->key.len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
+        }
+        if (memmem(text, len, "PRIVATE KEY-----", strlen("PRIVATE KEY-----")))
                 return nb_failure_set(f, NB_ADMIN_INPUT_MALFORMED, 0,
                                       "'%s': it is a private key, which must stay on its machine; "
                                       "`openssl pkey -pubout` prints the public key",
@@ -82,99 +69,214 @@ static int verify_key(const struct enroll *enroll, struct nb_failure *f) {
                                             : "it is not one public key");
 }
 
-/* Reads the entry that exists. A different key may be an attacker's, or that of another machine of
- * the same name. */
-static int read_old_entry(const struct enroll *enroll, int folder_fd,
-                          struct nb_inventory_node *ret_old, struct nb_failure *f) {
-        _cleanup_(nb_inventory_done) struct nb_inventory inventory = { .path = enroll->folder };
-        int r;
+/* --- Records --- */
 
-        if (faccessat(folder_fd, enroll->node, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                return nb_failure_set(f, NB_ADMIN_EXISTS, EEXIST,
-                                      "'%s/%s' exists, and would be read instead of '%s.yaml'; "
-                                      "rename it",
-                                      enroll->folder, enroll->node, enroll->node);
-        r = nb_inventory_find(&inventory, enroll->node, ret_old, f);
-        if (r < 0 && enroll->is_forced)
-                nb_failure_clear(f);
-        else if (r < 0)
-                return r;
-        if (r <= 0)
-                *ret_old = (struct nb_inventory_node){ 0 };
-        if (enroll->is_forced || !ret_old->public_key[0] ||
-            strcmp(ret_old->public_key, enroll->key.data) == 0)
+/* Two machines with one key could ask for each other's certificates. A record that cannot be read
+ * allows nothing, so it is passed over. */
+static int compare_key(void *userdata, struct nb_json *item) {
+        const struct enroll *enroll = userdata;
+        struct nb_failure *f = item->f, ignored = { 0 };
+        struct nb_node_record other = { 0 };
+
+        item->f = &ignored;
+        nb_node_record_read(item, &other);
+        item->f = f;
+        item->r = 0;
+        if (!other.public_key[0] || !strcmp(other.node, enroll->node) ||
+            !nb_digest_is_equal(other.key_id, enroll->record.key_id))
                 return 0;
         return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
-                              "node %s is enrolled with another public key in %s; --force replaces "
-                              "it",
-                              enroll->node, enroll->folder);
+                              "node %s is enrolled with this key; each machine needs its own",
+                              other.node);
 }
 
-static void format_names(const struct nb_inventory_node *old, const char *key, bool is_address,
-                         struct nb_buffer *text) {
-        const char *separator = "[";
-        struct in6_addr bytes;
+/* Reads the record of the node that exists, even if it is unusable. 1; 0: there is none. */
+static int read_old(struct enroll *enroll, struct nb_node_record *ret_old, struct nb_failure *f) {
+        struct nb_failure unusable = { 0 };
+        int r = nb_facts_read_record(&enroll->admin, enroll->node, ret_old, &unusable, f);
 
-        for (unsigned i = 0; i < old->n_names; i++) {
-                const char *name = old->names[i];
-
-                if ((inet_pton(AF_INET, name, &bytes) == 1 ||
-                     inet_pton(AF_INET6, name, &bytes) == 1) != is_address)
-                        continue;
-                if (separator[0] == '[')
-                        nb_buffer_printf(text, "%s: ", key);
-                nb_buffer_printf(text, "%s\"%s\"", separator, name);
-                separator = ", ";
-        }
-        if (separator[0] == ',')
-                nb_buffer_append_string(text, "]\n");
+        if (r != 0 || unusable.code == NB_NONE || enroll->is_forced)
+                return r != 0 ? r : unusable.code != NB_NONE;
+        *f = unusable;
+        if (f->code == NB_ANSWER_MALFORMED)
+                nb_failure_add(f, "; --force replaces it");
+        return -EPROTO;
 }
 
-/* What limits the node stays: names, and the time unless there is a new one. */
-static void format_entry(const struct enroll *enroll, const struct nb_inventory_node *old,
-                         struct nb_buffer *text) {
-        time_t end = enroll->end != 0 ? enroll->end : old->until;
-        char until[NB_RFC3339_SIZE];
-
-        nb_time_format(end, until);
-        if (end != 0)
-                nb_buffer_printf(text, "until: %s\n", until);
-        format_names(old, "addresses", true, text);
-        format_names(old, "dnsNames", false, text);
-        nb_buffer_append_string(text, "publicKey: |\n");
-        for (const char *line = enroll->key.data; *line;) {
-                size_t len = strcspn(line, "\n");
-
-                nb_buffer_printf(text, "  %.*s\n", (int)len, line);
-                line += len + (line[len] == '\n');
-        }
-}
-
-static int write_entry(const struct enroll *enroll, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(TEXT_MAX);
-        _cleanup_(nb_closep) int fd = -1;
-        char name[NB_NODE_NAME_MAX + sizeof(".yaml")];
-        struct nb_inventory_node old = { 0 };
+/* Returns the time of the answer by the clock of the API server. */
+static int write_record(struct enroll *enroll, bool is_new, time_t *ret_date,
+                        struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX], what[320];
+        struct nb_admin_call call = { .method = "POST", .what = what, .path = NB_SECRETS_PATH };
         int r;
 
-        snprintf(name, sizeof(name), "%s.yaml", enroll->node);
-        r = nb_path_make_folder(-1, enroll->folder, 0755, &fd);
+        nb_node_record_name(enroll->node, name);
+        snprintf(what, sizeof(what), "writing the Secret %s", name);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
+        if (!is_new) {
+                call.method = "PUT";
+                call.path = path;
+        }
+        r = nb_node_record_format(&enroll->record, &body);
         if (r < 0)
-                return nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, r, "'%s': %m", enroll->folder);
-        r = read_old_entry(enroll, fd, &old, f);
+                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
+        call.body = body.data;
+        call.body_len = body.len;
+        r = nb_admin_perform(&enroll->admin, &call, &answer, f);
         if (r < 0)
                 return r;
-        format_entry(enroll, &old, &text);
-        if (text.error < 0)
-                return nb_failure_set_memory(f);
-        r = nb_file_write(fd, name, 0644, text.data, text.len);
+        if (r >= 300)
+                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, r,
+                                           "%s: somebody else changed it, or deleted it", what);
+        json = nb_json_parse(nb_answer_text(&answer), answer.body.len, what, NB_ANSWER_MALFORMED,
+                             f);
+        nb_json_copy(&json, "metadata.uid", enroll->record.uid, sizeof(enroll->record.uid));
+        nb_json_copy(&json, "metadata.resourceVersion", enroll->record.resource_version,
+                     sizeof(enroll->record.resource_version));
+        *ret_date = answer.date;
+        return json.r;
+}
+
+/* --- Commands --- */
+
+static int add_names(struct enroll *enroll, const char *option, const char *list, bool is_address,
+                     const struct nb_node_record *old, struct nb_failure *f) {
+        struct nb_node_record *record = &enroll->record;
+
+        for (unsigned i = 0; !list && i < old->n_names; i++)
+                if (old->names[i].is_address == is_address &&
+                    record->n_names < NB_NODE_RECORD_NAMES_MAX)
+                        record->names[record->n_names++] = old->names[i];
+        if (!list || !list[0] || nb_node_record_add_names(record, list, is_address) >= 0)
+                return 0;
+        return nb_failure_set(f, NB_USAGE, 0,
+                              "'--%s' must be a list such as %s, with at most %d addresses and "
+                              "names together",
+                              option,
+                              is_address ? "10.0.0.5,fd00::5" : "node1.example.org,node1.lan",
+                              NB_NODE_RECORD_NAMES_MAX);
+}
+
+/* What an earlier enrollment says about names stays, unless an option replaces it. */
+static int prepare_record(struct enroll *enroll, const struct nb_node_record *old,
+                          struct nb_failure *f) {
+        int r;
+
+        snprintf(enroll->record.node, sizeof(enroll->record.node), "%s", enroll->node);
+        memcpy(enroll->record.uid, old->uid, sizeof(old->uid));
+        memcpy(enroll->record.resource_version, old->resource_version,
+               sizeof(old->resource_version));
+        r = add_names(enroll, "addresses", enroll->addresses, true, old, f);
+        return r < 0 ? r : add_names(enroll, "dns-names", enroll->dns_names, false, old, f);
+}
+
+static int add_node(struct enroll *enroll, struct nb_failure *f) {
+        struct nb_node_record old = { 0 };
+        bool is_new;
+        time_t date;
+        int r;
+
+        r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", RECORDS_PATH, compare_key,
+                          enroll, NULL, f);
         if (r < 0)
-                return nb_failure_set(f, NB_ADMIN_OUTPUT_UNWRITABLE, r, "'%s/%s': %m",
-                                      enroll->folder, name);
-        printf("%s/%s\n"
-               "The controller and `approve` use it with --inventory=%s\n",
-               enroll->folder, name, enroll->folder);
+                return r;
+        r = read_old(enroll, &old, f);
+        if (r < 0)
+                return r;
+        is_new = r == 0;
+        if (old.public_key[0] && !enroll->is_forced &&
+            !nb_digest_is_equal(old.key_id, enroll->record.key_id))
+                return nb_failure_set(f, NB_ADMIN_EXISTS, 0,
+                                      "node %s is enrolled with another public key; --force "
+                                      "replaces it",
+                                      enroll->node);
+        r = prepare_record(enroll, &old, f);
+        if (r >= 0)
+                r = write_record(enroll, is_new, &date, f);
+        if (r >= 0)
+                printf("enrolled node %s\n", enroll->node);
+        return r;
+}
+
+/*
+ * A request that was made before the removal must not be approved later, because its node is no
+ * longer enrolled. So the record is first made unreadable, and then gets the time of this answer:
+ * no request that was made before can be newer than that.
+ */
+static int remove_node(struct enroll *enroll, struct nb_failure *f) {
+        struct nb_node_record old = { 0 };
+        time_t date = 0;
+        int r;
+
+        enroll->is_forced = true;
+        r = read_old(enroll, &old, f);
+        if (r < 0)
+                return r;
+        if (r == 0 || old.removed != 0)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0, "node %s is not enrolled",
+                                      enroll->node);
+        r = prepare_record(enroll, &old, f);
+        enroll->record.removed = NB_NODE_RECORD_REMOVING;
+        if (r >= 0)
+                r = write_record(enroll, false, &date, f);
+        if (r < 0)
+                return r;
+        if (date <= 0)
+                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
+                                      "the answer of the API server has no Date; the node is not "
+                                      "approved until it is removed or enrolled again");
+        enroll->record.removed = date;
+        r = write_record(enroll, false, &date, f);
+        if (r >= 0)
+                printf("removed node %s\n", enroll->node);
+        return r;
+}
+
+static int print_record(void *userdata, struct nb_json *item) {
+        const struct enroll *enroll = userdata;
+        _cleanup_(nb_buffer_done) struct nb_buffer names = NB_BUFFER_INIT(BODY_MAX);
+        char digits[2 * NB_SHA256_SIZE + 1], removed[NB_RFC3339_SIZE];
+        struct nb_failure unusable = { 0 }, *f = item->f;
+        struct nb_node_record record = { 0 };
+        const char *name = nb_json_string(item, "metadata.name");
+
+        item->f = &unusable;
+        nb_node_record_read(item, &record);
+        item->f = f;
+        if (item->r < 0) {
+                printf("%-30s unusable: %s\n", name ? name : "?", unusable.detail);
+                return item->r = 0;
+        }
+        if (record.removed != 0) {
+                nb_time_format(record.removed, removed);
+                printf("%-30s removed %s\n", record.node, removed);
+                return 0;
+        }
+        nb_hex_encode(record.key_id, sizeof(record.key_id), digits);
+        nb_node_record_format_names(&record, true, &names);
+        nb_buffer_append_string(&names, " ");
+        nb_node_record_format_names(&record, false, &names);
+        printf("%-30s sha256:%s %s\n", record.node, digits, names.data ? names.data : "");
+        if (enroll->is_showing)
+                printf("%s", record.public_key);
         return 0;
+}
+
+static int show_node(struct enroll *enroll, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char name[NB_NODE_RECORD_NAME_SIZE], path[NB_ADMIN_PATH_MAX];
+        int r;
+
+        nb_node_record_name(enroll->node, name);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
+        r = nb_admin_get(&enroll->admin, "reading the record of the node", path, &json, f);
+        if (r == 0)
+                return nb_failure_set(f, NB_ADMIN_MISSING, 0, "node %s is not enrolled",
+                                      enroll->node);
+        return r < 0 ? r : print_record(enroll, &json);
 }
 
 /* --- Command line --- */
@@ -197,9 +299,19 @@ static int read_words(struct nb_options *options, const struct nb_option *rows,
         return row < 0 ? row : 0;
 }
 
-static int verify_arguments(struct enroll *enroll, struct nb_failure *f) {
+static int verify_arguments(const struct enroll *enroll, struct nb_failure *f) {
         char name[NB_NODE_NAME_MAX + 1], quoted[NB_WORD_QUOTED_SIZE];
 
+        if (enroll->is_listing + enroll->is_showing + enroll->is_removing +
+                    (enroll->key_path != NULL) !=
+            1)
+                return nb_failure_set(f, NB_USAGE, 0,
+                                      "expected one of '--public-key', '--list', '--show' and "
+                                      "'--remove'");
+        if (enroll->is_listing && enroll->node)
+                return nb_failure_set(f, NB_USAGE, 0, "'--list' takes no node");
+        if (enroll->is_listing)
+                return 0;
         if (!enroll->node)
                 return nb_failure_set(f, NB_USAGE, 0, "the name of a node is required");
         if (nb_node_name_parse(enroll->node, strlen(enroll->node), name) < 0 ||
@@ -208,39 +320,50 @@ static int verify_arguments(struct enroll *enroll, struct nb_failure *f) {
                                       nb_word_quote(enroll->node, quoted));
         if (nb_token_verify(enroll->node, strlen(enroll->node)) == 0)
                 return nb_failure_set(f, NB_USAGE, 0, "expected the name of a node, found a token");
-        if (!enroll->key_path)
-                return nb_failure_set(f, NB_USAGE, 0, "'--public-key' is required");
-        return parse_until(enroll, f);
+        return 0;
 }
 
 static void enroll_done(struct enroll *enroll) {
+        nb_admin_done(&enroll->admin);
         nb_secret_done(&enroll->key);
 }
 
 int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f) {
-        _cleanup_(enroll_done) struct enroll enroll = { .folder = INVENTORY_DEFAULT,
-                                                        .key = NB_SECRET_INIT };
+        _cleanup_(enroll_done) struct enroll enroll = { .key = NB_SECRET_INIT };
+        struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
+                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
+                { "context", "NAME", "use this context of the kubeconfig",
+                  .ret_value = &place.context },
                 { "public-key", "FILE", "the machine's public key as PEM; '-': standard input",
                   .ret_value = &enroll.key_path },
-                { "until", "TIME", "the node may join until then, or for a duration such as 2h",
-                  .ret_value = &enroll.until },
-                { "inventory", "DIRECTORY", "write NODE.yaml here (default: " INVENTORY_DEFAULT ")",
-                  .ret_value = &enroll.folder },
+                { "addresses", "LIST", "only addresses for serving certificates of the node",
+                  .ret_value = &enroll.addresses },
+                { "dns-names", "LIST", "DNS names for serving certificates, besides the node's",
+                  .ret_value = &enroll.dns_names },
                 { "force", NULL, "replace a different key", .ret_switch = &enroll.is_forced },
+                { "list", NULL, "list the enrolled nodes", .ret_switch = &enroll.is_listing },
+                { "show", NULL, "show the node", .ret_switch = &enroll.is_showing },
+                { "remove", NULL, "remove the node", .ret_switch = &enroll.is_removing },
                 { NULL },
         };
         int r;
 
         r = read_words(options, rows, &enroll, f);
+        if (r >= 0)
+                r = verify_arguments(&enroll, f);
+        if (r >= 0 && enroll.key_path)
+                r = read_key(&enroll, f);
+        if (r >= 0 && enroll.key_path)
+                r = verify_key(&enroll, f);
+        if (r >= 0)
+                r = nb_admin_connect(&place, &enroll.admin, f);
         if (r < 0)
                 return r;
-        r = verify_arguments(&enroll, f);
-        if (r < 0)
-                return r;
-        r = read_key(&enroll, f);
-        if (r < 0)
-                return r;
-        r = verify_key(&enroll, f);
-        return r < 0 ? r : write_entry(&enroll, f);
+        if (enroll.is_listing)
+                return nb_admin_list(&enroll.admin, "listing the enrolled nodes", RECORDS_PATH,
+                                     print_record, &enroll, NULL, f);
+        return enroll.is_showing    ? show_node(&enroll, f)
+               : enroll.is_removing ? remove_node(&enroll, f)
+                                    : add_node(&enroll, f);
 }

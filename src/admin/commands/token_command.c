@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/commands/admin_commands.h"
 #include "admin/commands/token_command.h"
 #include "base/macro.h"
@@ -109,21 +110,10 @@ int nb_token_submit(struct nb_admin *admin, struct nb_bootstrap_token *token,
 }
 
 int nb_token_delete(struct nb_admin *admin, const char *id, struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        char what[96], path[NB_ADMIN_PATH_MAX];
-        int r;
+        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
 
-        snprintf(what, sizeof(what), "deleting the Secret " NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        snprintf(path, sizeof(path), NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        r = nb_admin_perform(
-                admin,
-                &(const struct nb_admin_call){ .method = "DELETE", .what = what, .path = path },
-                &answer, f);
-        if (r < 0)
-                return r;
-        if (r == 409)
-                return nb_failure_set_http(f, NB_ADMIN_CONFLICT, 409, "%s: it has changed", what);
-        return r != 404;
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
+        return nb_secret_delete(admin, name, NULL, NULL, f);
 }
 
 /* --- Commands --- */

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/client/calls.h"
 #include "admin/client/claim.h"
+#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
 #include "admin/policy/verdict.h"
@@ -31,100 +31,9 @@
 #define TOKEN_LAG_MS 2000
 #define UNREPORTED_WAITS 2 /* an earlier token's claim is removed within seconds */
 
-/* Everything that a decision is made of. */
-struct look {
-        struct nb_client_case facts;
-        struct nb_bootstrap_token token;
-        struct nb_inventory_node entry;
-        struct nb_failure inventory_failure;
-        struct nb_node_request request; /* read only if more than the record is needed */
-};
-
-static void look_done(struct look *look) {
-        nb_bootstrap_token_done(&look->token);
-        nb_node_request_done(&look->request);
-}
-
 static bool is_token_gone(const struct nb_controller *controller,
                           const struct nb_request_record *record) {
         return !nb_controller_find_token(controller, record->token_id);
-}
-
-/* --- Facts --- */
-
-/* 1: read; 0: there is no such token. */
-static int read_token(struct nb_controller *controller, const char *id,
-                      struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[64];
-        int r;
-
-        snprintf(what, sizeof(what), "reading token %s", id);
-        snprintf(path, sizeof(path), NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
-        r = nb_admin_get(&controller->admin, what, path, &json, f);
-        if (r <= 0)
-                return r;
-        nb_bootstrap_token_read(&json, ret_token);
-        return json.r < 0 ? json.r : 1;
-}
-
-/* 1: there is a Node of this name. */
-static int read_node(struct nb_controller *controller, const char *name, bool *ret_is_ready,
-                     time_t *ret_created, struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[NB_NODE_NAME_MAX + 32];
-        const char *ready, *created;
-        int r;
-
-        *ret_is_ready = false;
-        *ret_created = 0;
-        snprintf(what, sizeof(what), "reading Node %s", name);
-        snprintf(path, sizeof(path), NB_NODES_PATH "/%s", name);
-        r = nb_admin_get(&controller->admin, what, path, &json, f);
-        if (r <= 0)
-                return r;
-        ready = nb_json_string(&json, "status.conditions[type=Ready].status");
-        created = nb_json_string(&json, "metadata.creationTimestamp");
-        *ret_is_ready = ready && !strcmp(ready, "True");
-        if (created && nb_rfc3339_parse(created, ret_created) < 0)
-                nb_json_refuse(&json, "metadata.creationTimestamp", "a time", created);
-        return json.r < 0 ? json.r : 1;
-}
-
-/* 1: the facts that need no Node are complete; 0: the CSR does not exist any more. */
-static int look_at_request(struct nb_controller *controller, const struct nb_request_record *record,
-                           struct look *look, struct nb_failure *f) {
-        struct nb_client_case *facts = &look->facts;
-        int r;
-
-        facts->token_id = record->token_id;
-        facts->node = record->node;
-        facts->flaw = "";
-        facts->attestation = NB_ATTESTATION_MISSING;
-        facts->is_attestation_required = controller->settings.is_attestation_required;
-        facts->has_inventory = controller->inventory.path;
-        facts->requested = record->created;
-        facts->now = time(NULL);
-        if (facts->has_inventory && record->node[0]) {
-                r = nb_inventory_find(&controller->inventory, record->node, &look->entry,
-                                      &look->inventory_failure);
-                facts->entry = r > 0 ? &look->entry : NULL;
-                if (r < 0)
-                        facts->inventory_flaw = look->inventory_failure.detail;
-        }
-        if (record->has_flaw || (facts->entry && facts->entry->public_key[0])) {
-                r = nb_controller_read_request(controller, record, &look->request, f);
-                if (r <= 0)
-                        return r;
-                facts->flaw = look->request.flaw;
-        }
-        if (facts->entry && facts->entry->public_key[0] && look->request.pem)
-                facts->attestation = nb_attestation_verify(look->request.pem, look->request.pem_len,
-                                                           facts->entry->public_key);
-        r = read_token(controller, record->token_id, &look->token, f);
-        if (r > 0)
-                facts->token = &look->token;
-        return r < 0 ? r : 1;
 }
 
 /* --- Verdicts --- */
@@ -135,8 +44,8 @@ static int approve_request(struct nb_controller *controller, struct nb_request_r
         int r;
 
         (void)nb_reason_describe(NB_REASON_NONE, facts, text);
-        r = nb_controller_write_condition(controller, record, "Approved",
-                                          nb_reason_name(NB_REASON_NONE), text, f);
+        r = nb_csr_decide(&controller->admin, facts->request, "Approved",
+                          nb_reason_name(NB_REASON_NONE), text, f);
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
@@ -170,9 +79,10 @@ static int tell_reason(struct nb_controller *controller, struct nb_request_recor
 }
 
 static int deny_request(struct nb_controller *controller, struct nb_request_record *record,
-                        enum nb_reason reason, const char *text, struct nb_failure *f) {
-        int r = nb_controller_write_condition(controller, record, "Denied", nb_reason_name(reason),
-                                              text, f);
+                        const struct nb_node_request *request, enum nb_reason reason,
+                        const char *text, struct nb_failure *f) {
+        int r = nb_csr_decide(&controller->admin, request, "Denied", nb_reason_name(reason), text,
+                              f);
 
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
@@ -198,7 +108,7 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
         }
         (void)nb_reason_describe(reason, facts, text);
         if (verdict == NB_VERDICT_REFUSE && controller->settings.is_denying)
-                return deny_request(controller, record, reason, text, f);
+                return deny_request(controller, record, facts->request, reason, text, f);
         if (reason != NB_REASON_TOKEN_CLAIM_FOREIGN || record->work.attempt >= UNREPORTED_WAITS)
                 r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
         if (r < 0)
@@ -244,33 +154,31 @@ static bool is_other_token(const struct nb_request_record *record,
  * so that no second request can be approved. */
 static int decide_request(struct nb_controller *controller, struct nb_request_record *record,
                           struct nb_failure *f) {
-        _cleanup_(look_done) struct look look = { 0 };
-        struct nb_client_case *facts = &look.facts;
+        _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        _cleanup_(nb_client_look_done) struct nb_client_look look = { 0 };
         struct nb_claim other = { 0 };
         enum nb_reason reason;
-        time_t created;
         int r;
 
-        r = look_at_request(controller, record, &look, f);
-        if (r <= 0)
+        /* The watch reports what else has happened to it. */
+        r = nb_controller_read_request(controller, record, &request, f);
+        if (r <= 0 || request.state != NB_CSR_STATE_PENDING)
+                return r < 0 ? r : 0;
+        r = nb_client_look(&controller->admin, &request, false, &look, f);
+        if (r < 0)
                 return r;
-        reason = nb_client_judge(facts);
-        if (reason == NB_REASON_NONE) {
-                r = read_node(controller, record->node, &facts->is_node_ready, &created, f);
-                if (r < 0)
-                        return r;
-                reason = nb_client_judge(facts);
-        }
+        reason = (enum nb_reason)r;
         if (reason == NB_REASON_NONE && look.token.node[0]) {
                 r = claim_token(controller, record, &look.token, &other, f);
                 if (r < 0)
                         return r;
-                facts->claim = (enum nb_claim_state)r;
-                facts->claimed_by = other.csr_name;
-                reason = nb_client_judge(facts);
+                look.facts.claim = (enum nb_claim_state)r;
+                look.facts.claimed_by = other.csr_name;
+                reason = nb_client_judge(&look.facts, _NB_REASON_N);
         }
-        return reason == NB_REASON_NONE ? approve_request(controller, record, facts, f)
-                                        : refuse_request(controller, record, facts, reason, f);
+        return reason == NB_REASON_NONE
+                       ? approve_request(controller, record, &look.facts, f)
+                       : refuse_request(controller, record, &look.facts, reason, f);
 }
 
 /* --- After the approval --- */
@@ -278,8 +186,11 @@ static int decide_request(struct nb_controller *controller, struct nb_request_re
 static int revoke_token(struct nb_controller *controller, struct nb_request_record *record,
                         const struct nb_bootstrap_token *token, const char *why,
                         struct nb_failure *f) {
-        int r = nb_token_secret_delete(&controller->admin, token->id, token->uid, f);
+        char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
+        int r;
 
+        snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
+        r = nb_secret_delete(&controller->admin, name, token->uid, NULL, f);
         if (r < 0)
                 return r;
         if (r > 0) {
@@ -309,16 +220,15 @@ static int warn_of_misuse(struct nb_controller *controller, struct nb_request_re
 static int has_been_fetched(struct nb_controller *controller, struct nb_request_record *record,
                             struct nb_failure *f) {
         uint64_t end_ms = record->issued_ms + controller->grace_ms;
-        bool is_ready;
-        time_t created;
+        struct nb_node_facts node;
         int r;
 
         if (nb_now_ms() >= end_ms)
                 return 1;
-        r = read_node(controller, record->node, &is_ready, &created, f);
+        r = nb_facts_read_node(&controller->admin, record->node, &node, f);
         if (r < 0)
                 return r;
-        if (r > 0 && record->approved > 0 && created >= record->approved)
+        if (r > 0 && record->approved > 0 && node.created >= record->approved)
                 return 1;
         record->is_waiting = true;
         nb_controller_queue(controller, &record->work, end_ms);
@@ -364,13 +274,14 @@ static int check_gone(struct nb_controller *controller, struct nb_request_record
 static int finish_request(struct nb_controller *controller, struct nb_request_record *record,
                           struct nb_failure *f) {
         _cleanup_(nb_bootstrap_token_done) struct nb_bootstrap_token token = { 0 };
-        struct nb_client_case facts = {
-                .token_id = record->token_id, .node = record->node, .flaw = "", .token = &token
-        };
+        struct nb_node_request request = { 0 };
+        struct nb_client_case facts = { .request = &request, .token = &token };
         struct nb_claim other = { 0 };
         int r;
 
-        r = read_token(controller, record->token_id, &token, f);
+        memcpy(request.token_id, record->token_id, sizeof(request.token_id));
+        snprintf(request.node, sizeof(request.node), "%s", record->node);
+        r = nb_facts_read_token(&controller->admin, record->token_id, &token, f);
         if (r < 0)
                 return r;
         if (r == 0 || !token.node[0] || is_other_token(record, &token)) {
@@ -439,8 +350,8 @@ static void queue_now(struct nb_controller *controller, struct nb_request_record
         nb_controller_queue(controller, &record->work, nb_now_ms());
 }
 
-/* Requests of nodes (renewals), of other users and, without an inventory, of tokens for any node
- * are kube-controller-manager's. */
+/* Requests of nodes (renewals), of other users and of unbound tokens are
+ * kube-controller-manager's. */
 static bool is_ours(const struct nb_controller *controller, const struct nb_node_request *request) {
         const struct nb_token_record *token = nb_controller_find_token(controller,
                                                                        request->token_id);
@@ -449,7 +360,8 @@ static bool is_ours(const struct nb_controller *controller, const struct nb_node
             request->state == NB_CSR_STATE_FAILED)
                 return false;
         return !token || token->node ||
-               (controller->inventory.path && request->state == NB_CSR_STATE_PENDING);
+               (request->state == NB_CSR_STATE_PENDING &&
+                (request->is_in_bound_group || request->is_in_enrolled_group));
 }
 
 static bool on_request(struct nb_controller *controller, struct nb_request_record *record,

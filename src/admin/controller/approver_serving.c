@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
 #include "admin/policy/serving_policy.h"
@@ -29,7 +30,7 @@ static const struct {
 } verdicts[_NB_SERVING_VERDICT_N] = {
         [NB_SERVING_APPROVED] = { "NodeBootstrapApproved" },
         [NB_SERVING_REFUSED] = { "ServingNotAllowed" },
-        [NB_SERVING_NOT_LISTED] = { "ServingNotInInventory" },
+        [NB_SERVING_NOT_LISTED] = { "ServingNotEnrolled" },
         [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
         [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus" },
 };
@@ -132,48 +133,31 @@ static int read_endpoints(struct nb_admin *admin, struct nb_serving_endpoints *r
 
 /* --- The decision --- */
 
-static int read_node(struct nb_admin *admin, const char *name, struct nb_serving_node *ret_node,
-                     struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        char path[NB_ADMIN_PATH_MAX], what[NB_NODE_NAME_MAX + 32];
-        int r;
-
-        snprintf(path, sizeof(path), "%s/%s", NB_NODES_PATH, name);
-        snprintf(what, sizeof(what), "reading Node %s", name);
-        r = nb_admin_get(admin, what, path, &json, f);
-        if (r <= 0)
-                return r;
-        nb_serving_node_read(&json, ret_node);
-        return json.r < 0 ? json.r : 1;
-}
-
 /* Returns the verdict, or a failure. Calls the API server only if the other checks pass. */
 static int decide(struct nb_controller *controller, const struct nb_node_request *request,
                   char *ret_reason, struct nb_failure *f) {
         struct nb_serving_endpoints endpoints = { 0 };
-        struct nb_inventory_node listed;
-        struct nb_serving_node node = { 0 };
+        struct nb_failure flaw = { 0 };
+        struct nb_node_record record;
+        struct nb_node_facts node = { 0 };
         struct nb_serving_case c = { .policy = controller->approver_serving,
                                      .endpoints = &endpoints,
-                                     .request = request,
-                                     .has_inventory = controller->inventory.path != NULL };
+                                     .request = request };
         int r, verdict;
 
-        if (c.has_inventory) {
-                struct nb_failure unusable = { 0 };
-
-                r = nb_inventory_find(&controller->inventory, request->node, &listed, &unusable);
-                if (r < 0) {
-                        snprintf(ret_reason, NB_SERVING_REASON_SIZE,
-                                 "the inventory cannot be used: %s", unusable.detail);
-                        return NB_SERVING_NOT_LISTED;
-                }
-                c.listed = r > 0 ? &listed : NULL;
+        r = nb_facts_read_record(&controller->admin, request->node, &record, &flaw, f);
+        if (r < 0)
+                return r;
+        if (flaw.code != NB_NONE) {
+                snprintf(ret_reason, NB_SERVING_REASON_SIZE,
+                         "the record of the node cannot be used: %s", flaw.detail);
+                return NB_SERVING_NOT_LISTED;
         }
+        c.record = r > 0 ? &record : NULL;
         verdict = (int)nb_serving_decide(&c, ret_reason);
         if (verdict != NB_SERVING_NO_NODE)
                 return verdict;
-        r = read_node(&controller->admin, request->node, &node, f);
+        r = nb_facts_read_node(&controller->admin, request->node, &node, f);
         if (r < 0)
                 return r;
         c.node = r > 0 ? &node : NULL;
@@ -185,10 +169,10 @@ static int decide(struct nb_controller *controller, const struct nb_node_request
 }
 
 static int approve(struct nb_controller *controller, struct nb_request_record *record,
-                   struct nb_failure *f) {
-        int r = nb_controller_write_condition(
-                controller, record, "Approved", verdicts[NB_SERVING_APPROVED].reason,
-                "all names in the request are allowed to this node", f);
+                   const struct nb_node_request *request, struct nb_failure *f) {
+        int r = nb_csr_decide(&controller->admin, request, "Approved",
+                              verdicts[NB_SERVING_APPROVED].reason,
+                              "all names in the request are allowed to this node", f);
 
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
@@ -216,12 +200,12 @@ static int tell(struct nb_controller *controller, struct nb_request_record *reco
 }
 
 static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-               const char *reason, struct nb_failure *f) {
+               const struct nb_node_request *request, const char *reason, struct nb_failure *f) {
         uint64_t after_ms = NB_EVENTS_REPEAT_MS;
         int r = 0;
 
         if (verdict == NB_SERVING_APPROVED)
-                return approve(controller, record, f);
+                return approve(controller, record, request, f);
         if (verdict == NB_SERVING_REFUSED || record->work.attempt >= WAITS_UNREPORTED)
                 r = tell(controller, record, verdict, reason);
         if (r < 0)
@@ -251,7 +235,7 @@ static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_
         nb_log_field(NB_FIELD_NODE, "%s", request.node);
         r = decide(controller, &request, reason, f);
         if (r >= 0)
-                r = act(controller, record, r, reason, f);
+                r = act(controller, record, r, &request, reason, f);
         nb_log_field(NB_FIELD_CSR, NULL);
         nb_log_field(NB_FIELD_NODE, NULL);
         return r;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admin/client/calls.h"
+#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/policy/token_secret.h"
 #include "base/macro.h"
@@ -33,36 +34,6 @@ static void drop_token(void *userdata, struct nb_record *record) {
 
         nb_records_remove(&cleaner->tokens, record);
         free(record);
-}
-
-/* 1: deleted; 0: it does not exist, or was changed; the watch reports a change. */
-static int delete_secret(struct nb_admin *admin, const struct nb_token_secret *secret,
-                         struct nb_failure *f) {
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(1024);
-        struct nb_json_writer writer = { .buffer = &body };
-        char path[NB_ADMIN_PATH_MAX], what[320];
-        int r;
-
-        snprintf(path, sizeof(path), "%s/%s", NB_SECRETS_PATH, secret->name);
-        snprintf(what, sizeof(what), "deleting the expired Secret %s", secret->name);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "apiVersion", "v1");
-        nb_json_put_string(&writer, "kind", "DeleteOptions");
-        nb_json_open(&writer, "preconditions", '{');
-        nb_json_put_string(&writer, "uid", secret->uid);
-        nb_json_put_string(&writer, "resourceVersion", secret->resource_version);
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "cannot format DeleteOptions: %m");
-        r = nb_admin_perform(admin,
-                             &(const struct nb_admin_call){ .method = "DELETE",
-                                                            .what = what,
-                                                            .path = path,
-                                                            .body = body.data,
-                                                            .body_len = body.len },
-                             &answer, f);
-        return r < 0 ? r : r >= 200 && r <= 202;
 }
 
 /* Reads the Secret again, since somebody may have changed its expiration. 0: it is not expired, or
@@ -138,7 +109,8 @@ static int delete_expired(void *userdata, struct nb_work *work, struct nb_failur
                 strcpy(cleaner->name, name);
         r = read_expired(controller, cleaner->name, &secret, f);
         if (r > 0)
-                r = delete_secret(&controller->admin, &secret, f);
+                r = nb_secret_delete(&controller->admin, cleaner->name, secret.uid,
+                                     secret.resource_version, f);
         if (r < 0)
                 return r;
         if (r > 0) {

@@ -20,7 +20,6 @@
 #include "admin/controller/queue.h"
 #include "admin/controller/records.h"
 #include "admin/policy/bootstrap_token.h"
-#include "admin/policy/inventory.h"
 #include "admin/policy/node_request.h"
 #include "admin/policy/serving_policy.h"
 #include "base/failure.h"
@@ -127,11 +126,9 @@ enum nb_count {
 /* What the command line says. Texts are borrowed from argv; NULL: not given. */
 struct nb_controller_settings {
         const char *parts;
-        const char *inventory;
         const char *metrics;
         const char *grace;
         struct nb_serving_options serving;
-        bool is_attestation_required;
         bool is_denying;
 };
 
@@ -150,7 +147,6 @@ struct nb_lease {
 struct nb_controller {
         struct nb_controller_settings settings;
         struct nb_admin admin;
-        struct nb_inventory inventory;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
         struct nb_records requests, tokens;
         size_t n_unsigned; /* tokens for which cluster-info has no room */
@@ -209,12 +205,6 @@ struct nb_token_record *nb_controller_find_token(const struct nb_controller *con
 int nb_controller_read_request(struct nb_controller *controller,
                                const struct nb_request_record *record,
                                struct nb_node_request *ret_request, struct nb_failure *f);
-
-/* Adds a condition, such as "Approved". 1; 0 if the CSR has changed or is gone, which its watch
- * reports. */
-int nb_controller_write_condition(struct nb_controller *controller,
-                                  const struct nb_request_record *record, const char *type,
-                                  const char *reason, const char *message, struct nb_failure *f);
 
 /* Adds a record of a request that has none. NULL without memory. */
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,

@@ -311,9 +311,7 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
 
 static int apply_settings(struct nb_controller *controller, struct nb_failure *f) {
         const struct nb_controller_settings *settings = &controller->settings;
-        struct nb_inventory_node entry;
         char host[256] = "";
-        int r;
 
         controller->grace_ms = GRACE_MS;
         if (settings->grace &&
@@ -321,15 +319,6 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
                 return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
         if (settings->metrics && settings->metrics[0] != '/')
                 return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
-        if (settings->is_attestation_required && !settings->inventory)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "--require-attestation needs --inventory, which has the "
-                                      "enrolled keys");
-        controller->inventory.path = settings->inventory;
-        /* Report a wrong path now, and not with the first request. */
-        r = nb_inventory_find(&controller->inventory, "a", &entry, f);
-        if (r < 0)
-                return r;
         (void)gethostname(host, sizeof(host) - 1);
         snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
                  nb_random(), nb_random());
@@ -346,7 +335,6 @@ static void end_controller(struct nb_controller *controller) {
         nb_exchange_done(&controller->leading);
         nb_controller_drop_records(controller);
         nb_queue_done(&controller->queue);
-        nb_inventory_done(&controller->inventory);
         nb_admin_done(&controller->admin);
 }
 
@@ -368,10 +356,6 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                   .ret_value = &settings->parts,
                   .help = "run these parts: approve-client, approve-serving, signer, cleaner; "
                           "default: all but approve-serving" },
-                { .name = "inventory",
-                  .value = "PATH",
-                  .ret_value = &settings->inventory,
-                  .help = "nodes that may join: a file or a directory" },
                 { .name = "serving-prefixes",
                   .value = "LIST",
                   .ret_value = &settings->serving.prefixes,
@@ -389,9 +373,6 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                   .value = "NAME",
                   .ret_value = &settings->serving.cluster_domain,
                   .help = "for approve-serving: domain of Services; default: cluster.local" },
-                { .name = "require-attestation",
-                  .ret_switch = &settings->is_attestation_required,
-                  .help = "approve only nodes whose key is in the inventory" },
                 { .name = "deny",
                   .ret_switch = &settings->is_denying,
                   .help = "deny requests that can never be approved; default: leave them pending" },

@@ -20,8 +20,6 @@
  * there can be 256 KiB, becomes 6 bytes. */
 #define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
 
-#define CONDITION_MAX ((size_t)4 * 1024)
-
 /* --- Requests --- */
 
 static void take_kept(void *userdata);
@@ -234,40 +232,6 @@ int nb_controller_read_request(struct nb_controller *controller,
         return record->uid[0]
                        ? strcmp(ret_request->uid, record->uid) == 0
                        : memcmp(ret_request->facts.key, record->key, sizeof(record->key)) == 0;
-}
-
-int nb_controller_write_condition(struct nb_controller *controller,
-                                  const struct nb_request_record *record, const char *type,
-                                  const char *reason, const char *message, struct nb_failure *f) {
-        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(CONDITION_MAX);
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        struct nb_json_writer writer = { .buffer = &body };
-        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
-        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
-        int r;
-
-        snprintf(what, sizeof(what), "deciding CSR %s", record->name);
-        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", record->name);
-        nb_json_open(&writer, NULL, '{');
-        nb_json_open(&writer, "metadata", '{');
-        nb_json_put_string(&writer, "uid", record->uid);
-        nb_json_put_string(&writer, "resourceVersion", record->resource_version);
-        nb_json_close(&writer);
-        nb_json_open(&writer, "status", '{');
-        nb_json_open(&writer, "conditions", '[');
-        nb_json_open(&writer, NULL, '{');
-        nb_json_put_string(&writer, "type", type);
-        nb_json_put_string(&writer, "status", "True");
-        nb_json_put_string(&writer, "reason", reason);
-        nb_json_put_string(&writer, "message", message);
-        /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
-        r = nb_json_finish(&writer);
-        if (r < 0)
-                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", what);
-        call.body = body.data;
-        call.body_len = body.len;
-        r = nb_admin_perform(&controller->admin, &call, &answer, f);
-        return r < 0 ? r : r < 300;
 }
 
 /* --- Tokens --- */

@@ -5,7 +5,7 @@
 #include <sys/random.h>
 
 #include "admin/policy/bootstrap_token.h"
-#include "base/encoding.h"
+#include "admin/policy/secret_data.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "system/clock.h"
@@ -25,12 +25,6 @@
 #define DATA_SIGNING "usage-bootstrap-signing"
 #define DATA_AUTHENTICATION "usage-bootstrap-authentication"
 #define DATA_GROUPS "auth-extra-groups"
-
-static void wipe_buffer(struct nb_buffer *buffer) {
-        if (buffer->data)
-                explicit_bzero(buffer->data, buffer->allocated);
-        nb_buffer_done(buffer);
-}
 
 void nb_bootstrap_token_done(struct nb_bootstrap_token *token) {
         explicit_bzero(token->secret, sizeof(token->secret));
@@ -88,54 +82,32 @@ bool nb_bootstrap_group_is_valid(const char *group, size_t len) {
 
 /* --- Reading --- */
 
-/* Decodes a value of the Secret; leaves `ret` empty if there is none. `expected` describes a value
- * of at most ret->max bytes. */
-static void decode_data(struct nb_json *json, const char *key, const char *expected,
-                        struct nb_buffer *ret) {
-        char path[64];
-        const char *text;
-        int r;
-
-        snprintf(path, sizeof(path), "data.%s", key);
-        text = nb_json_string(json, path);
-        nb_buffer_append_string(ret, "");
-        r = text ? nb_base64_decode(text, strlen(text), ret) : ret->error;
-        if (json->r < 0)
-                return;
-        if (r == -ENOMEM)
-                json->r = nb_failure_set_memory(json->f);
-        else if (r < 0 || strlen(ret->data) != ret->len)
-                json->r = nb_failure_set(json->f, json->code, 0,
-                                         "%s: %s: expected base64 of %s, found another value",
-                                         json->what, path, expected);
-}
-
 /* Copies a value that must be there; the failure does not quote it. */
 static void read_token_part(struct nb_json *json, const char *key, const char *expected, char *ret,
                             size_t len) {
         struct nb_buffer value = NB_BUFFER_INIT(len);
 
-        decode_data(json, key, expected, &value);
+        nb_secret_data_read(json, key, expected, &value);
         if (json->r >= 0 && (value.len != len || strspn(value.data, LOWER DIGITS) != len))
                 json->r = nb_failure_set(json->f, json->code, 0,
                                          "%s: data.%s: expected base64 of %s, found another value",
                                          json->what, key, expected);
         if (json->r >= 0)
                 memcpy(ret, value.data, len + 1);
-        wipe_buffer(&value);
+        nb_buffer_wipe(&value);
 }
 
 static bool read_usage(struct nb_json *json, const char *key) {
         _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(VALUE_MAX);
 
-        decode_data(json, key, "text", &value);
+        nb_secret_data_read(json, key, "text", &value);
         return json->r >= 0 && strcmp(value.data, "true") == 0;
 }
 
 static void read_expiration(struct nb_json *json, struct nb_bootstrap_token *token) {
         _cleanup_(nb_buffer_done) struct nb_buffer value = NB_BUFFER_INIT(VALUE_MAX);
 
-        decode_data(json, DATA_EXPIRATION, "a time", &value);
+        nb_secret_data_read(json, DATA_EXPIRATION, "a time", &value);
         if (json->r < 0 || value.len == 0)
                 return;
         if (nb_rfc3339_parse(value.data, &token->expires) < 0)
@@ -148,8 +120,8 @@ static void read_lines(struct nb_json *json, struct nb_bootstrap_token *token) {
         _cleanup_(nb_buffer_done) struct nb_buffer groups = NB_BUFFER_INIT(NB_TOKEN_GROUPS_MAX);
         _cleanup_(nb_buffer_done) struct nb_buffer description = NB_BUFFER_INIT(VALUE_MAX);
 
-        decode_data(json, DATA_GROUPS, "the names of groups, at most 1024 bytes", &groups);
-        decode_data(json, DATA_DESCRIPTION, "text of at most 64 KiB", &description);
+        nb_secret_data_read(json, DATA_GROUPS, "the names of groups, at most 1024 bytes", &groups);
+        nb_secret_data_read(json, DATA_DESCRIPTION, "text of at most 64 KiB", &description);
         if (json->r < 0)
                 return;
         nb_text_copy_line(groups.data, groups.len, token->groups, sizeof(token->groups));
@@ -197,19 +169,6 @@ void nb_bootstrap_token_read(struct nb_json *json, struct nb_bootstrap_token *re
 
 /* --- Formatting --- */
 
-static void put_data(struct nb_json_writer *writer, const char *key, const char *value) {
-        struct nb_buffer encoded = NB_BUFFER_INIT(OBJECT_ROOM);
-
-        if (!value[0])
-                return;
-        nb_base64_encode(value, strlen(value), &encoded);
-        if (encoded.error < 0)
-                writer->buffer->error = encoded.error;
-        else
-                nb_json_put_string(writer, key, encoded.data);
-        wipe_buffer(&encoded);
-}
-
 /* Gets memory for the whole object, since growing would leave copies of the secret behind. */
 static void reserve_room(struct nb_buffer *ret) {
         static const char blanks[OBJECT_ROOM];
@@ -242,12 +201,12 @@ int nb_bootstrap_token_format(const struct nb_bootstrap_token *token, struct nb_
         nb_json_close(&writer);
         nb_json_put_string(&writer, "type", NB_TOKEN_SECRET_TYPE);
         nb_json_open(&writer, "data", '{');
-        put_data(&writer, DATA_ID, token->id);
-        put_data(&writer, DATA_SECRET, token->secret);
-        put_data(&writer, DATA_DESCRIPTION, token->description);
-        put_data(&writer, DATA_EXPIRATION, expiration);
-        put_data(&writer, DATA_SIGNING, token->may_sign ? "true" : "");
-        put_data(&writer, DATA_AUTHENTICATION, token->may_authenticate ? "true" : "");
-        put_data(&writer, DATA_GROUPS, token->groups);
+        nb_secret_data_put(&writer, DATA_ID, token->id);
+        nb_secret_data_put(&writer, DATA_SECRET, token->secret);
+        nb_secret_data_put(&writer, DATA_DESCRIPTION, token->description);
+        nb_secret_data_put(&writer, DATA_EXPIRATION, expiration);
+        nb_secret_data_put(&writer, DATA_SIGNING, token->may_sign ? "true" : "");
+        nb_secret_data_put(&writer, DATA_AUTHENTICATION, token->may_authenticate ? "true" : "");
+        nb_secret_data_put(&writer, DATA_GROUPS, token->groups);
         return nb_json_finish(&writer);
 }

@@ -104,8 +104,12 @@ static void read_requestor(struct nb_json *json, struct nb_node_request *request
 
                 snprintf(path, sizeof(path), "spec.groups[%zd]", i);
                 group = nb_json_string(json, path);
-                request->is_group_exact |= group && strcmp(group, ORGANIZATION) == 0;
-                is_bootstrapper |= group && strcmp(group, BOOTSTRAP_GROUP) == 0;
+                if (!group)
+                        continue;
+                request->is_group_exact |= !strcmp(group, ORGANIZATION);
+                request->is_in_bound_group |= !strcmp(group, NB_TOKEN_GROUP_NODE);
+                request->is_in_enrolled_group |= !strcmp(group, NB_TOKEN_GROUP_ENROLLED);
+                is_bootstrapper |= !strcmp(group, BOOTSTRAP_GROUP);
         }
         /* Another authenticator may give out names of this form. */
         if (!is_bootstrapper)

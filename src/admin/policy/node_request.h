@@ -41,10 +41,11 @@ struct nb_node_request {
         bool has_certificate;
         char username[256];                 /* who submitted it */
         char token_id[NB_TOKEN_ID_LEN + 1]; /* of system:bootstrap:ID; "" for another user */
-        bool is_group_exact;                /* the requestor's groups include "system:nodes"; for
-                                               serving certificates */
-        char node[NB_NODE_NAME_MAX + 1];    /* from the common name system:node:NAME, if it is a
-                                               valid node name; otherwise "" */
+        bool is_in_bound_group, is_in_enrolled_group; /* NB_TOKEN_GROUP_NODE, _ENROLLED */
+        bool is_group_exact;             /* the requestor's groups include "system:nodes"; for
+                                            serving certificates */
+        char node[NB_NODE_NAME_MAX + 1]; /* from the common name system:node:NAME, if it is a
+                                            valid node name; otherwise "" */
         struct nb_pkcs10_facts facts;
         char *pem; /* spec.request, decoded: the request and further PEM blocks; NULL if the request
                       cannot be read */

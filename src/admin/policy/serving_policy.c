@@ -9,6 +9,7 @@
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 
 static int parse_list(const char *option, const char *text, struct nb_prefixes *ret_prefixes,
                       struct nb_failure *f) {
@@ -114,10 +115,14 @@ int nb_serving_endpoints_add(struct nb_serving_endpoints *endpoints, const char 
         return 0;
 }
 
-void nb_serving_node_read(struct nb_json *json, struct nb_serving_node *ret_node) {
-        struct nb_serving_node node = { 0 };
+void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
+        const char *ready = nb_json_string(json, "status.conditions[type=Ready].status");
+        const char *created = nb_json_string(json, "metadata.creationTimestamp");
+        struct nb_node_facts node = { .is_ready = ready && !strcmp(ready, "True") };
         ssize_t n = nb_json_array(json, "status.addresses");
 
+        if (created && nb_rfc3339_parse(created, &node.created) < 0)
+                nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
         node.is_being_deleted = nb_json_string(json, "metadata.deletionTimestamp") != NULL;
         for (ssize_t i = 0; i < n && node.n_addresses < NB_SERVING_ADDRESSES_MAX; i++) {
                 char path[64];
@@ -153,13 +158,13 @@ static bool is_node_address(const struct nb_serving_case *c, const char *host) {
         return false;
 }
 
-static bool is_limited_by_inventory(const struct nb_serving_case *c) {
-        return c->listed && c->listed->n_names > 0;
+static bool is_limited_by_record(const struct nb_serving_case *c) {
+        return c->record && c->record->n_names > 0;
 }
 
 static bool is_listed(const struct nb_serving_case *c, const char *host) {
-        for (unsigned i = 0; i < c->listed->n_names; i++)
-                if (is_same_host(host, c->listed->names[i]))
+        for (unsigned i = 0; i < c->record->n_names; i++)
+                if (is_same_host(host, c->record->names[i].text))
                         return true;
         return false;
 }
@@ -192,7 +197,7 @@ static bool is_configured_name(const struct nb_serving_case *c, const char *name
 
                 if (!has_suffix(name, suffix))
                         continue;
-                if (is_limited_by_inventory(c) ||
+                if (is_limited_by_record(c) ||
                     (strncmp(name, node, label_len) == 0 && !strcmp(name + label_len, suffix)))
                         return true;
         }
@@ -281,9 +286,6 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
 
         if (reason)
                 return explain_verdict(NB_SERVING_REFUSED, NULL, reason, ret_reason);
-        if (c->has_inventory && !c->listed)
-                return explain_verdict(NB_SERVING_NOT_LISTED, NULL,
-                                       "the inventory does not list the node", ret_reason);
         for (unsigned i = 0; i < facts->n_names; i++) {
                 reason = find_flaw(c, &facts->names[i]);
                 if (reason)
@@ -296,10 +298,9 @@ enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
         for (unsigned i = 0; i < facts->n_names; i++) {
                 const char *name = facts->names[i].text;
 
-                if (is_limited_by_inventory(c) && !is_listed(c, name))
+                if (is_limited_by_record(c) && !is_listed(c, name))
                         return explain_verdict(NB_SERVING_NOT_LISTED, name,
-                                               "is not listed for this node in the inventory",
-                                               ret_reason);
+                                               "is not enrolled for this node", ret_reason);
                 if (!is_node_address(c, name))
                         return explain_verdict(NB_SERVING_NOT_IN_STATUS, name,
                                                "is not among the addresses in the status of the "

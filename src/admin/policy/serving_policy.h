@@ -21,7 +21,7 @@
 #include <stddef.h>
 
 #include "admin/policy/address.h"
-#include "admin/policy/inventory.h"
+#include "admin/policy/node_record.h"
 #include "admin/policy/node_request.h"
 #include "codec/dns_name.h"
 #include "codec/json.h"
@@ -60,23 +60,23 @@ struct nb_serving_endpoints {
 /* 0; -E2BIG if the host is too long or the list is full. */
 int nb_serving_endpoints_add(struct nb_serving_endpoints *endpoints, const char *host);
 
-/* The addresses in the status of a Node, of all types. */
-struct nb_serving_node {
-        bool is_being_deleted;
+/* A Node, with the addresses in its status, of all types. */
+struct nb_node_facts {
+        bool is_ready, is_being_deleted;
+        time_t created;
         unsigned n_addresses;
         char addresses[NB_SERVING_ADDRESSES_MAX][NB_REQUEST_TEXT_SIZE];
 };
 
 /* Reads a Node. Addresses that do not fit are left out, so that no name matches them. */
-void nb_serving_node_read(struct nb_json *json, struct nb_serving_node *ret_node);
+void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node);
 
 struct nb_serving_case {
         const struct nb_serving_policy *policy;
         const struct nb_serving_endpoints *endpoints;
         const struct nb_node_request *request;
-        const struct nb_serving_node *node; /* NULL: there is no such Node */
-        bool has_inventory;
-        const struct nb_inventory_node *listed; /* NULL: the inventory does not list it */
+        const struct nb_node_facts *node;    /* NULL: there is no such Node */
+        const struct nb_node_record *record; /* NULL: the node is not enrolled */
 };
 
 enum nb_serving_verdict {

@@ -3,77 +3,104 @@
 #include <string.h>
 
 #include "admin/policy/verdict.h"
+#include "base/macro.h"
+
+static bool is_in_group(const struct nb_client_case *facts, const char *group) {
+        const char *at = facts->token ? facts->token->groups : "";
+        size_t len = strlen(group);
+
+        for (;; at++) {
+                size_t n = strcspn(at, ",");
+
+                if (n == len && memcmp(at, group, n) == 0)
+                        return true;
+                at += n;
+                if (!*at)
+                        return false;
+        }
+}
 
 static bool is_bound(const struct nb_client_case *facts) {
-        return facts->token->node[0];
+        return facts->request->is_in_bound_group || (facts->token && facts->token->node[0]) ||
+               is_in_group(facts, NB_TOKEN_GROUP_NODE);
+}
+
+static bool is_enrolled(const struct nb_client_case *facts) {
+        return facts->request->is_in_enrolled_group || is_in_group(facts, NB_TOKEN_GROUP_ENROLLED);
 }
 
 static bool has_key(const struct nb_client_case *facts) {
-        return facts->entry && facts->entry->public_key[0];
+        return facts->record && facts->record->public_key[0];
 }
 
 /* --- Reasons --- */
 
 static bool is_not_of_a_token(const struct nb_client_case *facts) {
-        return !facts->token_id[0];
+        return !facts->request->token_id[0];
+}
+
+static bool is_not_ours(const struct nb_client_case *facts) {
+        return !facts->is_asked && !is_bound(facts) && !is_enrolled(facts);
 }
 
 static bool is_token_missing(const struct nb_client_case *facts) {
         return !facts->token;
 }
 
-/* kubeadm's own tokens: kube-controller-manager decides these requests. */
-static bool is_token_for_any_node(const struct nb_client_case *facts) {
-        return !is_bound(facts) && !facts->has_inventory;
-}
-
 /* The user name in a request has only the ID. A request that was made with a
  * deleted token must not be approved because a new token has the same ID. */
 static bool is_token_recreated(const struct nb_client_case *facts) {
-        return facts->requested != 0 && facts->token->created > facts->requested;
+        return facts->token->created > facts->request->created;
 }
 
 static bool is_malformed(const struct nb_client_case *facts) {
-        return facts->flaw[0] || !facts->node[0];
+        return facts->request->flaw[0] || !facts->request->node[0];
 }
 
+/* When the request was made, by the clock of the API server: a request that was made in time may be
+ * decided late, and this machine's clock may be wrong. */
 static bool is_token_expired(const struct nb_client_case *facts) {
-        return nb_bootstrap_token_is_expired(facts->token, facts->now);
+        return nb_bootstrap_token_is_expired(facts->token, facts->request->created);
 }
 
 static bool is_token_disabled(const struct nb_client_case *facts) {
         return !facts->token->may_authenticate;
 }
 
+static bool is_token_without_node(const struct nb_client_case *facts) {
+        return is_bound(facts) && !facts->token->node[0];
+}
+
 static bool is_token_for_another_node(const struct nb_client_case *facts) {
-        return is_bound(facts) && strcmp(facts->token->node, facts->node) != 0;
+        return facts->token->node[0] && strcmp(facts->token->node, facts->request->node) != 0;
 }
 
-/* Nothing is approved: it may require a key. */
-static bool is_inventory_unusable(const struct nb_client_case *facts) {
-        return facts->inventory_flaw;
+/* Nothing is approved: the policy or the record may require a proof. */
+static bool is_policy_unusable(const struct nb_client_case *facts) {
+        return facts->policy_flaw;
 }
 
-static bool is_not_in_inventory(const struct nb_client_case *facts) {
-        return !is_bound(facts) &&
-               (!facts->entry || (facts->entry->until != 0 && facts->entry->until <= facts->now));
+static bool is_record_unusable(const struct nb_client_case *facts) {
+        return facts->record_flaw;
+}
+
+/* When it was made, the request needed a proof. */
+static bool is_node_removed(const struct nb_client_case *facts) {
+        return facts->record && facts->record->removed >= facts->request->created &&
+               facts->record->removed != 0;
 }
 
 static bool is_not_enrolled(const struct nb_client_case *facts) {
-        return facts->is_attestation_required && !has_key(facts);
+        return (is_enrolled(facts) || facts->is_proof_required) && !has_key(facts);
 }
 
 /* An enrolled key is always required: otherwise an attacker could omit the proof. */
 static bool is_proof_missing(const struct nb_client_case *facts) {
-        return has_key(facts) && facts->attestation == NB_ATTESTATION_MISSING;
+        return has_key(facts) && facts->proof == NB_ATTESTATION_MISSING;
 }
 
 static bool is_proof_invalid(const struct nb_client_case *facts) {
-        return has_key(facts) && facts->attestation == NB_ATTESTATION_INVALID;
-}
-
-static bool is_enrolled_key_unusable(const struct nb_client_case *facts) {
-        return has_key(facts) && facts->attestation != NB_ATTESTATION_VALID;
+        return has_key(facts) && facts->proof != NB_ATTESTATION_VALID;
 }
 
 static bool is_node_ready(const struct nb_client_case *facts) {
@@ -88,69 +115,123 @@ static bool is_claim_foreign(const struct nb_client_case *facts) {
         return facts->claim == NB_CLAIM_FOREIGN;
 }
 
+/* Parts of a text that stand for a value of the case. */
+static const char token[] = "", node[] = "", flaw[] = "", token_node[] = "", policy_flaw[] = "",
+                  record_flaw[] = "", claimed_by[] = "";
+
+#define TEXT_PARTS 6
+
 static const struct row {
         bool (*applies)(const struct nb_client_case *facts);
         enum nb_verdict verdict;
         const char *name;
-        const char *text; /* %1: the token's ID, %2: the node of the request, %3: the flaw,
-                             %4: the token's node, %5: the flaw of the inventory,
-                             %6: the other request */
+        const char *text[TEXT_PARTS];
 } rows[_NB_REASON_N] = {
-        [NB_REASON_NONE] = { NULL, NB_VERDICT_APPROVE, "NodeBootstrapApproved",
-                             "The bootstrap token %1 may join as node %2" },
-        [NB_REASON_NOT_A_TOKEN] = { is_not_of_a_token, NB_VERDICT_IGNORE, "NotAToken",
-                                    "The requestor is not a bootstrap token" },
-        [NB_REASON_TOKEN_MISSING] = { is_token_missing, NB_VERDICT_WAIT, "TokenMissing",
-                                      "The bootstrap token %1 does not exist any more" },
-        [NB_REASON_TOKEN_FOR_ANY_NODE] = { is_token_for_any_node, NB_VERDICT_IGNORE,
-                                           "TokenForAnyNode",
-                                           "The bootstrap token %1 is not for one node" },
-        [NB_REASON_TOKEN_RECREATED] = { is_token_recreated, NB_VERDICT_REFUSE, "TokenRecreated",
-                                        "The bootstrap token %1 was created after the request, "
-                                        "which was made with an earlier one of this ID" },
-        [NB_REASON_MALFORMED] = { is_malformed, NB_VERDICT_REFUSE, "RequestMalformed",
-                                  "The request is not for a node's client certificate: %3" },
-        [NB_REASON_TOKEN_EXPIRED] = { is_token_expired, NB_VERDICT_REFUSE, "TokenExpired",
-                                      "The bootstrap token %1 has expired" },
-        [NB_REASON_TOKEN_DISABLED] = { is_token_disabled, NB_VERDICT_WAIT, "TokenDisabled",
-                                       "The bootstrap token %1 may no longer authenticate" },
-        [NB_REASON_TOKEN_FOR_ANOTHER_NODE] = { is_token_for_another_node, NB_VERDICT_REFUSE,
+        [NB_REASON_NONE] = { NULL,
+                             NB_VERDICT_APPROVE,
+                             "NodeBootstrapApproved",
+                             { "The bootstrap token ", token, " may join as node ", node } },
+        [NB_REASON_NOT_A_TOKEN] = { is_not_of_a_token,
+                                    NB_VERDICT_IGNORE,
+                                    "NotAToken",
+                                    { "The requestor is not a bootstrap token" } },
+        [NB_REASON_NOT_OURS] = { is_not_ours,
+                                 NB_VERDICT_IGNORE,
+                                 "UnboundToken",
+                                 { "The bootstrap token ", token,
+                                   " is neither for one node nor for enrolled nodes" } },
+        [NB_REASON_TOKEN_MISSING] = { is_token_missing,
+                                      NB_VERDICT_WAIT,
+                                      "TokenMissing",
+                                      { "The bootstrap token ", token,
+                                        " does not exist any more, or its Secret is malformed" } },
+        [NB_REASON_TOKEN_RECREATED] = { is_token_recreated,
+                                        NB_VERDICT_REFUSE,
+                                        "TokenRecreated",
+                                        { "The bootstrap token ", token,
+                                          " was created after the request, which was made with an "
+                                          "earlier one of this ID" } },
+        [NB_REASON_MALFORMED] = { is_malformed,
+                                  NB_VERDICT_REFUSE,
+                                  "RequestMalformed",
+                                  { "The request is not for a node's client certificate: ",
+                                    flaw } },
+        [NB_REASON_TOKEN_EXPIRED] = { is_token_expired,
+                                      NB_VERDICT_REFUSE,
+                                      "TokenExpired",
+                                      { "The bootstrap token ", token,
+                                        " had expired when the request was made" } },
+        [NB_REASON_TOKEN_DISABLED] = { is_token_disabled,
+                                       NB_VERDICT_WAIT,
+                                       "TokenDisabled",
+                                       { "The bootstrap token ", token,
+                                         " may no longer authenticate" } },
+        [NB_REASON_TOKEN_WITHOUT_NODE] = { is_token_without_node,
+                                           NB_VERDICT_REFUSE,
+                                           "TokenWithoutNode",
+                                           { "The bootstrap token ", token,
+                                             " is in the group " NB_TOKEN_GROUP_NODE
+                                             ", but its Secret has no "
+                                             "annotation " NB_TOKEN_NODE_ANNOTATION } },
+        [NB_REASON_TOKEN_FOR_ANOTHER_NODE] = { is_token_for_another_node,
+                                               NB_VERDICT_REFUSE,
                                                "TokenForAnotherNode",
-                                               "The bootstrap token %1 is for node %4, but the "
-                                               "request is for node %2" },
-        [NB_REASON_INVENTORY_UNUSABLE] = { is_inventory_unusable, NB_VERDICT_WAIT,
-                                           "InventoryUnusable",
-                                           "The inventory cannot be used: %5" },
-        [NB_REASON_NOT_IN_INVENTORY] = { is_not_in_inventory, NB_VERDICT_WAIT, "NotInInventory",
-                                         "The inventory does not allow node %2 to join now, and "
-                                         "the bootstrap token %1 is for any node" },
-        [NB_REASON_NOT_ENROLLED] = { is_not_enrolled, NB_VERDICT_WAIT, "NotEnrolled",
-                                     "The inventory has no public key for node %2, and "
-                                     "attestation is required" },
-        [NB_REASON_PROOF_MISSING] = { is_proof_missing, NB_VERDICT_REFUSE, "AttestationMissing",
-                                      "The request has no signature with the enrolled key of node "
-                                      "%2" },
-        [NB_REASON_PROOF_INVALID] = { is_proof_invalid, NB_VERDICT_REFUSE, "AttestationInvalid",
-                                      "The request is not signed with the enrolled key of node "
-                                      "%2" },
-        [NB_REASON_ENROLLED_KEY_UNUSABLE] = { is_enrolled_key_unusable, NB_VERDICT_WAIT,
-                                              "EnrolledKeyUnusable",
-                                              "The publicKey of node %2 in the inventory is not a "
-                                              "public key" },
-        [NB_REASON_NODE_READY] = { is_node_ready, NB_VERDICT_WAIT, "NodeReady",
-                                   "The Node %2 exists and is Ready" },
-        [NB_REASON_TOKEN_USED] = { is_token_used, NB_VERDICT_REFUSE, "TokenUsed",
-                                   "The bootstrap token %1 was used by another request before, %6; "
-                                   "it is for one use" },
-        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { is_claim_foreign, NB_VERDICT_WAIT, "TokenClaimForeign",
-                                            "The Lease node-bootstrap-token-%1 in kube-system was "
-                                            "not made for this bootstrap token" },
+                                               { "The bootstrap token ", token, " is for node ",
+                                                 token_node, ", but the request is for node ",
+                                                 node } },
+        [NB_REASON_POLICY_UNUSABLE] = { is_policy_unusable,
+                                        NB_VERDICT_WAIT,
+                                        "PolicyUnusable",
+                                        { "The policy cannot be used: ", policy_flaw } },
+        [NB_REASON_RECORD_UNUSABLE] = { is_record_unusable,
+                                        NB_VERDICT_WAIT,
+                                        "RecordUnusable",
+                                        { "The record of node ", node,
+                                          " cannot be used: ", record_flaw } },
+        [NB_REASON_NODE_REMOVED] = { is_node_removed,
+                                     NB_VERDICT_REFUSE,
+                                     "NodeRemoved",
+                                     { "The request was made before the enrolled node ", node,
+                                       " was removed" } },
+        [NB_REASON_NOT_ENROLLED] = { is_not_enrolled,
+                                     NB_VERDICT_WAIT,
+                                     "NotEnrolled",
+                                     { "Node ", node,
+                                       " is not enrolled, but a proof by an enrolled key is "
+                                       "required" } },
+        [NB_REASON_PROOF_MISSING] = { is_proof_missing,
+                                      NB_VERDICT_REFUSE,
+                                      "AttestationMissing",
+                                      { "The request has no signature with the enrolled key of "
+                                        "node ",
+                                        node } },
+        [NB_REASON_PROOF_INVALID] = { is_proof_invalid,
+                                      NB_VERDICT_REFUSE,
+                                      "AttestationInvalid",
+                                      { "The request is not signed with the enrolled key of node ",
+                                        node, " for the bootstrap token ", token } },
+        [NB_REASON_NODE_READY] = { is_node_ready,
+                                   NB_VERDICT_WAIT,
+                                   "NodeReady",
+                                   { "The Node ", node, " exists and is Ready" } },
+        [NB_REASON_TOKEN_USED] = { is_token_used,
+                                   NB_VERDICT_REFUSE,
+                                   "TokenUsed",
+                                   { "The bootstrap token ", token,
+                                     " was used by another request before (", claimed_by,
+                                     "); it is for one use" } },
+        [NB_REASON_TOKEN_CLAIM_FOREIGN] = { is_claim_foreign,
+                                            NB_VERDICT_WAIT,
+                                            "TokenClaimForeign",
+                                            { "The Lease node-bootstrap-token-", token,
+                                              " in kube-system was not made for this bootstrap "
+                                              "token" } },
 };
 
 /* --- Judgement --- */
 
-enum nb_reason nb_client_judge(const struct nb_client_case *facts) {
-        for (enum nb_reason i = NB_REASON_NONE + 1; i < _NB_REASON_N; i++)
+enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end) {
+        for (enum nb_reason i = NB_REASON_NONE + 1; i < end; i++)
                 if (rows[i].applies(facts))
                         return i;
         return NB_REASON_NONE;
@@ -166,25 +247,27 @@ const char *nb_reason_name(enum nb_reason reason) {
 
 const char *nb_reason_describe(enum nb_reason reason, const struct nb_client_case *facts,
                                char ret[static NB_REASON_TEXT_SIZE]) {
-        const char *values[] = { facts->token_id,
-                                 facts->node,
-                                 facts->flaw,
-                                 facts->token ? facts->token->node : "",
-                                 facts->inventory_flaw,
-                                 facts->claimed_by && facts->claimed_by[0]
-                                         ? facts->claimed_by
-                                         : "whose name is unknown" };
+        const struct {
+                const char *part, *value;
+        } values[] = {
+                { token, facts->request->token_id },
+                { node, facts->request->node },
+                { flaw, facts->request->flaw },
+                { token_node, facts->token ? facts->token->node : "" },
+                { policy_flaw, facts->policy_flaw },
+                { record_flaw, facts->record_flaw },
+                { claimed_by, facts->claimed_by },
+        };
+        const char *const *text = rows[reason].text;
         size_t n = 0;
 
-        ret[0] = '\0';
-        for (const char *c = rows[reason].text; *c && n + 1 < NB_REASON_TEXT_SIZE; c++) {
-                if (*c != '%')
-                        n += (size_t)snprintf(ret + n, NB_REASON_TEXT_SIZE - n, "%c", *c);
-                else {
-                        n += (size_t)snprintf(ret + n, NB_REASON_TEXT_SIZE - n, "%s",
-                                              values[c[1] - '1']);
-                        c++;
-                }
+        for (size_t i = 0; i < TEXT_PARTS && text[i] && n < NB_REASON_TEXT_SIZE; i++) {
+                const char *part = text[i];
+
+                for (size_t k = 0; k < N_ELEMENTS(values); k++)
+                        if (text[i] == values[k].part)
+                                part = values[k].value;
+                n += (size_t)snprintf(ret + n, NB_REASON_TEXT_SIZE - n, "%s", part);
         }
         return ret;
 }

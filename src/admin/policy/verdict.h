@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Decides on a request for a client certificate. A pure function: the caller reads all facts. */
+/*
+ * Decides on a request for a client certificate. A pure function: the caller reads all facts.
+ *
+ * This program decides on requests of bound tokens (the group NB_TOKEN_GROUP_NODE, or an annotation
+ * with the node) and of enrolled tokens (NB_TOKEN_GROUP_ENROLLED), by the groups of the request or
+ * of the token. All others are kube-controller-manager's.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
 #include "admin/policy/bootstrap_token.h"
-#include "admin/policy/inventory.h"
+#include "admin/policy/cluster_policy.h"
+#include "admin/policy/node_record.h"
 #include "admin/policy/node_request.h"
 #include "crypto/attestation.h"
 
@@ -16,26 +23,28 @@ enum nb_verdict {
         NB_VERDICT_APPROVE,
         NB_VERDICT_IGNORE, /* somebody else decides it */
         NB_VERDICT_WAIT,   /* left pending; the reason may go away */
-        NB_VERDICT_REFUSE, /* left pending, or denied with --deny; the reason is final */
+        NB_VERDICT_REFUSE, /* left pending, or denied with --deny: only a change by an administrator
+                              can make the reason go away */
 };
 
 /* Why a request is not approved. They are checked in this order. */
 enum nb_reason {
         NB_REASON_NONE,
         NB_REASON_NOT_A_TOKEN, /* the requestor is not a bootstrap token */
+        NB_REASON_NOT_OURS,    /* of a token that is neither bound nor enrolled */
         NB_REASON_TOKEN_MISSING,
-        NB_REASON_TOKEN_FOR_ANY_NODE, /* and there is no inventory */
-        NB_REASON_TOKEN_RECREATED,    /* an earlier token with the same ID made the request */
+        NB_REASON_TOKEN_RECREATED, /* an earlier token with the same ID made the request */
         NB_REASON_MALFORMED,
         NB_REASON_TOKEN_EXPIRED,
         NB_REASON_TOKEN_DISABLED,
+        NB_REASON_TOKEN_WITHOUT_NODE, /* in the bound group, without the annotation */
         NB_REASON_TOKEN_FOR_ANOTHER_NODE,
-        NB_REASON_INVENTORY_UNUSABLE,
-        NB_REASON_NOT_IN_INVENTORY,
+        NB_REASON_POLICY_UNUSABLE,
+        NB_REASON_RECORD_UNUSABLE,
+        NB_REASON_NODE_REMOVED, /* after the request was made */
         NB_REASON_NOT_ENROLLED,
         NB_REASON_PROOF_MISSING,
         NB_REASON_PROOF_INVALID,
-        NB_REASON_ENROLLED_KEY_UNUSABLE,
         NB_REASON_NODE_READY,
         NB_REASON_TOKEN_USED,          /* another key has claimed the token */
         NB_REASON_TOKEN_CLAIM_FOREIGN, /* something else has the name of the claim */
@@ -49,24 +58,22 @@ enum nb_claim_state {
 };
 
 struct nb_client_case {
-        const char *token_id;                    /* of the requestor; "": not a token */
-        const char *node;                        /* in the request; "" if invalid */
-        const char *flaw;                        /* why the request is malformed, or "" */
-        const struct nb_bootstrap_token *token;  /* NULL: there is no such Secret */
-        const struct nb_inventory_node *entry;   /* NULL: the inventory does not list the node */
-        bool has_inventory;                      /* --inventory is configured */
-        const char *inventory_flaw;              /* why it cannot be read; NULL if it can */
-        bool is_attestation_required;            /* --require-attestation */
-        enum nb_attestation_verdict attestation; /* MISSING if the entry has no key */
-        bool is_node_ready;                      /* a Node of this name is Ready */
-        enum nb_claim_state claim;               /* of a bound token */
-        const char *claimed_by;                  /* the request in the claim; "" if unknown */
-        time_t requested;                        /* when the request was created; 0: not known */
-        time_t now;
+        const struct nb_node_request *request;
+        const struct nb_bootstrap_token *token; /* NULL: there is no usable Secret of this token */
+        const struct nb_node_record *record;    /* NULL: there is none */
+        const char *record_flaw;                /* why it cannot be used; NULL if it can */
+        enum nb_attestation_verdict proof;      /* of the request, by the key in the record */
+        bool is_proof_required;                 /* by the policy, of every request */
+        const char *policy_flaw;                /* why the policy cannot be used; NULL if it can */
+        bool is_node_ready;                     /* a Node of this name is Ready */
+        enum nb_claim_state claim;              /* of a bound token */
+        const char *claimed_by;                 /* the request that the claim names; "": none */
+        bool is_asked; /* by an administrator, who also decides on requests of unbound tokens */
 };
 
-/* The first reason that applies, or NB_REASON_NONE: approve. */
-enum nb_reason nb_client_judge(const struct nb_client_case *facts);
+/* The first reason before `end` that applies, or NB_REASON_NONE; with _NB_REASON_N, this means:
+ * approve. Facts for the reasons from `end` on need not be read yet. */
+enum nb_reason nb_client_judge(const struct nb_client_case *facts, enum nb_reason end);
 
 enum nb_verdict nb_reason_verdict(enum nb_reason reason);
 

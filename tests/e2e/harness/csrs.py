@@ -43,7 +43,7 @@ class Place:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         request = builder.sign(pki.new_key(), hashes.SHA256())
-        text = request.public_bytes(Encoding.PEM) + (sign(proof, request) if proof else b"")
+        text = request.public_bytes(Encoding.PEM) + (sign(proof, request, self.token.id) if proof else b"")
         name = f"csr-approve-{next(numbers)}"
         usages = usages or (CLIENT_USAGES if signer == CLIENT else SERVING_USAGES)
         csr = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
@@ -96,8 +96,10 @@ class Place:
             self.cluster.request("DELETE", f"/api/v1/nodes/{self.node}")
 
 
-def sign(key, request):
-    proof = key.sign(b"node-bootstrap attestation v1\n" + hashlib.sha256(request.public_bytes(Encoding.DER)).digest(), ec.ECDSA(hashes.SHA256()))
+def sign(key, request, token_id):
+    """What a machine with an enrolled key appends to its request."""
+    message = f"node-bootstrap attestation v2\n{token_id}\n".encode() + hashlib.sha256(request.public_bytes(Encoding.DER)).digest()
+    proof = key.sign(message, ec.ECDSA(hashes.SHA256()))
     lines = base64.encodebytes(proof).replace(b"\n", b"")
     wrapped = b"\n".join(lines[i:i + 64] for i in range(0, len(lines), 64))
     return b"-----BEGIN NODE-BOOTSTRAP KEY SIGNATURE-----\n" + wrapped + b"\n-----END NODE-BOOTSTRAP KEY SIGNATURE-----\n"

@@ -328,8 +328,14 @@ static struct user {
         const char *token_id;
         const char *flaw;
         const char *groups; /* NULL: those of a token */
+        bool is_in_bound_group, is_in_enrolled_group;
 } users[] = {
         { "a token", "system:bootstrap:012xyz", "012xyz", "" },
+        { "a bound token", "system:bootstrap:012xyz", "012xyz", "",
+          "\"system:bootstrappers\",\"system:bootstrappers:node-bootstrap\"", true, false },
+        { "an enrolled token", "system:bootstrap:012xyz", "012xyz", "",
+          "\"system:bootstrappers:node-bootstrap-enrolled\",\"system:bootstrappers\"", false,
+          true },
         { "an ID that is too long", "system:bootstrap:012xyz0", "", "" },
         { "text behind the ID", "system:bootstrap:012xyz:x", "", "" },
         { "an ID in capitals", "system:bootstrap:012XYZ", "", "" },
@@ -338,7 +344,7 @@ static struct user {
         { "another user", "kubernetes-admin", "", "" },
         { "without the group", "system:bootstrap:012xyz", "", "", "\"system:authenticated\"" },
         { "a group that begins with it", "system:bootstrap:012xyz", "", "",
-          "\"system:bootstrappers:node-bootstrap\"" },
+          "\"system:bootstrappers:node-bootstraps\"" },
         { "no group", "system:bootstrap:012xyz", "", "", "" },
 };
 
@@ -356,6 +362,8 @@ static void token_is_recognized(void **state) {
         format_object(&row, "csr-x", pem, &text);
         read_object(text.data, text.len, &request);
         assert_string_equal(request.token_id, user->token_id);
+        assert_int_equal(request.is_in_bound_group, user->is_in_bound_group);
+        assert_int_equal(request.is_in_enrolled_group, user->is_in_enrolled_group);
         if (user->flaw[0])
                 assert_non_null(strstr(request.flaw, user->flaw));
         else

@@ -21,12 +21,12 @@ struct row {
         struct nb_pkcs10_csr_name names[4];
         const char *addresses[6];        /* of the Node; none: the usual ones */
         enum nb_serving_verdict verdict; /* 0: refused, if there is a reason */
-        const char *listed[3];           /* in the inventory */
+        const char *listed[3];           /* enrolled */
         const char *node;                /* NULL: NODE */
         const char *flaw;
         const char *prefixes; /* "-" for none; NULL: the usual ones */
         const char *suffixes; /* likewise */
-        bool is_not_in_group, is_client, has_no_node, is_deleted, is_unlisted, has_no_names;
+        bool is_not_in_group, is_client, has_no_node, is_deleted, has_no_names;
 };
 
 static const char *const usual_addresses[] = { "node1", NODE, "node1.example.com", "10.0.0.5",
@@ -255,43 +255,38 @@ static struct row rows[] = {
           .prefixes = "-",
           .suffixes = "-" },
 
-        /* The inventory. */
-        { "inventory: not listed",
-          "inventory does not list",
-          { A("10.0.0.5") },
-          .is_unlisted = true,
-          .verdict = NB_SERVING_NOT_LISTED },
-        { "inventory: listed with the address",
+        /* Enrolled names. */
+        { "enrolled: listed with the address",
           NULL,
           { A("10.0.0.5") },
           .listed = { "fd00::5", "::ffff:10.0.0.5" } },
-        { "inventory: listed with another address",
-          "in the inventory",
+        { "enrolled: listed with another address",
+          "is not enrolled for this node",
           { A("10.0.0.5") },
           .listed = { "10.0.0.6" },
           .verdict = NB_SERVING_NOT_LISTED },
-        { "inventory: listed with another form of the name",
+        { "enrolled: listed with another form of the name",
           NULL,
           { D(NODE) },
           .listed = { "Node1.nodes.example.org." } },
-        { "inventory: a name without the node's label",
+        { "enrolled: a name without the node's label",
           NULL,
           { D("ec2-1.example.com") },
           REPORTED("ec2-1.example.com"),
           .listed = { "ec2-1.example.com" } },
-        { "inventory: a listed name outside the suffixes",
+        { "enrolled: a listed name outside the suffixes",
           "neither the node's name",
           { D("ec2-1.example.net") },
           REPORTED("ec2-1.example.net"),
           .listed = { "ec2-1.example.net" } },
-        { "inventory: a listed name of the API server",
+        { "enrolled: a listed name of the API server",
           "API server",
           { D("api.example.org") },
           REPORTED("api.example.org"),
           .listed = { "api.example.org" } },
 };
 
-static void read_node(const struct row *row, struct nb_serving_node *node) {
+static void read_node(const struct row *row, struct nb_node_facts *node) {
         const char *const *addresses = row->addresses[0] ? row->addresses : usual_addresses;
 
         for (size_t i = 0; i < N_ELEMENTS(usual_addresses) && addresses[i]; i++)
@@ -323,8 +318,8 @@ static void decides(void **state) {
         const struct row *row = *state;
         static struct nb_serving_policy policy;
         static struct nb_node_request request;
-        static struct nb_inventory_node listed;
-        static struct nb_serving_node node;
+        static struct nb_node_record listed;
+        static struct nb_node_facts node;
         static struct nb_serving_endpoints endpoints;
         struct nb_failure f = { 0 };
         char reason[NB_SERVING_REASON_SIZE] = "";
@@ -333,13 +328,12 @@ static void decides(void **state) {
                 .endpoints = &endpoints,
                 .request = &request,
                 .node = row->has_no_node ? NULL : &node,
-                .has_inventory = row->listed[0] || row->is_unlisted,
-                .listed = row->listed[0] ? &listed : NULL,
+                .record = row->listed[0] ? &listed : NULL,
         };
 
         request = (struct nb_node_request){ 0 };
-        listed = (struct nb_inventory_node){ 0 };
-        node = (struct nb_serving_node){ 0 };
+        listed = (struct nb_node_record){ 0 };
+        node = (struct nb_node_facts){ 0 };
         endpoints = (struct nb_serving_endpoints){ 0 };
         assert_int_equal(nb_serving_policy_init(
                                  &(const struct nb_serving_options){
@@ -354,7 +348,7 @@ static void decides(void **state) {
         read_request(row, &request);
         for (; listed.n_names < N_ELEMENTS(row->listed) && row->listed[listed.n_names];
              listed.n_names++)
-                snprintf(listed.names[listed.n_names], sizeof(listed.names[0]), "%s",
+                snprintf(listed.names[listed.n_names].text, sizeof(listed.names[0].text), "%s",
                          row->listed[listed.n_names]);
         if (!row->reason) {
                 assert_int_equal(nb_serving_decide(&c, reason), NB_SERVING_APPROVED);
@@ -420,9 +414,9 @@ static void reads_node(void **state _unused_) {
         struct nb_failure f = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = nb_json_parse(text, strlen(text), "the Node",
                                                                     NB_ANSWER_MALFORMED, &f);
-        static struct nb_serving_node node;
+        static struct nb_node_facts node;
 
-        nb_serving_node_read(&json, &node);
+        nb_node_facts_read(&json, &node);
         assert_int_equal(json.r, 0);
         assert_true(node.is_being_deleted);
         assert_int_equal(node.n_addresses, 2);

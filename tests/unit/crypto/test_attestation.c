@@ -9,6 +9,7 @@
 
 #define LABEL "NODE-BOOTSTRAP KEY SIGNATURE"
 #define PEM_MAX 8192
+#define TOKEN "abcdef"
 
 struct made_key {
         gnutls_x509_privkey_t key;
@@ -60,7 +61,7 @@ static struct type {
         gnutls_pk_algorithm_t type;
         unsigned bits;
         int append; /* of nb_attestation_append() */
-        int enroll; /* of nb_attestation_key_verify() */
+        int enroll; /* of nb_attestation_key_read() */
 } types[] = {
         { "P-256", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0, 0 },
         { "P-384", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP384R1), 0, 0 },
@@ -76,15 +77,16 @@ static struct type {
 static void type_of_key(void **state) {
         const struct type *type = *state;
         struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
+        uint8_t id[NB_SHA256_SIZE];
         struct made_key key;
 
         make_key(&key, type->type, type->bits);
         append_request(&pem);
-        assert_int_equal(nb_attestation_verify(pem.data, pem.len, key.public),
+        assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, key.public),
                          NB_ATTESTATION_MISSING);
-        assert_int_equal(nb_attestation_append(&key.private, &pem), type->append);
-        assert_int_equal(nb_attestation_key_verify(key.public, strlen(key.public)), type->enroll);
-        assert_int_equal(nb_attestation_verify(pem.data, pem.len, key.public),
+        assert_int_equal(nb_attestation_append(&key.private, TOKEN, &pem), type->append);
+        assert_int_equal(nb_attestation_key_read(key.public, strlen(key.public), id), type->enroll);
+        assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, key.public),
                          type->append < 0 ? NB_ATTESTATION_MISSING : NB_ATTESTATION_VALID);
         nb_buffer_done(&pem);
         free_key(&key);
@@ -101,7 +103,7 @@ static void append_proof(const struct nb_buffer *request, const struct nb_secret
         struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
 
         nb_buffer_append(&pem, request->data, request->len);
-        assert_int_equal(nb_attestation_append(key, &pem), 0);
+        assert_int_equal(nb_attestation_append(key, TOKEN, &pem), 0);
         nb_buffer_append(ret, pem.data + request->len, pem.len - request->len);
         nb_buffer_done(&pem);
 }
@@ -145,7 +147,8 @@ static void assert_verdict(const struct parts *parts, enum nb_attestation_verdic
 
         for (size_t i = 0; texts[i]; i++)
                 nb_buffer_append_string(&pem, texts[i]);
-        assert_int_equal(nb_attestation_verify(pem.data, pem.len, parts->key.public), expected);
+        assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, parts->key.public),
+                         expected);
         nb_buffer_done(&pem);
 }
 
@@ -187,6 +190,47 @@ static void damaged_proofs(void **state) {
         ASSERT_VERDICT(INVALID, request, begin, "AAAA\n", "-----END X-----\n");
 }
 
+/* The token's ID is covered, so that a proof cannot be used with a later token. */
+static void proof_for_another_token(void **state) {
+        const struct parts *parts = *state;
+        struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
+        static const char *const others[] = { "", "fedcba", "abcde", "abcdef\n" };
+
+        nb_buffer_append(&pem, parts->request.data, parts->request.len);
+        nb_buffer_append(&pem, parts->proof.data, parts->proof.len);
+        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
+                assert_int_equal(
+                        nb_attestation_verify(pem.data, pem.len, others[i], parts->key.public),
+                        NB_ATTESTATION_INVALID);
+                assert_false(
+                        nb_attestation_is_own(&parts->key.private, others[i], pem.data, pem.len));
+        }
+        assert_true(nb_attestation_is_own(&parts->key.private, TOKEN, pem.data, pem.len));
+        nb_buffer_done(&pem);
+}
+
+/* Two enrolled keys are compared by their ID. */
+static void id_of_a_key(void **state) {
+        const struct parts *parts = *state;
+        uint8_t id[NB_SHA256_SIZE], other[NB_SHA256_SIZE];
+        char spaced[sizeof(parts->key.public) * 2], *to = spaced;
+
+        for (const char *from = parts->key.public; *from; from++) {
+                if (*from == '\n' && from[1])
+                        *to++ = '\n';
+                *to++ = *from;
+        }
+        *to = '\0';
+        assert_int_equal(nb_attestation_key_read(parts->key.public, strlen(parts->key.public), id),
+                         0);
+        assert_int_equal(nb_attestation_key_read(spaced, strlen(spaced), other), 0);
+        assert_memory_equal(id, other, sizeof(id));
+        assert_int_equal(nb_attestation_key_read(parts->other_key.public,
+                                                 strlen(parts->other_key.public), other),
+                         0);
+        assert_memory_not_equal(id, other, sizeof(id));
+}
+
 /* A signature over the hash alone, such as one for another program, is not a proof. */
 static void signature_without_the_domain(void **state) {
         const struct parts *parts = *state;
@@ -215,25 +259,30 @@ static void unusable_keys(void **state) {
         struct nb_buffer pem = NB_BUFFER_INIT(PEM_MAX);
         struct nb_secret damaged = NB_SECRET_INIT;
         char twice[sizeof(parts->key.public) * 2];
+        uint8_t id[NB_SHA256_SIZE];
 
         nb_buffer_append(&pem, parts->request.data, parts->request.len);
         nb_buffer_append(&pem, parts->proof.data, parts->proof.len);
-        assert_int_equal(nb_attestation_verify(pem.data, pem.len, ""), NB_ATTESTATION_UNUSABLE);
-        assert_int_equal(nb_attestation_verify(pem.data, pem.len, parts->key.private.data),
+        assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, ""),
+                         NB_ATTESTATION_UNUSABLE);
+        assert_int_equal(nb_attestation_verify(pem.data, pem.len, TOKEN, parts->key.private.data),
                          NB_ATTESTATION_UNUSABLE);
         snprintf(twice, sizeof(twice), "%s%s", parts->key.public, parts->other_key.public);
-        assert_int_equal(nb_attestation_key_verify(twice, strlen(twice)), -EINVAL);
-        assert_int_equal(nb_attestation_key_verify(parts->key.private.data, parts->key.private.len),
-                         -EINVAL);
+        assert_int_equal(nb_attestation_key_read(twice, strlen(twice), id), -EINVAL);
+        assert_int_equal(
+                nb_attestation_key_read(parts->key.private.data, parts->key.private.len, id),
+                -EINVAL);
         assert_int_equal(nb_secret_copy(&damaged, "x", 1), 0);
-        assert_int_equal(nb_attestation_append(&damaged, &pem), -EINVAL);
+        assert_int_equal(nb_attestation_append(&damaged, TOKEN, &pem), -EINVAL);
         nb_secret_done(&damaged);
         nb_buffer_done(&pem);
 }
 
 int main(void) {
-        struct CMUnitTest all[N_ELEMENTS(types) + 4] = {
+        struct CMUnitTest all[N_ELEMENTS(types) + 6] = {
                 cmocka_unit_test_setup_teardown(proofs_are_told_apart, make_parts, free_parts),
+                cmocka_unit_test_setup_teardown(proof_for_another_token, make_parts, free_parts),
+                cmocka_unit_test_setup_teardown(id_of_a_key, make_parts, free_parts),
                 cmocka_unit_test_setup_teardown(damaged_proofs, make_parts, free_parts),
                 cmocka_unit_test_setup_teardown(signature_without_the_domain, make_parts,
                                                 free_parts),
@@ -241,7 +290,7 @@ int main(void) {
         };
 
         for (size_t i = 0; i < N_ELEMENTS(types); i++)
-                all[4 + i] = (struct CMUnitTest){ .name = types[i].name,
+                all[6 + i] = (struct CMUnitTest){ .name = types[i].name,
                                                   .test_func = type_of_key,
                                                   .initial_state = &types[i] };
         return cmocka_run_group_tests(all, NULL, NULL);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/client/calls.h"
+#include "admin/client/facts.h"
+#include "base/macro.h"
+
+#define BODY_MAX ((size_t)4 * 1024)
+#define WHAT_SIZE (NB_NODE_NAME_MAX + 32)
+#define POLICY_PATH "/api/v1/namespaces/kube-system/configmaps/" NB_POLICY_NAME
+
+/* --- Reading --- */
+
+int nb_facts_read_token(struct nb_admin *admin, const char *id,
+                        struct nb_bootstrap_token *ret_token, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        struct nb_failure malformed = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        int r;
+
+        snprintf(what, sizeof(what), "reading token %s", id);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/" NB_TOKEN_SECRET_NAME_PREFIX "%s", id);
+        r = nb_admin_get(admin, what, path, &json, f);
+        if (r <= 0)
+                return r;
+        json.f = &malformed;
+        nb_bootstrap_token_read(&json, ret_token);
+        if (json.r < 0 && malformed.code == NB_INTERNAL)
+                return nb_failure_set_memory(f);
+        return json.r >= 0;
+}
+
+int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
+                       struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        int r;
+
+        snprintf(what, sizeof(what), "reading Node %s", name);
+        snprintf(path, sizeof(path), NB_NODES_PATH "/%s", name);
+        r = nb_admin_get(admin, what, path, &json, f);
+        if (r <= 0)
+                return r;
+        nb_node_facts_read(&json, ret_node);
+        return json.r < 0 ? json.r : 1;
+}
+
+/* A flaw is what an administrator has to correct; other failures are the caller's. */
+static int sort_failure(int r, const struct nb_failure *flaw, struct nb_failure *f) {
+        if (flaw->code == NB_ADMIN_FORBIDDEN || flaw->code == NB_ANSWER_MALFORMED)
+                return 0;
+        if (r < 0)
+                *f = *flaw;
+        return r;
+}
+
+int nb_facts_read_record(struct nb_admin *admin, const char *node,
+                         struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
+                         struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE], name[NB_NODE_RECORD_NAME_SIZE];
+        int r;
+
+        nb_node_record_name(node, name);
+        snprintf(what, sizeof(what), "Secret %s", name);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
+        r = nb_admin_get(admin, what, path, &json, ret_flaw);
+        if (r > 0)
+                nb_node_record_read(&json, ret_record);
+        return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
+}
+
+int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        int r = nb_admin_get(admin, "ConfigMap " NB_POLICY_NAME, POLICY_PATH, &json, ret_flaw);
+
+        if (r > 0)
+                nb_policy_read(&json, ret_policy);
+        return sort_failure(json.r < 0 ? json.r : r, ret_flaw, f);
+}
+
+/* --- The decision --- */
+
+static int read_limits(struct nb_admin *admin, struct nb_client_look *look, struct nb_failure *f) {
+        struct nb_client_case *facts = &look->facts;
+        int r;
+
+        r = nb_facts_read_policy(admin, &look->policy, &look->policy_flaw, f);
+        if (r < 0)
+                return r;
+        facts->is_proof_required = look->policy.is_proof_required;
+        facts->policy_flaw = look->policy_flaw.code != NB_NONE ? look->policy_flaw.detail : NULL;
+        if (!facts->request->node[0])
+                return 0;
+        r = nb_facts_read_record(admin, facts->request->node, &look->record, &look->record_flaw, f);
+        if (r < 0)
+                return r;
+        facts->record = r > 0 ? &look->record : NULL;
+        facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
+        if (r > 0 && facts->request->pem)
+                facts->proof = nb_attestation_verify(facts->request->pem, facts->request->pem_len,
+                                                     facts->request->token_id,
+                                                     look->record.public_key);
+        return 0;
+}
+
+int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
+                   struct nb_client_look *look, struct nb_failure *f) {
+        struct nb_client_case *facts = &look->facts;
+        enum nb_reason reason;
+        int r = 0;
+
+        *facts = (struct nb_client_case){ .request = request,
+                                          .proof = NB_ATTESTATION_MISSING,
+                                          .is_asked = is_asked };
+        if (request->token_id[0])
+                r = nb_facts_read_token(admin, request->token_id, &look->token, f);
+        if (r < 0)
+                return r;
+        facts->token = r > 0 ? &look->token : NULL;
+        reason = nb_client_judge(facts, NB_REASON_POLICY_UNUSABLE);
+        if (reason != NB_REASON_NONE && !is_asked)
+                return (int)reason;
+        r = read_limits(admin, look, f);
+        if (r < 0)
+                return r;
+        reason = nb_client_judge(facts, NB_REASON_NODE_READY);
+        if (!request->node[0] || (reason != NB_REASON_NONE && !is_asked))
+                return (int)reason;
+        r = nb_facts_read_node(admin, request->node, &look->node, f);
+        if (r < 0)
+                return r;
+        look->has_node = r > 0;
+        facts->is_node_ready = look->node.is_ready;
+        return (int)nb_client_judge(facts, NB_REASON_TOKEN_USED);
+}
+
+void nb_client_look_done(struct nb_client_look *look) {
+        nb_bootstrap_token_done(&look->token);
+}
+
+/* --- Writing --- */
+
+/* 1; 0 if the object has changed, or is gone. */
+static int change_object(struct nb_admin *admin, struct nb_admin_call *call,
+                         struct nb_json_writer *writer, struct nb_failure *f) {
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        int r = nb_json_finish(writer);
+
+        if (r < 0)
+                return nb_failure_set(f, NB_INTERNAL, r, "%s: %m", call->what);
+        call->body = writer->buffer->data;
+        call->body_len = writer->buffer->len;
+        r = nb_admin_perform(admin, call, &answer, f);
+        return r < 0 ? r : r < 300;
+}
+
+int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
+                  const char *reason, const char *message, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        struct nb_json_writer writer = { .buffer = &body };
+        char path[NB_ADMIN_PATH_MAX], what[NB_CSR_NAME_MAX + 32];
+        struct nb_admin_call call = { .method = "PATCH", .what = what, .path = path };
+
+        snprintf(what, sizeof(what), "deciding CSR %s", request->name);
+        snprintf(path, sizeof(path), NB_CSRS_PATH "/%s/approval", request->name);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_open(&writer, "metadata", '{');
+        nb_json_put_string(&writer, "uid", request->uid);
+        nb_json_put_string(&writer, "resourceVersion", request->resource_version);
+        nb_json_close(&writer);
+        nb_json_open(&writer, "status", '{');
+        nb_json_open(&writer, "conditions", '[');
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_string(&writer, "type", type);
+        nb_json_put_string(&writer, "status", "True");
+        nb_json_put_string(&writer, "reason", reason);
+        nb_json_put_string(&writer, "message", message);
+        /* The API server sets lastUpdateTime by its own clock, as it sets that of a new Node. */
+        return change_object(admin, &call, &writer, f);
+}
+
+int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
+                     const char *resource_version, struct nb_failure *f) {
+        _cleanup_(nb_buffer_done) struct nb_buffer body = NB_BUFFER_INIT(BODY_MAX);
+        struct nb_json_writer writer = { .buffer = &body };
+        char path[NB_ADMIN_PATH_MAX], what[WHAT_SIZE];
+        struct nb_admin_call call = { .method = "DELETE", .what = what, .path = path };
+
+        snprintf(what, sizeof(what), "deleting the Secret %s", name);
+        snprintf(path, sizeof(path), NB_SECRETS_PATH "/%s", name);
+        nb_json_open(&writer, NULL, '{');
+        nb_json_put_string(&writer, "apiVersion", "v1");
+        nb_json_put_string(&writer, "kind", "DeleteOptions");
+        if (uid) {
+                nb_json_open(&writer, "preconditions", '{');
+                nb_json_put_string(&writer, "uid", uid);
+                if (resource_version)
+                        nb_json_put_string(&writer, "resourceVersion", resource_version);
+        }
+        return change_object(admin, &call, &writer, f);
+}

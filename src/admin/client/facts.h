@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a decision on a request of a node is made of, read from the cluster, and what follows from
+ * it. The controller and `approve` call the same functions, so that they cannot disagree.
+ *
+ * A record or policy that the API server forbids to read, or that is malformed, is not a failure of
+ * the call: `ret_flaw` says why it cannot be used, and nothing is approved.
+ */
+
+#include <stdbool.h>
+
+#include "admin/client/client.h"
+#include "admin/policy/serving_policy.h"
+#include "admin/policy/verdict.h"
+#include "base/failure.h"
+
+/* Each returns 1: read; 0: there is none, or it has a flaw. A Secret that is not a correct token
+ * cannot authenticate, so it is none. */
+int nb_facts_read_token(struct nb_admin *admin, const char *id,
+                        struct nb_bootstrap_token *ret_token, struct nb_failure *f);
+int nb_facts_read_node(struct nb_admin *admin, const char *name, struct nb_node_facts *ret_node,
+                       struct nb_failure *f);
+int nb_facts_read_record(struct nb_admin *admin, const char *node,
+                         struct nb_node_record *ret_record, struct nb_failure *ret_flaw,
+                         struct nb_failure *f);
+int nb_facts_read_policy(struct nb_admin *admin, struct nb_policy *ret_policy,
+                         struct nb_failure *ret_flaw, struct nb_failure *f);
+
+struct nb_client_look {
+        struct nb_client_case facts; /* points into the members below */
+        struct nb_bootstrap_token token;
+        struct nb_node_record record;
+        struct nb_policy policy;
+        struct nb_failure record_flaw, policy_flaw;
+        bool has_node;
+        struct nb_node_facts node;
+};
+
+/* Reads the facts for a request for a client certificate, apart from the claim of its token.
+ * Returns an enum nb_reason, which is not NB_REASON_TOKEN_USED, or is negative with a failure. For
+ * an administrator (is_asked) all facts are read; otherwise only until a reason is found. `look` is
+ * zero before, and the caller calls nb_client_look_done(). */
+int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request, bool is_asked,
+                   struct nb_client_look *look, struct nb_failure *f);
+void nb_client_look_done(struct nb_client_look *look);
+
+/* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request has
+ * changed since, or is gone. */
+int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,
+                  const char *reason, const char *message, struct nb_failure *f);
+
+/* Deletes a Secret in kube-system if it still has this UID and resourceVersion; NULL: any. 1:
+ * deleted; 0: it does not exist, or has changed. */
+int nb_secret_delete(struct nb_admin *admin, const char *name, const char *uid,
+                     const char *resource_version, struct nb_failure *f);

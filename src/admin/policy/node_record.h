@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The record of an enrolled node: a Secret in kube-system, since whoever may write Secrets there
+ * can create tokens anyway. Its data: `node`, the name; `publicKey`, the enrolled key as PEM;
+ * `addresses` and `dnsNames`, lists separated by commas, for serving certificates.
+ *
+ * A removed node keeps a record with `removed`, a time by the clock of the API server: requests
+ * that were made until then are refused, since they were made by a node that needed a proof.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "codec/dns_name.h"
+#include "codec/json.h"
+#include "crypto/digest.h"
+#include "kube/node_name.h"
+
+#define NB_NODE_RECORD_TYPE "node-bootstrap/enrolled-node"
+#define NB_NODE_RECORD_NAME_SIZE 254
+#define NB_NODE_RECORD_KEY_MAX 4096
+#define NB_NODE_RECORD_NAMES_MAX 32
+
+/* A value of `removed` that nothing reads: the removal is not complete, and the record refuses. */
+#define NB_NODE_RECORD_REMOVING ((time_t)-1)
+
+struct nb_node_record {
+        char node[NB_NODE_NAME_MAX + 1];
+        char uid[64]; /* "" if it does not exist yet */
+        char resource_version[64];
+        char public_key[NB_NODE_RECORD_KEY_MAX + 1]; /* PEM; "" if the node is removed */
+        uint8_t key_id[NB_SHA256_SIZE];              /* the same for all encodings of the key */
+        time_t removed;                              /* 0: the node is enrolled */
+        unsigned n_names;
+        struct nb_enrolled_name {
+                bool is_address; /* in the form of inet_ntop(3); otherwise a DNS name */
+                char text[NB_DNS_NAME_MAX + 1];
+        } names[NB_NODE_RECORD_NAMES_MAX];
+};
+
+/* The name of the Secret: node-bootstrap-node-NODE, or with a SHA-256 in hex instead of NODE if
+ * that is too long. */
+void nb_node_record_name(const char *node, char ret[static NB_NODE_RECORD_NAME_SIZE]);
+
+/* Adds a list of addresses or DNS names, separated by commas. 0; -EINVAL; -E2BIG for too many. */
+int nb_node_record_add_names(struct nb_node_record *record, const char *list, bool is_address);
+
+/* The addresses or DNS names, separated by commas. */
+void nb_node_record_format_names(const struct nb_node_record *record, bool is_address,
+                                 struct nb_buffer *ret);
+
+/* Reads a Secret. json->r is set with NB_ANSWER_MALFORMED if any part of it is not exactly as
+ * nb_node_record_format() writes it: a limit that cannot be read must not be ignored. */
+void nb_node_record_read(struct nb_json *json, struct nb_node_record *ret_record);
+
+/* Appends the Secret as JSON, to be created, or to replace the one with `uid`. 0, -E2BIG, -ENOMEM.
+ */
+int nb_node_record_format(const struct nb_node_record *record, struct nb_buffer *ret);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The values in `data` of a Secret, which are base64. */
+
+#include "base/buffer.h"
+#include "codec/json.h"
+
+/* Decodes data.KEY; leaves `ret` an empty text if there is none. `expected` describes a value of at
+ * most ret->max bytes. The failure does not quote the value. */
+void nb_secret_data_read(struct nb_json *json, const char *key, const char *expected,
+                         struct nb_buffer *ret);
+
+/* Writes a value that is not "". */
+void nb_secret_data_put(struct nb_json_writer *writer, const char *key, const char *value);

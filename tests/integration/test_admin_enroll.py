@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node-bootstrap-admin enroll` against a scripted API: the records of nodes."""
+
+import base64
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import faults
+import pki
+from admin_cluster import SECRETS, Cluster
+from csrs import timestamp
+
+KEY, OTHER = pki.new_key(), pki.new_key()
+RECORD = f"{SECRETS}/node-bootstrap-node-worker-1"
+
+
+def public_pem(key):
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def enroll(api, *words, key=KEY, node="worker-1"):
+    return api.run("enroll", node, "--public-key=-", *words, stdin=key if isinstance(key, str) else public_pem(key))
+
+
+def data(api, path=RECORD):
+    return {key: base64.b64decode(value).decode() for key, value in api.objects.look(path)["data"].items()}
+
+
+def test_what_is_written(api):
+    done = enroll(api, "--addresses=10.0.0.5,FD00::5", "--dns-names=db.example.org")
+    assert (done.returncode, done.stdout) == (0, "enrolled node worker-1\n"), done.stderr
+    record = api.objects.look(RECORD)
+    assert record["type"] == "node-bootstrap/enrolled-node"
+    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "addresses": "10.0.0.5,fd00::5", "dnsNames": "db.example.org"}
+    # What an option does not name stays; an empty list removes.
+    assert enroll(api, "--addresses=").returncode == 0
+    assert data(api) == {"node": "worker-1", "publicKey": public_pem(KEY), "dnsNames": "db.example.org"}
+    assert api.objects.look(RECORD)["metadata"]["uid"] == record["metadata"]["uid"]
+
+
+def test_a_name_that_is_too_long_for_a_secret(api):
+    name = ".".join(["a" * 61] * 4)
+    assert enroll(api, node=name).returncode == 0
+    [secret] = api.objects.all(SECRETS)
+    assert len(secret["metadata"]["name"]) == len("node-bootstrap-node-") + 64
+    assert name in api.run("enroll", "--list").stdout and public_pem(KEY) in api.run("enroll", "--show", name).stdout
+
+
+def test_a_different_key_needs_force(api):
+    enroll(api)
+    done = enroll(api, key=OTHER)
+    assert done.returncode == 73 and "enrolled with another public key" in done.stderr and data(api)["publicKey"] == public_pem(KEY)
+    assert enroll(api, "--force", key=OTHER).returncode == 0 and data(api)["publicKey"] == public_pem(OTHER)
+
+
+@pytest.mark.parametrize("encode", [lambda text: text, lambda text: text.rstrip("\n"), lambda text: text.replace("KEY-----\nM", "KEY-----\n\nM")],
+                         ids=["equal", "without a newline", "with an empty line"])
+def test_a_key_of_another_node_is_refused(api, encode):
+    """Even with --force: two machines with one key could ask for each other's certificates."""
+    enroll(api)
+    done = enroll(api, "--force", key=encode(public_pem(KEY)), node="worker-2")
+    assert done.returncode == 73 and "node worker-1 is enrolled with this key" in done.stderr
+    assert len(api.objects.all(SECRETS)) == 1
+    assert api.run("enroll", "--remove", "worker-1").returncode == 0
+    assert enroll(api, node="worker-2").returncode == 0, "the key of a removed node may be used again"
+
+
+def test_show_and_list(api):
+    enroll(api, "--addresses=10.0.0.5")
+    enroll(api, key=OTHER, node="worker-2")
+    Cluster(api).record("broken", node="other")
+    Cluster(api).record("foreign", "Opaque", node="foreign")
+    lines = api.run("enroll", "--list").stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:1]] == [["node-bootstrap-node-broken", "unusable:"]] and len(lines) == 3
+    assert lines[1].split()[0] == "worker-1" and lines[1].endswith(" 10.0.0.5 ") and "sha256:" in lines[1]
+    shown = api.run("enroll", "--show", "worker-2").stdout
+    assert shown.startswith("worker-2 ") and shown.endswith(public_pem(OTHER))
+    done = api.run("enroll", "--show", "worker-3")
+    assert done.returncode == 66 and "node worker-3 is not enrolled" in done.stderr
+
+
+def test_a_removal_is_by_the_clock_of_the_api_server(api):
+    """The record first becomes unusable, and then gets the time of that answer: nothing that was requested before can be newer."""
+    api.clock_offset = 7200
+    enroll(api, "--addresses=10.0.0.5")
+    seen = []
+    api.on("update secrets", lambda request: seen.append(request.json()["data"]))
+    earliest = timestamp(7200)
+    done = api.run("enroll", "--remove", "worker-1")
+    assert (done.returncode, done.stdout) == (0, "removed node worker-1\n"), done.stderr
+    assert [base64.b64decode(content["removed"]).decode() for content in seen][0] == "removing" and len(seen) == 2
+    made = data(api)
+    assert set(made) == {"node", "removed"} and earliest <= made["removed"] <= timestamp(7200)
+    assert "worker-1" in api.run("enroll", "--list").stdout and api.run("enroll", "--remove", "worker-1").returncode == 66
+    assert enroll(api).returncode == 0 and set(data(api)) == {"node", "publicKey"}
+
+
+def test_a_removal_that_fails_in_the_middle(api):
+    """Until it is made again, the record allows nothing."""
+    enroll(api)
+    api.on("update secrets", faults.INTERNAL, times=1, skip=1)
+    assert api.run("enroll", "--remove", "worker-1").returncode == 69
+    assert data(api)["removed"] == "removing"
+    done = enroll(api)
+    assert done.returncode == 65 and "found 'removing'; --force replaces it" in done.stderr
+    assert api.run("enroll", "--remove", "worker-1").returncode == 0 and data(api)["removed"] != "removing"
+
+
+def test_a_change_by_somebody_else_is_not_overwritten(api):
+    enroll(api)
+    api.on("update secrets", lambda _request: Cluster(api).enroll("worker-1", OTHER) and None, times=1)
+    done = enroll(api)
+    assert done.returncode == 75 and "admin-conflict" in done.stderr and data(api)["publicKey"] == public_pem(OTHER)
+
+
+@pytest.mark.parametrize("kind", ["list secrets", "get secrets", "create secrets"])
+def test_missing_permission_is_named(api, kind):
+    api.denied.add(kind)
+    done = enroll(api)
+    assert done.returncode == 77 and kind.split()[0] in done.stderr and not api.objects.all(SECRETS)
+
+
+PRIVATE = pki.key_pem(KEY)
+PRIVATE = PRIVATE.decode() if isinstance(PRIVATE, bytes) else PRIVATE
+
+
+@pytest.mark.parametrize("text, said", [
+    (PRIVATE, "it is a private key"), ("", "expected a public key"), ("ssh-ed25519 AAAA x", "expected a public key"),
+    (public_pem(KEY) + public_pem(OTHER), "it is not one public key"), (public_pem(ec.generate_private_key(ec.SECP192R1())), "too weak"),
+], ids=["private", "empty", "ssh", "two", "P-192"])
+def test_key_that_cannot_be_enrolled(api, text, said):
+    done = enroll(api, key=text)
+    assert done.returncode == 65 and said in done.stderr and not api.requests
+    assert PRIVATE.splitlines()[1] not in done.stderr
+
+
+@pytest.mark.parametrize("arguments, exit_status", [
+    ([], 64), (["--public-key=-"], 64), (["Worker_1", "--public-key=-"], 64), (["worker-1"], 64), (["worker-1", "--public-key=/nonexistent"], 65),
+    (["worker-1", "--list"], 64), (["worker-1", "--show", "--remove"], 64), (["--remove"], 64),
+])
+def test_usage(api, arguments, exit_status):
+    done = api.run("enroll", *arguments)
+    assert done.returncode == exit_status and not api.requests, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--addresses=10.0.0.5/24", "--addresses=host", "--dns-names=Db.example.org", "--dns-names=*.example.org"])
+def test_malformed_names(api, option):
+    done = enroll(api, option)
+    assert done.returncode == 64 and option.partition("=")[0] in done.stderr and not api.objects.all(SECRETS)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "admin/policy/cluster_policy.h"
+#include "case.h"
+
+static struct row {
+        const char *name;
+        const char *content; /* of the ConfigMap */
+        const char *failure; /* NULL: it is read */
+} rows[] = {
+        { "nothing", "\"metadata\":{}" },
+        { "no data", "\"data\":{}" },
+        { "all keys",
+          "\"data\":{\"requireProof\":\"false\",\"servingPrefixes\":\"10.0.0.0/8,fd00::/8\","
+          "\"servingSuffixes\":\".nodes.example.org,.internal\",\"serviceNetworks\":\"10.96.0.0/"
+          "12\","
+          "\"clusterDomain\":\"k8s.test\"}" },
+        { "an unknown key", "\"data\":{\"requireproof\":\"true\"}",
+          "data: expected no other keys, found 'requireproof'" },
+        { "a key in binaryData", "\"binaryData\":{\"requireProof\":\"dHJ1ZQ==\"}", "binaryData" },
+        { "a truth that is not one", "\"data\":{\"requireProof\":\"True\"}",
+          "data.requireProof: expected \"true\" or \"false\", found 'True'" },
+        { "a value that is not a text", "\"data\":{\"requireProof\":true}", "data.requireProof" },
+        { "an empty value", "\"data\":{\"servingPrefixes\":\"\"}", "data.servingPrefixes" },
+        { "an address instead of a prefix", "\"data\":{\"servingPrefixes\":\"10.0.0.0\"}",
+          "data.servingPrefixes" },
+        { "bits behind the length", "\"data\":{\"serviceNetworks\":\"10.0.0.1/8\"}",
+          "data.serviceNetworks" },
+        { "a blank in a list", "\"data\":{\"servingPrefixes\":\"10.0.0.0/8, fd00::/8\"}",
+          "data.servingPrefixes" },
+        { "a suffix without a dot", "\"data\":{\"servingSuffixes\":\"example.org\"}",
+          "data.servingSuffixes" },
+        { "a dot alone", "\"data\":{\"servingSuffixes\":\".\"}", "data.servingSuffixes" },
+        { "an empty suffix", "\"data\":{\"servingSuffixes\":\".a.org,\"}", "data.servingSuffixes" },
+        { "a pattern", "\"data\":{\"servingSuffixes\":\".*.a.org\"}", "data.servingSuffixes" },
+        { "a suffix in capitals", "\"data\":{\"servingSuffixes\":\".Example.org\"}",
+          "data.servingSuffixes" },
+        { "a domain with a dot", "\"data\":{\"clusterDomain\":\".local\"}", "data.clusterDomain" },
+};
+
+static void policy_is_read(void **state) {
+        const struct row *row = *state;
+        static struct nb_policy policy;
+        struct nb_failure f = { 0 };
+        char text[1024];
+        struct nb_json json;
+
+        snprintf(text, sizeof(text), "{%s}", row->content);
+        json = nb_json_parse(text, strlen(text), "the ConfigMap", NB_ANSWER_MALFORMED, &f);
+        policy = (struct nb_policy){ 0 };
+        nb_policy_read(&json, &policy);
+        if (row->failure)
+                assert_non_null(strstr(f.detail, row->failure));
+        else
+                assert_string_equal(f.detail, "");
+        assert_int_equal(policy.cluster_domain[0] != '\0', !row->failure);
+        nb_json_done(&json);
+}
+
+static void values_are_read(_unused_ void **state) {
+        static const char text[] =
+                "{\"data\":{\"requireProof\":\"true\",\"servingSuffixes\":\".a,.b.c\","
+                "\"servingPrefixes\":\"10.0.0.0/8\"}}";
+        static struct nb_policy policy;
+        struct nb_failure f = { 0 };
+        struct nb_json json = nb_json_parse(text, strlen(text), "it", NB_ANSWER_MALFORMED, &f);
+
+        nb_policy_read(&json, &policy);
+        assert_true(policy.is_proof_required);
+        assert_int_equal(policy.serving.n, 1);
+        assert_int_equal(policy.services.n, 0);
+        assert_int_equal(policy.n_suffixes, 2);
+        assert_string_equal(policy.suffixes[1], ".b.c");
+        assert_string_equal(policy.cluster_domain, "cluster.local");
+        nb_json_done(&json);
+}
+
+int main(void) {
+        CASES(rows, policy_is_read);
+        CASE(values_are_read);
+        return case_run("cluster policy");
+}
