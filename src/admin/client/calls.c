@@ -44,6 +44,7 @@ int nb_admin_perform(struct nb_admin *admin, const struct nb_admin_call *call,
                 return r;
         snprintf(what, sizeof(what), "%s at", call->what);
         r = nb_api_perform(&admin->api, &api_call, &request, &answer, f);
+        nb_admin_count(admin, r < 0 ? 0 : answer.status);
         if (r < 0) {
                 nb_admin_explain(admin, f);
                 return r;

@@ -22,6 +22,8 @@
 #include "kube/kubeconfig.h"
 #include "kube_api/api.h"
 
+#define NB_ADMIN_STATUS_N 600
+
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
         struct nb_cluster cluster;
@@ -33,6 +35,7 @@ struct nb_admin {
         bool is_renewable;     /* the credential is from `exec` or a token file */
         uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
                                   never */
+        unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
         /* Called by nb_admin_list() after each page, for what cannot wait until the end of a long
          * list; NULL for nothing. It must not list. */
         void (*on_page)(void *userdata);
@@ -54,3 +57,5 @@ int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f);
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 void nb_admin_done(struct nb_admin *admin);
+
+void nb_admin_count(struct nb_admin *admin, long status);

@@ -139,7 +139,7 @@ static int approve_request(struct nb_controller *controller, struct nb_request_r
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->node);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED, nb_reason_name(NB_REASON_NONE));
         return 0;
 }
 
@@ -149,11 +149,8 @@ static void tell_reason(struct nb_controller *controller, struct nb_request_reco
         struct nb_event event = {
                 .bit = 1u << reason, .code = code, .reason = nb_reason_name(reason), .message = text
         };
-        bool is_first = !(record->told & event.bit);
 
-        if (nb_event_tell(controller, record, &event) && is_first && code == NB_ADMIN_LEFT_PENDING)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
+        (void)nb_event_tell(controller, record, &event);
 }
 
 /* The request is judged again at this time, or before if its token or Node changes. */
@@ -182,9 +179,10 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
                 if (r <= 0)
                         return r < 0 ? r : -EAGAIN;
                 tell_reason(controller, record, reason, NB_ADMIN_DENIED, text);
-                nb_controller_count(controller, NB_COUNT_DENIED, "denied %s", record->name);
+                nb_metrics_decide(controller, record, NB_DECISION_DENIED, nb_reason_name(reason));
                 return 0;
         }
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, nb_reason_name(reason));
         tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
         return nb_reason_verdict(reason) == NB_VERDICT_WAIT ? wait_for_change(controller, record)
                                                             : 0;
@@ -256,7 +254,7 @@ static int revoke_token(struct nb_controller *controller, struct nb_request_reco
         if (r > 0) {
                 nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s", token->id,
                        token->node, why);
-                nb_controller_count(controller, NB_COUNT_REVOKED, "revoked token %s", token->id);
+                nb_controller_note(controller, "revoked token %s", token->id);
         }
         nb_controller_drop_request(controller, record);
         return 0;

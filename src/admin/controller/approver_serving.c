@@ -27,7 +27,7 @@
 static const struct {
         const char *reason; /* of the Event */
 } verdicts[_NB_SERVING_VERDICT_N] = {
-        [NB_SERVING_APPROVED] = { "NodeBootstrapApproved" },
+        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON },
         [NB_SERVING_REFUSED] = { "ServingNotAllowed" },
         [NB_SERVING_NOT_LISTED] = { "ServingNotInInventory" },
         [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
@@ -194,7 +194,8 @@ static int approve(struct nb_controller *controller, struct nb_request_record *r
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: serving certificate of node %s",
                record->name, record->node);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED,
+                          verdicts[NB_SERVING_APPROVED].reason);
         return 0;
 }
 
@@ -205,12 +206,10 @@ static void tell(struct nb_controller *controller, struct nb_request_record *rec
                                         .code = NB_ADMIN_LEFT_PENDING,
                                         .reason = verdicts[verdict].reason,
                                         .message = message };
-        const bool is_first = record->told == 0;
 
         snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
-        if (nb_event_tell(controller, record, &event) && is_first)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, event.reason);
+        (void)nb_event_tell(controller, record, &event);
 }
 
 static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,

@@ -137,7 +137,7 @@ static int delete_if_expired(void *userdata, struct nb_work *work _unused_, stru
                 r = delete_secret(&controller->admin, &secret, f);
         if (r > 0) {
                 nb_log(LOG_INFO, NB_NONE, "deleted the expired Secret %s", token->name);
-                nb_controller_count(controller, NB_COUNT_EXPIRED, "deleted %s", token->name);
+                nb_controller_note(controller, "deleted %s", token->name);
         }
         nb_token_secret_done(&secret);
         if (r < 0)

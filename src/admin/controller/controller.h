@@ -17,6 +17,8 @@
 
 #include "admin/client/client.h"
 #include "admin/client/watch.h"
+#include "admin/controller/metrics.h"
+#include "admin/controller/monitor.h"
 #include "admin/controller/queue.h"
 #include "admin/controller/records.h"
 #include "admin/policy/bootstrap_token.h"
@@ -53,6 +55,7 @@ struct nb_request_record {
         time_t approved;    /* lastUpdateTime of the condition Approved; 0: not approved */
         uint64_t issued_ms; /* nb_now_ms() when the certificate was first seen; 0: not yet */
         unsigned told;      /* bits: reasons that were reported (events.h) */
+        const char *reason; /* of the last decision, as the metrics count it */
         /* For the part. */
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
@@ -106,23 +109,11 @@ struct nb_part {
         void (*end)(struct nb_controller *controller);
 };
 
-/* What happened, for the metrics. Each is a row in metrics.c. */
-enum nb_count {
-        NB_COUNT_APPROVED,
-        NB_COUNT_DENIED,
-        NB_COUNT_LEFT_PENDING,
-        NB_COUNT_REVOKED,
-        NB_COUNT_SIGNED,
-        NB_COUNT_EXPIRED,
-        NB_COUNT_FAILED, /* work that has to be tried again */
-        _NB_COUNT_N,
-};
-
 /* What the command line says. Texts are borrowed from argv; NULL: not given. */
 struct nb_controller_settings {
         const char *parts;
         const char *inventory;
-        const char *metrics;
+        const char *listen;
         const char *grace;
         struct nb_serving_options serving;
         bool is_attestation_required;
@@ -160,12 +151,12 @@ struct nb_controller {
         uint64_t watchdog_ms; /* when to notify systemd again */
         uint64_t renew_ms;    /* the credential is not read again before */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
-        uint64_t counts[_NB_COUNT_N];
-        time_t count_times[_NB_COUNT_N]; /* of the last one */
-        bool is_changed;                 /* since the last report */
-        uint64_t report_ms;              /* of the next report */
-        char last[160];                  /* the last decision, for people */
-        bool has_cluster_info, has_metrics_failed, is_ready;
+        struct nb_metrics metrics;
+        struct nb_monitor *monitor; /* NULL without --listen */
+        bool is_changed;            /* since the last report */
+        uint64_t report_ms;         /* of the next report */
+        char last[160];             /* what it did last, for people */
+        bool has_cluster_info, is_ready;
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
@@ -201,9 +192,9 @@ void nb_controller_add_watches(struct nb_controller *controller);
 /* Frees all records. */
 void nb_controller_drop_records(struct nb_controller *controller);
 
-/* Counts it, and sets the text that STATUS= shows as the last decision. */
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) __attribute__((format(printf, 3, 4)));
+/* Sets the text that STATUS= shows as what the controller did last. */
+void nb_controller_note(struct nb_controller *controller, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /* The command. Returns the exit status of the program, or is negative with a failure. */
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);

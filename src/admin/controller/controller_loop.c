@@ -7,7 +7,6 @@
 
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
-#include "admin/controller/metrics.h"
 #include "base/macro.h"
 #include "settings/types.h"
 #include "system/clock.h"
@@ -40,12 +39,9 @@ void nb_controller_queue(struct nb_controller *controller, struct nb_work *work,
         controller->is_changed = true;
 }
 
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) {
+void nb_controller_note(struct nb_controller *controller, const char *format, ...) {
         va_list arguments;
 
-        controller->counts[count]++;
-        controller->count_times[count] = time(NULL);
         controller->is_changed = true;
         va_start(arguments, format);
         vsnprintf(controller->last, sizeof(controller->last), format, arguments);
@@ -78,17 +74,13 @@ static int renew_credential(struct nb_controller *controller) {
         return r == -ECANCELED && f.code == NB_NONE ? r : 0;
 }
 
-/* The first failure of work is logged; its repetitions only in the metrics. */
+/* The first failure of work is logged, its repetitions are not. */
 static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
                               const struct nb_failure *f) {
         uint64_t now = nb_now_ms();
 
-        if (f->code != NB_NONE) {
-                if (work->attempt == 0)
-                        nb_log_failure(LOG_WARNING, f);
-                controller->counts[NB_COUNT_FAILED]++;
-                controller->count_times[NB_COUNT_FAILED] = time(NULL);
-        }
+        if (f->code != NB_NONE && work->attempt == 0)
+                nb_log_failure(LOG_WARNING, f);
         if (is_outage(f))
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
         if (nb_queue_put_again(work->is_urgent ? &controller->urgent : &controller->queue, work,
@@ -225,7 +217,7 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                         work = controller->resume_ms;
                 next = work < next ? work : next;
         }
-        if (controller->is_changed && controller->report_ms < next)
+        if ((controller->is_changed || controller->monitor) && controller->report_ms < next)
                 next = controller->report_ms;
         if (controller->watchdog_ms < next)
                 next = controller->watchdog_ms;
@@ -273,6 +265,7 @@ static void keep_alive(void *userdata) {
 
         (void)nb_lease_run(controller, nb_now_ms(), &ignored);
         notify_systemd(controller);
+        nb_metrics_report(controller, nb_now_ms());
 }
 
 /* Waits for events, and handles all that have arrived: a new request must not wait behind the work
@@ -397,8 +390,6 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
         if (settings->grace &&
             nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
-        if (settings->metrics && settings->metrics[0] != '/')
-                return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
         if (settings->is_attestation_required && !settings->inventory)
                 return nb_failure_set(f, NB_USAGE, 0,
                                       "--require-attestation needs --inventory, which has the "
@@ -424,6 +415,7 @@ static void end_controller(struct nb_controller *controller) {
         nb_queue_done(&controller->urgent);
         nb_queue_done(&controller->queue);
         nb_inventory_done(&controller->inventory);
+        nb_monitor_stop(controller->monitor);
         nb_admin_done(&controller->admin);
 }
 
@@ -477,11 +469,11 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                   .ret_value = &settings->grace,
                   .help = "revoke the token this long after the certificate was issued, if the "
                           "Node does not appear; default: 10min" },
-                { .name = "metrics",
-                  .value = "FILE",
-                  .ret_value = &settings->metrics,
-                  .help = "write metrics to this file, for the textfile collector of "
-                          "node_exporter" },
+                { .name = "listen",
+                  .value = "[ADDRESS]:PORT",
+                  .ret_value = &settings->listen,
+                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address on "
+                          "127.0.0.1" },
                 { 0 },
         };
         int r;
@@ -498,6 +490,13 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         if (r < 0)
                 return r;
         nb_http_report_landlock();
+        nb_metrics_init(&controller);
+        /* After the launcher of connections, which must not have a copy of it. */
+        if (settings->listen) {
+                r = nb_monitor_start(settings->listen, &controller.monitor, f);
+                if (r < 0)
+                        return r;
+        }
         controller.admin.on_page = keep_alive;
         controller.admin.on_page_userdata = &controller;
         nb_controller_add_watches(&controller);

@@ -91,7 +91,7 @@ static const struct row {
         const char *text; /* %1: the token's ID, %2: the node of the request, %3: the flaw,
                              %4: the token's node, %5: the flaw of the inventory */
 } rows[_NB_REASON_N] = {
-        [NB_REASON_NONE] = { NULL, NB_VERDICT_APPROVE, "NodeBootstrapApproved",
+        [NB_REASON_NONE] = { NULL, NB_VERDICT_APPROVE, NB_APPROVED_REASON,
                              "The bootstrap token %1 may join as node %2" },
         [NB_REASON_NOT_A_TOKEN] = { is_not_of_a_token, NB_VERDICT_IGNORE, "NotAToken",
                                     "The requestor is not a bootstrap token" },
