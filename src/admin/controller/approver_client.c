@@ -19,6 +19,7 @@
 #include "admin/client/claim.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "admin/policy/verdict.h"
 #include "base/macro.h"
 #include "kube/node_object.h"

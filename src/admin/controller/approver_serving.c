@@ -11,6 +11,7 @@
 #include "admin/client/calls.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "kube/cluster_info.h"

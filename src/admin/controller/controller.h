@@ -17,7 +17,6 @@
 
 #include "admin/client/client.h"
 #include "admin/client/watch.h"
-#include "admin/controller/metrics.h"
 #include "admin/controller/monitor.h"
 #include "admin/controller/queue.h"
 #include "admin/controller/records.h"
@@ -128,6 +127,31 @@ struct nb_lease {
         char observed[512];
         char leader[256]; /* another controller, as it was logged; "" for none */
         char resource_version[64];
+};
+
+/* For metrics.c. */
+#define NB_METRICS_DECISIONS_MAX 96
+#define NB_METRICS_BUCKETS_N 9
+enum nb_decision {
+        NB_DECISION_APPROVED,
+        NB_DECISION_DENIED,
+        NB_DECISION_PENDING,
+        _NB_DECISION_N,
+};
+
+struct nb_metrics {
+        unsigned n_decisions;
+        struct nb_decision_count {
+                enum nb_node_request_kind kind;
+                enum nb_decision decision;
+                const char *reason;
+                unsigned long long n;
+        } decisions[NB_METRICS_DECISIONS_MAX];
+        struct nb_duration_count {
+                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum;
+        } durations[_NB_NODE_REQUEST_KIND_N];
+        unsigned long long n_approved;
+        unsigned long long n_approved_by_others;
 };
 
 struct nb_controller {

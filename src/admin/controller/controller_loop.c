@@ -7,6 +7,7 @@
 
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
+#include "admin/controller/metrics.h"
 #include "base/macro.h"
 #include "settings/types.h"
 #include "system/clock.h"
@@ -491,14 +492,11 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 return r;
         nb_http_report_landlock();
         nb_metrics_init(&controller);
-        /* After the launcher of connections, which must not have a copy of it. */
-        if (settings->listen) {
-                r = nb_monitor_start(settings->listen, &controller.monitor, f);
-                if (r < 0)
-                        return r;
-        }
         controller.admin.on_page = keep_alive;
         controller.admin.on_page_userdata = &controller;
         nb_controller_add_watches(&controller);
-        return run_controller(&controller, f);
+        /* After the launcher of connections, whose fork would have only one of the threads. */
+        if (settings->listen)
+                r = nb_monitor_start(settings->listen, &controller.monitor, f);
+        return r < 0 ? r : run_controller(&controller, f);
 }

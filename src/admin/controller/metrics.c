@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "admin/controller/controller.h"
 #include "admin/controller/metrics.h"
 #include "admin/policy/verdict.h"
 #include "base/macro.h"

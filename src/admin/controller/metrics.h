@@ -6,38 +6,11 @@
 
 #include <stdint.h>
 
-#include "admin/policy/node_request.h"
+#include "admin/controller/controller.h"
 #include "base/buffer.h"
 
 #define NB_REPORT_INTERVAL_MS 5000 /* at most one report in this time */
 #define NB_METRICS_MAX ((size_t)64 * 1024)
-#define NB_METRICS_DECISIONS_MAX 96
-#define NB_METRICS_BUCKETS_N 9
-
-struct nb_controller;
-struct nb_request_record;
-
-enum nb_decision {
-        NB_DECISION_APPROVED,
-        NB_DECISION_DENIED,
-        NB_DECISION_PENDING,
-        _NB_DECISION_N,
-};
-
-struct nb_metrics {
-        unsigned n_decisions;
-        struct nb_decision_count {
-                enum nb_node_request_kind kind;
-                enum nb_decision decision;
-                const char *reason;
-                unsigned long long n;
-        } decisions[NB_METRICS_DECISIONS_MAX];
-        struct nb_duration_count {
-                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum;
-        } durations[_NB_NODE_REQUEST_KIND_N];
-        unsigned long long n_approved;
-        unsigned long long n_approved_by_others;
-};
 
 /* Adds the reasons of client certificates with 0. A series that begins with 1 has no increase, and
  * an alert on the first stolen token would not fire. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "admin/controller/controller.h"
+#include "admin/controller/metrics.h"
 #include "base/macro.h"
 
 static void assert_line(const struct nb_controller *controller, const char *line, bool is_there) {
