@@ -31,6 +31,7 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, b
                      const struct nb_call *api_call, struct nb_http_answer *ret_answer,
                      struct nb_failure *f) {
         struct nb_exchange *exchange = admin->exchange;
+        const bool is_begun = exchange && exchange->begun;
         struct nb_http_request request = {
                 .method = strcmp(call->method, "GET") != 0 ? call->method : NULL,
                 .body = call->body,
@@ -43,13 +44,19 @@ static int send_call(struct nb_admin *admin, const struct nb_admin_call *call, b
 
         if (exchange)
                 r = nb_exchange_find(exchange, call->method, call->path, is_page, ret_answer, f);
-        if (r != 0)
+        if (r != 0) {
+                if (is_begun && !exchange->begun)
+                        nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
                 return r;
+        }
         r = nb_admin_renew_if_expired(admin, f);
         if (r < 0)
                 return r;
-        if (!exchange)
-                return nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
+        if (!exchange) {
+                r = nb_api_perform(&admin->api, api_call, &request, ret_answer, f);
+                nb_admin_count(admin, r < 0 ? 0 : ret_answer->status);
+                return r;
+        }
         r = nb_exchange_begin(exchange, call->method, call->path, &request.body, call->body_len);
         if (r < 0)
                 return nb_failure_set_memory(f);

@@ -23,6 +23,8 @@
 #include "kube/kubeconfig.h"
 #include "kube_api/api.h"
 
+#define NB_ADMIN_STATUS_N 600
+
 /* Must not be moved after nb_admin_connect(), since `api` points into it. */
 struct nb_admin {
         struct nb_cluster cluster;
@@ -35,6 +37,7 @@ struct nb_admin {
         uint64_t expires_ms;   /* nb_now_ms() at which it has to be read again; NB_TIME_INFINITE:
                                   never */
         struct nb_exchange *exchange; /* of the work that runs; NULL: calls wait (exchange.h) */
+        unsigned long long n_answers[NB_ADMIN_STATUS_N]; /* by status; [0]: without an answer */
 };
 
 /* Does not contact the server. NB_ADMIN_KUBECONFIG_UNUSABLE, NB_ADMIN_EXEC_FAILED, NB_INTERNAL;
@@ -52,3 +55,5 @@ int nb_admin_renew(struct nb_admin *admin, struct nb_failure *f);
 int nb_admin_renew_if_expired(struct nb_admin *admin, struct nb_failure *f);
 
 void nb_admin_done(struct nb_admin *admin);
+
+void nb_admin_count(struct nb_admin *admin, long status);

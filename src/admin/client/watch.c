@@ -214,6 +214,7 @@ static void finish_stream(struct nb_watch *watch, struct nb_admin *admin, struct
         r = nb_http_finish(TAKE(watch->transfer), &answer, f);
         if (r < 0)
                 return;
+        nb_admin_count(admin, answer.status);
         if (answer.status == 410) {
                 expire_watch(watch);
                 return;

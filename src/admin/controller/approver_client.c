@@ -19,6 +19,7 @@
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "admin/policy/verdict.h"
 #include "base/encoding.h"
 #include "base/macro.h"
@@ -37,21 +38,6 @@ static bool is_token_gone(const struct nb_controller *controller,
 }
 
 /* --- Verdicts --- */
-
-static int approve_request(struct nb_controller *controller, struct nb_request_record *record,
-                           const struct nb_client_case *facts, struct nb_failure *f) {
-        char text[NB_REASON_TEXT_SIZE];
-        int r;
-
-        (void)nb_reason_describe(NB_REASON_NONE, facts, text);
-        r = nb_csr_decide(&controller->admin, facts->request, "Approved",
-                          nb_reason_name(NB_REASON_NONE), text, f);
-        if (r <= 0)
-                return r < 0 ? r : -EAGAIN;
-        nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->node);
-        return 0;
-}
 
 /* The request is judged again then, or before if its token or Node changes. */
 static int judge_again(struct nb_controller *controller, struct nb_request_record *record,
@@ -78,18 +64,54 @@ static int tell_reason(struct nb_controller *controller, struct nb_request_recor
                                                  .message = text });
 }
 
+/* With --dry-run, an Event instead of a decision. */
+static int tell_dry_run(struct nb_controller *controller, struct nb_request_record *record,
+                        enum nb_reason reason, const char *decision, const char *text) {
+        char message[NB_REASON_TEXT_SIZE + 64];
+        int r;
+
+        snprintf(message, sizeof(message), "Dry run: it would be %s. %s", decision, text);
+        r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, message);
+        if (r < 0)
+                return r;
+        nb_metrics_decide(controller, record,
+                          reason == NB_REASON_NONE ? NB_DECISION_APPROVED : NB_DECISION_DENIED,
+                          nb_reason_name(reason));
+        return judge_again(controller, record, NB_EVENTS_REPEAT_MS);
+}
+
+static int approve_request(struct nb_controller *controller, struct nb_request_record *record,
+                           const struct nb_client_case *facts, struct nb_failure *f) {
+        char text[NB_REASON_TEXT_SIZE];
+        int r;
+
+        (void)nb_reason_describe(NB_REASON_NONE, facts, text);
+        if (controller->settings.is_dry_run)
+                return tell_dry_run(controller, record, NB_REASON_NONE, "approved", text);
+        r = nb_csr_decide(&controller->admin, facts->request, "Approved",
+                          nb_reason_name(NB_REASON_NONE), text, f);
+        if (r <= 0)
+                return r < 0 ? r : -EAGAIN;
+        nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: %s", record->name, text);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED, nb_reason_name(NB_REASON_NONE));
+        return 0;
+}
+
 static int deny_request(struct nb_controller *controller, struct nb_request_record *record,
                         const struct nb_node_request *request, enum nb_reason reason,
                         const char *text, struct nb_failure *f) {
-        int r = nb_csr_decide(&controller->admin, request, "Denied", nb_reason_name(reason), text,
-                              f);
+        int r;
+
+        if (controller->settings.is_dry_run)
+                return tell_dry_run(controller, record, reason, "denied", text);
+        r = nb_csr_decide(&controller->admin, request, "Denied", nb_reason_name(reason), text, f);
 
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         r = tell_reason(controller, record, reason, NB_ADMIN_DENIED, text);
         if (r < 0)
                 return r;
-        nb_controller_count(controller, NB_COUNT_DENIED, "denied %s", record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_DENIED, nb_reason_name(reason));
         return 0;
 }
 
@@ -113,9 +135,7 @@ static int refuse_request(struct nb_controller *controller, struct nb_request_re
                 r = tell_reason(controller, record, reason, NB_ADMIN_LEFT_PENDING, text);
         if (r < 0)
                 return r;
-        if (r > 0)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_PENDING, nb_reason_name(reason));
         if (verdict == NB_VERDICT_REFUSE)
                 return judge_again(controller, record, NB_EVENTS_REPEAT_MS);
         /* No watch tells that the claim was removed. */
@@ -134,6 +154,8 @@ static int claim_token(struct nb_controller *controller, struct nb_request_recor
         if (record->is_claimed && strcmp(record->claimed_uid, token->uid) == 0)
                 return NB_CLAIM_OWN;
         nb_hex_encode(record->key, sizeof(record->key), key);
+        if (controller->settings.is_dry_run)
+                return nb_claim_look(&controller->admin, token, key, ret_other, f);
         r = nb_claim_make(&controller->admin, token, record->name, key, ret_other, f);
         if (r < 0)
                 return r;
@@ -189,6 +211,12 @@ static int revoke_token(struct nb_controller *controller, struct nb_request_reco
         char name[sizeof(NB_TOKEN_SECRET_NAME_PREFIX) + NB_TOKEN_ID_LEN];
         int r;
 
+        if (controller->settings.is_dry_run) {
+                nb_log(LOG_INFO, NB_NONE, "dry run: token %s of node %s would be revoked: %s",
+                       token->id, token->node, why);
+                nb_controller_drop_request(controller, record);
+                return 0;
+        }
         snprintf(name, sizeof(name), NB_TOKEN_SECRET_NAME_PREFIX "%s", token->id);
         r = nb_secret_delete(&controller->admin, name, token->uid, NULL, f);
         if (r < 0)
@@ -196,7 +224,7 @@ static int revoke_token(struct nb_controller *controller, struct nb_request_reco
         if (r > 0) {
                 nb_log(LOG_INFO, NB_ADMIN_REVOKED, "revoked token %s of node %s: %s", token->id,
                        token->node, why);
-                nb_controller_count(controller, NB_COUNT_REVOKED, "revoked token %s", token->id);
+                nb_controller_note(controller, "revoked token %s", token->id);
         }
         nb_controller_drop_request(controller, record);
         return 0;

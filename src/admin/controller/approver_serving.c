@@ -12,6 +12,7 @@
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
+#include "admin/controller/metrics.h"
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "kube/cluster_info.h"
@@ -28,7 +29,7 @@
 static const struct {
         const char *reason; /* of the Event */
 } verdicts[_NB_SERVING_VERDICT_N] = {
-        [NB_SERVING_APPROVED] = { "NodeBootstrapApproved" },
+        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON },
         [NB_SERVING_REFUSED] = { "ServingNotAllowed" },
         [NB_SERVING_NOT_LISTED] = { "ServingNotEnrolled" },
         [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
@@ -178,7 +179,8 @@ static int approve(struct nb_controller *controller, struct nb_request_record *r
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: serving certificate of node %s",
                record->name, record->node);
-        nb_controller_count(controller, NB_COUNT_APPROVED, "approved %s", record->name);
+        nb_metrics_decide(controller, record, NB_DECISION_APPROVED,
+                          verdicts[NB_SERVING_APPROVED].reason);
         return 0;
 }
 
@@ -193,9 +195,8 @@ static int tell(struct nb_controller *controller, struct nb_request_record *reco
 
         snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
         r = nb_event_tell(controller, record, &event);
-        if (r > 0)
-                nb_controller_count(controller, NB_COUNT_LEFT_PENDING, "left %s pending",
-                                    record->name);
+        if (r >= 0)
+                nb_metrics_decide(controller, record, NB_DECISION_PENDING, event.reason);
         return r;
 }
 

@@ -17,6 +17,7 @@
 
 #include "admin/client/client.h"
 #include "admin/client/watch.h"
+#include "admin/controller/monitor.h"
 #include "admin/controller/queue.h"
 #include "admin/controller/records.h"
 #include "admin/policy/bootstrap_token.h"
@@ -59,6 +60,7 @@ struct nb_request_record {
         uint8_t key[NB_SHA256_SIZE];  /* of the request, as nb_pkcs10_facts */
         struct nb_node_request *next; /* as it was written while the work ran; NULL: it was not */
         bool is_deleted;              /* while the work ran */
+        const char *reason;           /* of the last decision, as the metrics count it */
         /* For the part. */
         bool is_gone;    /* the CSR was deleted, but its token may have to be revoked */
         bool is_claimed; /* the token with the following UID is claimed for this CSR */
@@ -111,25 +113,14 @@ struct nb_part {
         void (*end)(struct nb_controller *controller);
 };
 
-/* What happened, for the metrics. Each is a row in metrics.c. */
-enum nb_count {
-        NB_COUNT_APPROVED,
-        NB_COUNT_DENIED,
-        NB_COUNT_LEFT_PENDING,
-        NB_COUNT_REVOKED,
-        NB_COUNT_SIGNED,
-        NB_COUNT_EXPIRED,
-        NB_COUNT_FAILED, /* work that has to be tried again */
-        _NB_COUNT_N,
-};
-
 /* What the command line says. Texts are borrowed from argv; NULL: not given. */
 struct nb_controller_settings {
         const char *parts;
-        const char *metrics;
+        const char *listen;
         const char *grace;
         struct nb_serving_options serving;
         bool is_denying;
+        bool is_dry_run; /* only Events and logs say what would be decided */
 };
 
 /* The Lease that makes one of several controllers the leader (lease.h). */
@@ -142,6 +133,31 @@ struct nb_lease {
         char observed[512];
         char leader[256]; /* another controller, as it was logged; "" for none */
         char resource_version[64];
+};
+
+/* For metrics.c. */
+#define NB_METRICS_DECISIONS_MAX 96
+#define NB_METRICS_BUCKETS_N 9
+enum nb_decision {
+        NB_DECISION_APPROVED,
+        NB_DECISION_DENIED,
+        NB_DECISION_PENDING,
+        _NB_DECISION_N,
+};
+
+struct nb_metrics {
+        unsigned n_decisions;
+        struct nb_decision_count {
+                enum nb_node_request_kind kind;
+                enum nb_decision decision;
+                const char *reason;
+                unsigned long long n;
+        } decisions[NB_METRICS_DECISIONS_MAX];
+        struct nb_duration_count {
+                unsigned long long buckets[NB_METRICS_BUCKETS_N], n, sum;
+        } durations[_NB_NODE_REQUEST_KIND_N];
+        unsigned long long n_approved;
+        unsigned long long n_approved_by_others;
 };
 
 struct nb_controller {
@@ -168,12 +184,12 @@ struct nb_controller {
         uint64_t watchdog_ms; /* when to notify systemd again */
         uint64_t renew_ms;    /* the credential is not read again before */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
-        uint64_t counts[_NB_COUNT_N];
-        time_t count_times[_NB_COUNT_N]; /* of the last one */
-        bool is_changed;                 /* since the last report */
-        uint64_t report_ms;              /* of the next report */
-        char last[160];                  /* the last decision, for people */
-        bool has_cluster_info, has_metrics_failed, is_ready;
+        struct nb_metrics metrics;
+        struct nb_monitor *monitor; /* NULL without --listen */
+        bool is_changed;            /* since the last report */
+        uint64_t report_ms;         /* of the next report */
+        char last[160];             /* what it did last, for people */
+        bool has_cluster_info, is_ready;
         void *signer, *cleaner, *approver_serving; /* private to these parts */
 };
 
@@ -219,9 +235,9 @@ void nb_controller_add_watches(struct nb_controller *controller);
 /* Frees all records. */
 void nb_controller_drop_records(struct nb_controller *controller);
 
-/* Counts it, and sets the text that STATUS= shows as the last decision. */
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) __attribute__((format(printf, 3, 4)));
+/* Sets the text that STATUS= shows as what the controller did last. */
+void nb_controller_note(struct nb_controller *controller, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /* The command. Returns the exit status of the program, or is negative with a failure. */
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f);

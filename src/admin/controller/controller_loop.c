@@ -8,6 +8,7 @@
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
 #include "admin/controller/metrics.h"
+#include "admin/controller/monitor.h"
 #include "base/macro.h"
 #include "settings/types.h"
 #include "system/clock.h"
@@ -29,12 +30,9 @@ static const struct nb_part *const all_parts[] = {
         &nb_part_cleaner,
 };
 
-void nb_controller_count(struct nb_controller *controller, enum nb_count count, const char *format,
-                         ...) {
+void nb_controller_note(struct nb_controller *controller, const char *format, ...) {
         va_list arguments;
 
-        controller->counts[count]++;
-        controller->count_times[count] = time(NULL);
         controller->is_changed = true;
         va_start(arguments, format);
         vsnprintf(controller->last, sizeof(controller->last), format, arguments);
@@ -162,7 +160,8 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                 controller->watchdog_ms,
                 renewal < controller->renew_ms ? controller->renew_ms : renewal,
         };
-        uint64_t next = controller->is_changed ? controller->report_ms : NB_TIME_INFINITE;
+        uint64_t next = controller->is_changed || controller->monitor ? controller->report_ms
+                                                                      : NB_TIME_INFINITE;
 
         for (size_t i = 0; i < controller->n_watches; i++)
                 times[4 + i] = nb_watch_due(&controller->watches[i]);
@@ -293,7 +292,9 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
         if (r < 0)
                 return r;
         for (size_t i = 0; i < N_ELEMENTS(all_parts); i++)
-                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default))
+                if (is_chosen(list, all_parts[i]->name, all_parts[i]->is_default) &&
+                    (all_parts[i]->kind != NB_NODE_REQUEST_OTHER ||
+                     !controller->settings.is_dry_run))
                         controller->parts[controller->n_parts++] = all_parts[i];
         if ((serving->prefixes || serving->names || serving->service_cidrs ||
              serving->cluster_domain) &&
@@ -317,8 +318,6 @@ static int apply_settings(struct nb_controller *controller, struct nb_failure *f
         if (settings->grace &&
             nb_setting_duration_parse(settings->grace, false, &controller->grace_ms) < 0)
                 return nb_failure_set(f, NB_USAGE, 0, "--grace: expected a duration such as 10min");
-        if (settings->metrics && settings->metrics[0] != '/')
-                return nb_failure_set(f, NB_USAGE, 0, "--metrics: expected an absolute path");
         (void)gethostname(host, sizeof(host) - 1);
         snprintf(controller->identity, sizeof(controller->identity), "%s_%08x%08x", host,
                  nb_random(), nb_random());
@@ -335,6 +334,7 @@ static void end_controller(struct nb_controller *controller) {
         nb_exchange_done(&controller->leading);
         nb_controller_drop_records(controller);
         nb_queue_done(&controller->queue);
+        nb_monitor_stop(controller->monitor);
         nb_admin_done(&controller->admin);
 }
 
@@ -376,16 +376,19 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 { .name = "deny",
                   .ret_switch = &settings->is_denying,
                   .help = "deny requests that can never be approved; default: leave them pending" },
+                { .name = "dry-run",
+                  .ret_switch = &settings->is_dry_run,
+                  .help = "change nothing; Events, log and metrics say what would be decided" },
                 { .name = "grace",
                   .value = "DURATION",
                   .ret_value = &settings->grace,
                   .help = "revoke the token this long after the certificate was issued, if the "
                           "Node does not appear; default: 10min" },
-                { .name = "metrics",
-                  .value = "FILE",
-                  .ret_value = &settings->metrics,
-                  .help = "write metrics to this file, for the textfile collector of "
-                          "node_exporter" },
+                { .name = "listen",
+                  .value = "[ADDRESS]:PORT",
+                  .ret_value = &settings->listen,
+                  .help = "serve /healthz, /readyz and /metrics with HTTP; without an address on "
+                          "127.0.0.1" },
                 { 0 },
         };
         int r;
@@ -402,6 +405,10 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         if (r < 0)
                 return r;
         nb_http_report_landlock();
+        nb_metrics_init(&controller);
         nb_controller_add_watches(&controller);
-        return run_controller(&controller, f);
+        /* After the launcher of connections, whose fork would have only one of the threads. */
+        if (settings->listen)
+                r = nb_monitor_start(settings->listen, &controller.monitor, f);
+        return r < 0 ? r : run_controller(&controller, f);
 }

@@ -122,12 +122,13 @@ static int set_flow(struct nb_controller *controller, struct nb_request_record *
 static void write_request(struct nb_controller *controller, struct nb_request_record *record,
                           const struct nb_node_request *request) {
         const struct nb_part *part = find_part(controller, request->kind);
-        bool is_changed;
+        bool is_changed, was_pending;
 
         if (record && !is_record_of(record, request)) {
                 nb_controller_drop_request(controller, record);
                 record = NULL;
         }
+        was_pending = record && record->state == NB_CSR_STATE_PENDING;
         if (!part || request->kind == NB_NODE_REQUEST_OTHER) {
                 if (record)
                         nb_controller_drop_request(controller, record);
@@ -143,6 +144,9 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
         is_changed = update_record(record, request);
         if (!part->on_request(controller, record, request, is_changed))
                 nb_controller_drop_request(controller, record);
+        else if (was_pending && request->state == NB_CSR_STATE_APPROVED && controller->is_leading &&
+                 request->kind == NB_NODE_REQUEST_CLIENT && !request->is_approved_by_controller)
+                controller->metrics.n_approved_by_others++;
 }
 
 /* The work of a request must find the same facts in each of its runs, so what was written meanwhile

@@ -40,17 +40,13 @@ static bool is_outage(const struct nb_failure *f) {
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
 
-/* The first failure of work is logged; its repetitions only in the metrics. */
+/* The first failure of work is logged, its repetitions are not. */
 static int handle_failed_work(struct nb_controller *controller, struct nb_work *work,
                               const struct nb_failure *f) {
         uint64_t now = nb_now_ms();
 
-        if (f->code != NB_NONE) {
-                if (work->attempt == 0)
-                        nb_log_failure(LOG_WARNING, f);
-                controller->counts[NB_COUNT_FAILED]++;
-                controller->count_times[NB_COUNT_FAILED] = time(NULL);
-        }
+        if (f->code != NB_NONE && work->attempt == 0)
+                nb_log_failure(LOG_WARNING, f);
         if (is_outage(f))
                 controller->resume_ms = now + RESUME_MS + f->retry_after_ms;
         if (nb_queue_put_again(&controller->queue, work, now) < 0)

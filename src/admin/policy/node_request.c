@@ -233,11 +233,13 @@ static void read_request(struct nb_json *json, struct nb_node_request *request) 
         request->pem = TAKE(pem.data);
 }
 
-static time_t read_approved(struct nb_json *json) {
-        const char *text = nb_json_string(json, "status.conditions[type=Approved].lastUpdateTime");
-        time_t approved = 0;
+static void read_approval(struct nb_json *json, struct nb_node_request *request) {
+        const char *time = nb_json_string(json, "status.conditions[type=Approved].lastUpdateTime");
+        const char *reason = nb_json_string(json, "status.conditions[type=Approved].reason");
 
-        return text && nb_rfc3339_parse(text, &approved) >= 0 ? approved : 0;
+        if (time && nb_rfc3339_parse(time, &request->approved) < 0)
+                request->approved = 0;
+        request->is_approved_by_controller = reason && !strcmp(reason, NB_APPROVED_REASON);
 }
 
 void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_request) {
@@ -262,7 +264,7 @@ void nb_node_request_read(struct nb_json *json, struct nb_node_request *ret_requ
                 return;
         if (created && nb_rfc3339_parse(created, &request->created) < 0)
                 nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
-        request->approved = read_approved(json);
+        read_approval(json, request);
         read_requestor(json, request);
         read_usages(json, request);
         read_request(json, request);

@@ -19,6 +19,8 @@
 
 #define NB_SIGNER_CLIENT "kubernetes.io/kube-apiserver-client-kubelet"
 #define NB_SIGNER_SERVING "kubernetes.io/kubelet-serving"
+#define NB_APPROVED_REASON \
+        "NodeBootstrapApproved" /* in the condition of what the controller approves */
 #define NB_BOOTSTRAP_USER_PREFIX "system:bootstrap:"
 
 enum nb_node_request_kind {
@@ -37,6 +39,7 @@ struct nb_node_request {
         char resource_version[64];
         time_t created;
         time_t approved; /* 0: not approved, or at an unknown time */
+        bool is_approved_by_controller;
         enum nb_csr_state state;
         bool has_certificate;
         char username[256];                 /* who submitted it */

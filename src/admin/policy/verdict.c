@@ -129,7 +129,7 @@ static const struct row {
 } rows[_NB_REASON_N] = {
         [NB_REASON_NONE] = { NULL,
                              NB_VERDICT_APPROVE,
-                             "NodeBootstrapApproved",
+                             NB_APPROVED_REASON,
                              { "The bootstrap token ", token, " may join as node ", node } },
         [NB_REASON_NOT_A_TOKEN] = { is_not_of_a_token,
                                     NB_VERDICT_IGNORE,
