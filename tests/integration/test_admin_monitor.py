@@ -4,11 +4,14 @@
 import contextlib
 import http.client
 import socket
+import subprocess
 import time
 
 import pytest
+import yaml
 
 from admin_cluster import CSRS, Cluster, INTERNAL, await_true, controllers
+from machine import SOURCE
 
 PREFIX = "node_bootstrap_controller_"
 
@@ -128,6 +131,24 @@ def test_slow_connections_do_not_keep_the_probes_out(start):
                 except OSError:
                     slow.remove(connection)
         assert not slow and served.get("/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("reason, alert, labels", [
+    ("TokenUsed", "NodeBootstrapTokenUsedTwice", {"severity": "critical", "kind": "client"}),
+    ("TokenForAnotherNode", "NodeBootstrapRequestRefused", {"severity": "warning", "kind": "client", "reason": "TokenForAnotherNode"}),
+])
+def test_alerts_tell_theft_from_a_typo(tmp_path, reason, alert, labels):
+    """Each fires with the first such request, and the other one does not."""
+    path = SOURCE / "packaging/prometheus/alerts.yaml"
+    rules = {rule["alert"]: rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]}
+    texts = {key: text.replace("{{ $labels.reason }}", reason) for key, text in rules[alert]["annotations"].items()}
+    both = ("NodeBootstrapTokenUsedTwice", "NodeBootstrapRequestRefused")
+    case = {"interval": "1m", "input_series": [{"series": PREFIX + decisions("pending", reason), "values": "0x5 1x20"}], "alert_rule_test": [
+        {"eval_time": "5m", "alertname": alert},
+        *({"eval_time": "8m", "alertname": name, "exp_alerts": [{"exp_labels": labels, "exp_annotations": texts}] * (name == alert)} for name in both)]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [str(path)], "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", tmp_path / "test.yaml"], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_port_that_is_taken_is_a_failure(api):

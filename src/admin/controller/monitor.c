@@ -91,7 +91,9 @@ static enum MHD_Result answer_request(void *userdata, struct MHD_Connection *con
         return r;
 }
 
-/* libmicrohttpd calls this when it has accepted a connection, and before it closes it. */
+/* libmicrohttpd calls this when it has accepted a connection, and before it closes it. Its own
+ * limit is for silence: with a byte every few seconds on each connection, anybody could keep the
+ * probes out, and kubelet would restart the controller. */
 static void note_connection(void *userdata, struct MHD_Connection *connection, void **ret_slot,
                             enum MHD_ConnectionNotificationCode code) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(

@@ -17,15 +17,15 @@
 
 #define NB_MONITOR_CONNECTIONS_MAX 16
 #define NB_MONITOR_CONNECTION_MS 10000
-/* As WatchdogSec= of the unit. The loop publishes every 5 s; what may hold it up longest is a
- * credential program, for 60 s (NB_PROCESS_TIMEOUT_MS), for each attempt. */
+/* As WatchdogSec= of the unit. The loop publishes every 5 s; it waits longest for a credential
+ * program, for 60 s (NB_PROCESS_TIMEOUT_MS). */
 #define NB_MONITOR_STUCK_MS 120000
 
 struct nb_monitor;
 
 /* Listens on `ADDRESS:PORT`, or `:PORT` for the loopback address, and starts the thread, which
  * takes no signals. NB_USAGE, NB_ADMIN_LISTEN_FAILED, NB_INTERNAL. */
-int nb_monitor_start(const char *listen, struct nb_monitor **ret_monitor, struct nb_failure *f);
+int nb_monitor_start(const char *listen_on, struct nb_monitor **ret_monitor, struct nb_failure *f);
 
 /* Takes the metrics, and gives the old ones back. `unready` are the objects that are not watched,
  * for /readyz; NULL if it succeeds. Also ends connections that are too old. */

@@ -13,14 +13,14 @@
 #include "admin/controller/metrics.h"
 #include "base/macro.h"
 
-static void assert_line(const struct nb_controller *controller, const char *line, bool is_there) {
+static void assert_line(const struct nb_controller *controller, const char *line) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_METRICS_MAX);
         char whole[160];
 
         (void)snprintf(whole, sizeof(whole), "\nnode_bootstrap_controller_%s\n", line);
         nb_metrics_format(controller, &text);
         assert_int_equal(text.error, 0);
-        if (!!strstr(text.data, whole) != is_there)
+        if (!strstr(text.data, whole))
                 fail_msg("%s:%s", whole, text.data);
 }
 
@@ -36,23 +36,19 @@ static void counts_decisions(_unused_ void **state) {
         record->kind = NB_NODE_REQUEST_CLIENT;
         record->state = NB_CSR_STATE_PENDING;
         record->created = time(NULL) - 45;
-        assert_line(controller, "pending_requests{kind=\"client\"} 1", true);
+        assert_line(controller, "pending_requests{kind=\"client\"} 1");
 
         nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
         nb_metrics_decide(controller, record, NB_DECISION_PENDING, reason);
         assert_line(controller,
-                    "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 1",
-                    true);
-        assert_line(controller, "decision_duration_seconds_count{kind=\"client\"} 0", true);
+                    "decisions_total{kind=\"client\",decision=\"pending\",reason=\"TokenUsed\"} 1");
+        assert_line(controller, "decision_duration_seconds_count{kind=\"client\"} 0");
         assert_string_equal(controller->last, "left csr pending");
 
         nb_metrics_decide(controller, record, NB_DECISION_APPROVED, NB_APPROVED_REASON);
-        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"30\"} 0",
-                    true);
-        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"60\"} 1",
-                    true);
-        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"+Inf\"} 1",
-                    true);
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"30\"} 0");
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"60\"} 1");
+        assert_line(controller, "decision_duration_seconds_bucket{kind=\"client\",le=\"+Inf\"} 1");
         assert_string_equal(controller->last, "approved n1");
         nb_controller_drop_records(controller);
         free(controller);
@@ -72,7 +68,7 @@ static void stays_within_its_limits(_unused_ void **state) {
         for (size_t i = 0; i < N_ELEMENTS(controller->admin.n_answers); i++)
                 controller->admin.n_answers[i] = ULLONG_MAX;
         assert_line(controller,
-                    "decisions_total{kind=\"serving\",decision=\"pending\",reason=\"R0\"} 1", true);
+                    "decisions_total{kind=\"serving\",decision=\"pending\",reason=\"R0\"} 1");
         free(controller);
 }
 
