@@ -150,15 +150,15 @@ struct nb_controller {
         unsigned n_urgent_in_a_row;
         bool is_leading; /* holds the Lease, and all lists are complete */
         struct nb_lease lease;
-        struct nb_failure lease_failure; /* of the last attempt; NB_NONE if it succeeded */
-        char identity[320];              /* in Leases and Events */
+        struct nb_failure lease_failure;      /* of the last attempt; NB_NONE if it succeeded */
+        struct nb_failure credential_failure; /* why the program ends; NB_NONE: it does not */
+        char identity[320];                   /* in Leases and Events */
         const struct nb_part *parts[NB_CONTROLLER_PARTS_MAX];
         size_t n_parts;
         struct nb_watch watches[NB_CONTROLLER_WATCHES_MAX];
         size_t n_watches;
         uint64_t resume_ms;   /* no work until then, since the API server does not answer */
         uint64_t watchdog_ms; /* when to notify systemd again */
-        uint64_t renew_ms;    /* the credential is not read again before */
         struct nb_rate reports[_NB_NODE_REQUEST_KIND_N]; /* Events of all requests of a kind */
         uint64_t counts[_NB_COUNT_N];
         time_t count_times[_NB_COUNT_N]; /* of the last one */

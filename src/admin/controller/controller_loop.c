@@ -18,7 +18,6 @@
 #define GRACE_MS (10 * 60 * 1000)
 #define RESUME_MS 1000
 #define LEAD_RETRY_MS 2000
-#define RENEW_INTERVAL_MS 5000
 #define RELEASE_MS 2000 /* the last request after SIGTERM */
 #define READING_MS 20   /* of events, before the next work */
 #define URGENT_MAX 4    /* in a row, while other work is due */
@@ -60,22 +59,17 @@ static bool is_outage(const struct nb_failure *f) {
                f->code == NB_SERVER_ERROR || f->code == NB_ADMIN_UNAUTHORIZED;
 }
 
-/* At most once per interval, since several requests are rejected at the same time, and a credential
- * program may return one that has expired. */
-static int renew_credential(struct nb_controller *controller) {
-        struct nb_failure f = { 0 };
-        uint64_t now = nb_now_ms();
-        int r;
+static void stop_watches(void *userdata) {
+        struct nb_controller *controller = userdata;
 
-        if (now < controller->renew_ms)
-                return 0;
-        controller->renew_ms = now + RENEW_INTERVAL_MS;
         for (size_t i = 0; i < controller->n_watches; i++)
                 nb_watch_stop(&controller->watches[i]);
-        r = nb_admin_renew(&controller->admin, &f);
-        if (r < 0 && f.code != NB_NONE)
-                nb_log_failure(LOG_WARNING, &f);
-        return r == -ECANCELED && f.code == NB_NONE ? r : 0;
+}
+
+/* `rejected` may be NULL. The reason of a negative result is in the controller. */
+static int renew_credential(struct nb_controller *controller, const struct nb_failure *rejected) {
+        return nb_admin_keep_usable(&controller->admin, rejected, nb_now_ms(),
+                                    &controller->credential_failure);
 }
 
 /* The first failure of work is logged; its repetitions only in the metrics. */
@@ -94,7 +88,7 @@ static int handle_failed_work(struct nb_controller *controller, struct nb_work *
         if (nb_queue_put_again(work->is_urgent ? &controller->urgent : &controller->queue, work,
                                now) < 0)
                 nb_log(LOG_ERR, NB_NONE, "memory ran out, so a change was not handled");
-        return f->code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+        return renew_credential(controller, f);
 }
 
 /* Urgent work comes first, but a flood of it must not stop the rest: a token that is not revoked
@@ -180,37 +174,33 @@ static int run_lease(struct nb_controller *controller) {
                 controller->lease_failure = f;
         else if (r > 0 && (controller->is_leading || !controller->lease.is_held))
                 controller->lease_failure = (struct nb_failure){ 0 };
-        return r < 0 && f.code == NB_ADMIN_UNAUTHORIZED ? renew_credential(controller) : 0;
+        if (r > 0)
+                controller->admin.unusable_ms = 0;
+        return r < 0 ? renew_credential(controller, &f) : 0;
 }
 
 /* --- The loop --- */
 
 static int run_watches(struct nb_controller *controller) {
-        bool is_rejected = false;
-
-        for (size_t i = 0; i < controller->n_watches; i++) {
-                struct nb_watch *watch = &controller->watches[i];
-                enum nb_code before = watch->failure.code;
-                int r = nb_watch_run(watch, &controller->admin, nb_now_ms());
-
-                if (r == -ECANCELED)
-                        return r;
-                is_rejected |= r == -EACCES;
-                controller->is_changed |= before != watch->failure.code;
-        }
-        return is_rejected || nb_now_ms() >= controller->admin.expires_ms
-                       ? renew_credential(controller)
-                       : 0;
-}
-
-static int end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         int r = 0;
 
+        for (size_t i = 0; i < controller->n_watches && r >= 0; i++) {
+                struct nb_watch *watch = &controller->watches[i];
+                enum nb_code before = watch->failure.code;
+
+                r = nb_watch_run(watch, &controller->admin, nb_now_ms());
+                if (r >= 0)
+                        r = renew_credential(controller, &watch->failure);
+                controller->is_changed |= before != watch->failure.code;
+        }
+        return r;
+}
+
+static void end_transfer(struct nb_controller *controller, const struct nb_http_transfer *done) {
         for (size_t i = 0; i < controller->n_watches; i++)
-                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done, &r))
+                if (nb_watch_take_done(&controller->watches[i], &controller->admin, done))
                         break;
         controller->is_changed = true;
-        return r == -EACCES ? renew_credential(controller) : r;
 }
 
 static uint64_t find_next_time(const struct nb_controller *controller) {
@@ -229,8 +219,8 @@ static uint64_t find_next_time(const struct nb_controller *controller) {
                 next = controller->report_ms;
         if (controller->watchdog_ms < next)
                 next = controller->watchdog_ms;
-        if (renewal < controller->renew_ms)
-                renewal = controller->renew_ms;
+        if (renewal < controller->admin.renew_ms)
+                renewal = controller->admin.renew_ms;
         if (renewal < next)
                 next = renewal;
         for (size_t i = 0; i < controller->n_watches; i++)
@@ -271,6 +261,7 @@ static void keep_alive(void *userdata) {
         struct nb_controller *controller = userdata;
         struct nb_failure ignored = { 0 };
 
+        (void)renew_credential(controller, NULL);
         (void)nb_lease_run(controller, nb_now_ms(), &ignored);
         notify_systemd(controller);
 }
@@ -288,7 +279,9 @@ static int read_events(struct nb_controller *controller, struct nb_failure *f) {
                 r = nb_http_wait(&controller->admin.api.http, 1, until_ms, &done, f);
                 if (r <= 0)
                         return r;
-                r = done ? end_transfer(controller, done) : run_watches(controller);
+                if (done)
+                        end_transfer(controller, done);
+                r = run_watches(controller);
                 if (end_ms == NB_TIME_INFINITE)
                         end_ms = nb_now_ms() + READING_MS;
                 until_ms = 0;
@@ -319,6 +312,8 @@ static int run_controller(struct nb_controller *controller, struct nb_failure *f
         do
                 r = run_once(controller, f);
         while (r >= 0);
+        if (f->code == NB_NONE)
+                *f = controller->credential_failure;
         if (f->code != NB_NONE)
                 return r;
         nb_stop_forget();
@@ -418,8 +413,7 @@ static void end_controller(struct nb_controller *controller) {
         for (size_t i = 0; i < controller->n_parts; i++)
                 if (controller->parts[i]->end)
                         controller->parts[i]->end(controller);
-        for (size_t i = 0; i < controller->n_watches; i++)
-                nb_watch_stop(&controller->watches[i]);
+        stop_watches(controller);
         nb_controller_drop_records(controller);
         nb_queue_done(&controller->urgent);
         nb_queue_done(&controller->queue);
@@ -499,7 +493,8 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                 return r;
         nb_http_report_landlock();
         controller.admin.on_page = keep_alive;
-        controller.admin.on_page_userdata = &controller;
+        controller.admin.on_replace = stop_watches;
+        controller.admin.userdata = &controller;
         nb_controller_add_watches(&controller);
         return run_controller(&controller, f);
 }
