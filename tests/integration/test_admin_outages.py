@@ -253,7 +253,6 @@ def test_metrics_are_written(cluster, start, tmp_path):
     (["--parts="], "unknown part"),
     (["--grace=soon"], "duration"),
     (["--metrics=file"], "absolute path"),
-    (["--serving-names=.example.org"], "approve-serving"),
 ])
 def test_wrong_options_are_refused(api, options, message):
     done = api.run("controller", *options)

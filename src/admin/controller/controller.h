@@ -122,7 +122,6 @@ struct nb_controller_settings {
         const char *parts;
         const char *metrics;
         const char *grace;
-        struct nb_serving_options serving;
         bool is_denying;
 };
 
