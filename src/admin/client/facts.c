@@ -148,47 +148,12 @@ void nb_client_look_done(struct nb_client_look *look) {
 
 /* --- Serving certificates --- */
 
-static int visit_node(void *userdata, struct nb_json *item) {
-        int r = nb_hosts_add_node(userdata, item);
-
-        return r < 0 ? nb_failure_set(item->f, NB_INTERNAL, r, "listing the Nodes: %m") : 0;
-}
-
-static int visit_service(void *userdata, struct nb_json *item) {
-        int r = nb_hosts_add_service(userdata, item);
-
-        return r < 0 ? nb_failure_set(item->f, NB_INTERNAL, r, "listing the Services: %m") : 0;
-}
-
-/* A record that cannot be read allows its node nothing, so it takes nothing from others. */
-static int visit_record(void *userdata, struct nb_json *item) {
-        struct nb_failure *f = item->f, ignored = { 0 };
-        struct nb_node_record record = { .removed = 1 };
-        int r;
-
-        item->f = &ignored;
-        nb_node_record_read(item, &record);
-        item->f = f;
-        item->r = 0;
-        r = nb_hosts_add_record(userdata, &record);
-        return r < 0 ? nb_failure_set(f, NB_INTERNAL, r, "listing the enrolled nodes: %m") : 0;
-}
-
-static int visit_service_network(void *userdata, struct nb_json *item) {
-        int r = nb_hosts_add_service_network(userdata, item);
-
-        return r < 0 ? nb_failure_set(item->f, NB_INTERNAL, r, "listing the ServiceCIDRs: %m") : 0;
-}
-
 static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
                              &json, f);
 
-        if (r <= 0)
-                return r;
-        r = nb_hosts_add_endpoints(hosts, &json);
-        return r < 0 ? nb_failure_set_memory(f) : json.r;
+        return r <= 0 ? r : nb_hosts_add_endpoints(hosts, &json);
 }
 
 static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
@@ -216,7 +181,7 @@ static int add_service_networks(struct nb_admin *admin, struct nb_hosts *hosts,
                                 struct nb_failure *f) {
         struct nb_failure missing = { 0 };
         int r = nb_admin_list(admin, "listing the ServiceCIDRs", SERVICE_CIDRS_PATH,
-                              visit_service_network, hosts, NULL, &missing);
+                              nb_hosts_add_service_network, hosts, NULL, &missing);
 
         if (r < 0 && missing.code != NB_ADMIN_MISSING && missing.code != NB_ADMIN_FORBIDDEN) {
                 *f = missing;
@@ -232,9 +197,9 @@ int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct n
                 const char *what, *path;
                 nb_admin_visit *visit;
         } lists[] = {
-                { "listing the Services", SERVICES_PATH, visit_service },
-                { "listing the enrolled nodes", NB_RECORDS_PATH, visit_record },
-                { "listing the Nodes", NB_NODES_PATH, visit_node },
+                { "listing the Services", SERVICES_PATH, nb_hosts_add_service },
+                { "listing the enrolled nodes", NB_RECORDS_PATH, nb_hosts_add_record },
+                { "listing the Nodes", NB_NODES_PATH, nb_hosts_add_node },
         };
         int r = 0;
 

@@ -91,7 +91,12 @@ static int add_list(struct nb_hosts *hosts, enum nb_owner_kind kind, struct nb_j
         return r;
 }
 
-int nb_hosts_add_node(struct nb_hosts *hosts, struct nb_json *json) {
+static int check(struct nb_json *json, int r) {
+        return r < 0 ? nb_failure_set(json->f, NB_INTERNAL, r, "%s: %m", json->what) : json->r;
+}
+
+int nb_hosts_add_node(void *userdata, struct nb_json *json) {
+        struct nb_hosts *hosts = userdata;
         const char *name = nb_json_string(json, "metadata.name");
         int r;
 
@@ -104,12 +109,13 @@ int nb_hosts_add_node(struct nb_hosts *hosts, struct nb_json *json) {
         if (r >= 0)
                 r = add_list(hosts, NB_OWNER_CLAIMING_NODE, json, "spec.podCIDRs", "", name,
                              add_network);
-        return r;
+        return check(json, r);
 }
 
 /* A Service is also found by NAME and NAME.NAMESPACE in the search list of a pod. The API server
  * assigns only its cluster addresses; whoever may create a Service chooses the others. */
-int nb_hosts_add_service(struct nb_hosts *hosts, struct nb_json *json) {
+int nb_hosts_add_service(void *userdata, struct nb_json *json) {
+        struct nb_hosts *hosts = userdata;
         static const struct {
                 const char *list, *member;
         } claims[] = {
@@ -142,19 +148,21 @@ int nb_hosts_add_service(struct nb_hosts *hosts, struct nb_json *json) {
         for (size_t i = 0; i < N_ELEMENTS(claims) && r >= 0; i++)
                 r = add_list(hosts, NB_OWNER_CLAIMING_SERVICE, json, claims[i].list,
                              claims[i].member, owner, nb_hosts_add);
-        return r;
+        return check(json, r);
 }
 
-int nb_hosts_add_service_network(struct nb_hosts *hosts, struct nb_json *json) {
+int nb_hosts_add_service_network(void *userdata, struct nb_json *json) {
+        struct nb_hosts *hosts = userdata;
         const size_t before = hosts->n;
         int r = add_list(hosts, NB_OWNER_CLUSTER, json, "spec.cidrs", "", "a network of Services",
                          add_network);
 
         hosts->has_service_networks |= hosts->n > before;
-        return r;
+        return check(json, r);
 }
 
-int nb_hosts_add_endpoints(struct nb_hosts *hosts, struct nb_json *json) {
+int nb_hosts_add_endpoints(void *userdata, struct nb_json *json) {
+        struct nb_hosts *hosts = userdata;
         static const char *const lists[] = { "addresses", "notReadyAddresses" };
         ssize_t n = nb_json_array(json, "subsets");
         int r = 0;
@@ -167,18 +175,24 @@ int nb_hosts_add_endpoints(struct nb_hosts *hosts, struct nb_json *json) {
                         r = add_list(hosts, NB_OWNER_CLUSTER, json, path, ".ip", "the API server",
                                      nb_hosts_add);
                 }
-        return r;
+        return check(json, r);
 }
 
-int nb_hosts_add_record(struct nb_hosts *hosts, const struct nb_node_record *record) {
+/* A record that cannot be read allows its node nothing, so it takes nothing from others. */
+int nb_hosts_add_record(void *userdata, struct nb_json *json) {
+        struct nb_failure *f = json->f, ignored = { 0 };
+        struct nb_node_record record = { .removed = 1 };
         int r = 0;
 
-        if (record->removed != 0)
-                return 0;
-        r = nb_hosts_add(hosts, NB_OWNER_ENROLLED, record->node, record->node);
-        for (unsigned i = 0; i < record->n_names && r >= 0; i++)
-                r = nb_hosts_add(hosts, NB_OWNER_ENROLLED, record->names[i].text, record->node);
-        return r;
+        json->f = &ignored;
+        nb_node_record_read(json, &record);
+        json->f = f;
+        json->r = 0;
+        if (record.removed == 0)
+                r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.node, record.node);
+        for (unsigned i = 0; i < record.n_names && r >= 0; i++)
+                r = nb_hosts_add(userdata, NB_OWNER_ENROLLED, record.names[i].text, record.node);
+        return check(json, r);
 }
 
 /* --- Finding --- */

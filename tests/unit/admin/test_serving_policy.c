@@ -5,8 +5,8 @@
 #include "admin/policy/serving_policy.h"
 
 #include "case.h"
+#include "cluster_hosts.h"
 
-#define NODE "node1.nodes.example.org"
 #define A(text) \
         { NB_REQUEST_NAME_ADDRESS, text }
 #define D(text) \
@@ -438,69 +438,6 @@ static void read_request(const struct row *row, struct nb_node_request *request)
                 request->facts.names[request->facts.n_names] = row->names[request->facts.n_names];
                 request->facts.n_names++;
         }
-}
-
-/* --- The cluster --- */
-
-static struct nb_json parse(const char *text, struct nb_failure *f) {
-        return nb_json_parse(text, strlen(text), "it", NB_ANSWER_MALFORMED, f);
-}
-
-static void add_object(struct nb_hosts *hosts, const char *text,
-                       int (*add)(struct nb_hosts *hosts, struct nb_json *json)) {
-        struct nb_failure f = { 0 };
-        struct nb_json json = parse(text, &f);
-
-        assert_int_equal(add(hosts, &json), 0);
-        assert_int_equal(json.r, 0);
-        nb_json_done(&json);
-}
-
-static void add_cluster(struct nb_hosts *hosts, bool has_service_networks) {
-        static struct nb_node_record record = { .node = "node3" },
-                                     removed = { .node = "node4", .removed = 1 };
-
-        record.n_names = 0;
-        assert_int_equal(nb_node_record_add_names(&record, "10.0.0.8", true), 0);
-        removed.n_names = 0;
-        assert_int_equal(nb_node_record_add_names(&removed, "10.0.0.5", true), 0);
-        assert_int_equal(nb_hosts_add_record(hosts, &record), 0);
-        assert_int_equal(nb_hosts_add_record(hosts, &removed), 0);
-        assert_int_equal(nb_hosts_add(hosts, NB_OWNER_CLUSTER, "api.example.org", "the API server"),
-                         0);
-        assert_int_equal(nb_hosts_add(hosts, NB_OWNER_CLUSTER, "", "the API server"), 0);
-        add_object(hosts,
-                   "{\"subsets\":[{\"addresses\":[{\"ip\":\"10.0.0.2\"}],\"notReadyAddresses\":"
-                   "[{\"ip\":\"10.0.0.3\"},{\"ip\":\"10.0.0.1\"}]}]}",
-                   nb_hosts_add_endpoints);
-        add_object(hosts,
-                   "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"},\"spec\":"
-                   "{\"clusterIP\":\"10.96.0.1\",\"clusterIPs\":[\"10.96.0.1\",\"fd00:96::1\"]}}",
-                   nb_hosts_add_service);
-        add_object(
-                hosts,
-                "{\"metadata\":{\"name\":\"web\",\"namespace\":\"shop\"},\"spec\":{\"clusterIP\":"
-                "\"10.0.1.10\",\"externalIPs\":[\"10.0.0.9\"],\"loadBalancerIP\":\"10.0.0.11\"},"
-                "\"status\":{\"loadBalancer\":{\"ingress\":[{\"ip\":\"10.0.0.10\"},{\"hostname\":"
-                "\"lb.example.org\"}]}}}",
-                nb_hosts_add_service);
-        add_object(hosts,
-                   "{\"metadata\":{\"name\":\"headless\",\"namespace\":\"shop\"},"
-                   "\"spec\":{\"clusterIP\":\"None\"}}",
-                   nb_hosts_add_service);
-        add_object(hosts,
-                   "{\"metadata\":{\"name\":\"node2\"},\"spec\":{\"podCIDRs\":[\"10.244.1.0/24\"]},"
-                   "\"status\":{\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.7\"},"
-                   "{\"type\":\"Hostname\",\"address\":\"DB2.example.org\"},{\"address\":\"*\"}]}}",
-                   nb_hosts_add_node);
-        /* Its own claims do not keep it from anything. */
-        add_object(hosts,
-                   "{\"metadata\":{\"name\":\"" NODE "\"},\"status\":{\"addresses\":[{\"type\":"
-                   "\"InternalIP\",\"address\":\"10.0.0.5\"}]}}",
-                   nb_hosts_add_node);
-        if (has_service_networks)
-                add_object(hosts, "{\"spec\":{\"cidrs\":[\"10.97.0.0/16\",\"fd00:96::/112\"]}}",
-                           nb_hosts_add_service_network);
 }
 
 static void read_policy(const char *data, struct nb_policy *policy) {
