@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine proves with its enrolled key, sealed by systemd-creds, that the request for its name is its own."""
+"""Machines prove with their enrolled keys, sealed by systemd-creds, that the requests for their names are their own."""
 
 import json
 
+from harness import admin as admins
+from harness import controlplane
 from harness.csrs import GROUP, Place
 from harness.node import UNIT
 from harness.wait import until
 
+ENROLLED = "system:bootstrappers:node-bootstrap-enrolled"
+EVENTS = "/api/v1/namespaces/default/events"
 KEY = "/etc/credstore.encrypted/node-bootstrap.attestation-key"
 SEAL = f"""
 umask 077
@@ -18,27 +22,56 @@ rm /run/attestation-key
 """
 
 
-def test_machine_with_an_enrolled_key_joins(new_node, cluster, administer, tmp_path):
+def boot(node, token):
+    """Returns the public key that the machine has made."""
+    node.prepare(token)
+    node.drop_in(UNIT, f"[Service]\nLoadCredentialEncrypted=node-bootstrap.attestation-key:{KEY}\n")
+    node.boot("--unit=basic.target")
+    return node.run("sh", "-c", SEAL).stdout
+
+
+def test_machine_with_an_enrolled_key_joins(new_node, cluster, administer):
     node, admin = new_node(), administer(cluster)
     binding = cluster.bind(GROUP, "system:node-bootstrapper")
     place = Place(cluster, admin, node.name)
     try:
-        node.prepare(place.token)
-        node.drop_in(UNIT, f"[Service]\nLoadCredentialEncrypted=node-bootstrap.attestation-key:{KEY}\n")
-        node.boot("--unit=basic.target")
-        public = node.run("sh", "-c", SEAL).stdout
-        assert admin.command("enroll", node.name, "--public-key=-", f"--inventory={tmp_path}", input=public).returncode == 0
+        assert admin.command("enroll", node.name, "--public-key=-", input=boot(node, place.token)).returncode == 0
         forged = place.submit()
         node.begin()
         own = until(lambda: [csr for csr in cluster.csrs(node.name) if csr["metadata"]["name"] != forged], "the machine's request appears")
         [name] = [csr["metadata"]["name"] for csr in own]
-        listed = {item["name"]: item["proof"] for item in json.loads(admin.run("approve", "-o", "json", f"--inventory={tmp_path}"))}
+        listed = {item["name"]: item["proof"] for item in json.loads(admin.run("approve", "-o", "json"))}
         assert (listed[forged], listed[name]) == ("missing", "valid")
-        assert admin.command("approve", forged, f"--inventory={tmp_path}").returncode == 65
-        admin.run("approve", name, f"--inventory={tmp_path}")
+        assert admin.command("approve", forged).returncode == 65
+        admin.run("approve", name)
         assert node.await_end() == ("active", 0)
         assert node.certificate().subject.rfc4514_string() == f"CN=system:node:{node.name},O=system:nodes"
     finally:
         cluster.request("DELETE", binding)
         place.names = [forged]
         place.clear()
+
+
+def test_a_fleet_of_one_image_and_one_token(new_node, cluster, administer):
+    """Two machines hold their own keys, which are enrolled; the key of the third is not."""
+    admin, binding = administer(cluster), cluster.bind(ENROLLED, "system:node-bootstrapper")
+    token = cluster.token(ENROLLED)
+    nodes = [new_node() for _ in range(3)]
+    keys = [boot(node, token) for node in nodes]
+    try:
+        for node, key in zip(nodes[:2], keys):
+            assert admin.command("enroll", node.name, "--public-key=-", input=key).returncode == 0
+        with admin.controller(account=admins.service_account(cluster)):
+            for node in nodes:
+                node.begin()
+            for node in nodes[:2]:
+                assert node.await_end() == ("active", 0)
+                assert node.certificate().subject.rfc4514_string() == f"CN=system:node:{node.name},O=system:nodes"
+            until(lambda: [e for e in cluster.request("GET", EVENTS)["items"] if e["reason"] == "NotEnrolled"], "an Event for the third")
+            [csr] = cluster.csrs(nodes[2].name)
+            assert not csr["status"].get("conditions")
+            assert cluster.find(f"{controlplane.SECRETS}/bootstrap-token-{token.id}"), "the token is for more machines"
+    finally:
+        cluster.request("DELETE", binding)
+        for node in nodes[:2]:
+            cluster.request("DELETE", f"{controlplane.SECRETS}/node-bootstrap-node-{node.name}")

@@ -120,8 +120,8 @@ def wait_for_permissions(cluster, expected):
 def test_each_permission_is_used_and_none_is_missing(audited, administer):
     admin = administer(audited)
     audited.bind(NODE_GROUP, "system:node-bootstrapper")
-    parts = ("--parts=approve-client,approve-serving,signer,cleaner", "--serving-prefixes=10.0.0.0/8", "--service-cidrs=10.96.0.0/16")
-    with admin.controller(*parts, account=admins.service_account(audited)) as controller:
+    audited.policy(servingPrefixes="10.0.0.0/8", serviceNetworks="10.96.0.0/16")
+    with admin.controller("--parts=approve-client,approve-serving,signer,cleaner", account=admins.service_account(audited)) as controller:
         use_every_part(audited)
         # The Lease is patched only at its first renewal, which may come later than all of the above. A watch is recorded when it ends.
         wait_for_permissions(audited, {row for row in granted() if row[3] != "watch"})

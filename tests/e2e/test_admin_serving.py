@@ -21,14 +21,15 @@ NODES = "/api/v1/nodes"
 EVENTS = "/api/v1/namespaces/default/events"
 SERVING = "kubernetes.io/kubelet-serving"
 USAGES = ["digital signature", "key encipherment", "server auth"]
-OPTIONS = ["--parts=approve-serving", "--serving-prefixes=10.0.0.0/8,fd00::/8,192.0.2.0/24", "--serving-names=.nodes.example.org,.example.com",
-           "--service-cidrs=10.96.0.0/16"]
+PART = "--parts=approve-serving"
+POLICY = {"servingPrefixes": "10.0.0.0/8,fd00::/8,192.0.2.0/24", "servingSuffixes": ".example.com", "serviceNetworks": "10.96.0.0/16"}
+OTHER = "worker-2.nodes.example.org"
 
 # A node reports its own addresses, so a hostile one reports all that it wants.
 ADDRESSES = {
-    "InternalIP": ["10.9.0.5", "fd00::5", "10.96.0.1", "10.96.0.77", "192.0.2.1", "127.0.0.1", "169.254.169.254", "172.16.0.5"],
+    "InternalIP": ["10.9.0.5", "fd00::5", "10.96.0.1", "10.96.0.77", "192.0.2.1", "127.0.0.1", "169.254.169.254", "172.16.0.5", "10.9.0.9"],
     "Hostname": [NODE],
-    "InternalDNS": ["worker-1.example.com", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+    "InternalDNS": [f"{NODE}.example.com", "kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
                     "worker-2.nodes.example.org", "db.example.net", "cp.example.org", "*.nodes.example.org"],
 }
 
@@ -50,13 +51,20 @@ def make_request(*names, common=f"system:node:{NODE}", organizations=("system:no
 
 @pytest.fixture(scope="module")
 def cluster(unattended_cluster):
-    """With the hostile node, and an honest one of another name."""
+    """With the hostile node, which is enrolled, and an honest one of another name."""
     made = unattended_cluster
+    made.policy(**POLICY)
+    made.request("POST", controlplane.SECRETS, {
+        "apiVersion": "v1", "kind": "Secret", "type": "node-bootstrap/enrolled-node", "metadata": {"name": f"node-bootstrap-node-{NODE}"},
+        "stringData": {"node": NODE, "publicKey": pki.public_pem(pki.new_key()).decode()}})
     for name in (NODE, "worker-2.nodes.example.org"):
         made.request("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     addresses = [{"type": kind, "address": address} for kind, texts in ADDRESSES.items() for address in texts]
     made.request("PATCH", f"{NODES}/{NODE}/status", {"status": {"addresses": addresses}})
+    made.request("PATCH", f"{NODES}/{OTHER}/status", {"status": {"addresses": [{"type": "InternalIP", "address": "10.9.0.9"}]}})
     yield made
+    made.policy()
+    made.request("DELETE", f"{controlplane.SECRETS}/node-bootstrap-node-{NODE}")
     for name in (NODE, "worker-2.nodes.example.org"):
         made.request("DELETE", f"{NODES}/{name}")
 
@@ -111,7 +119,7 @@ def issued(cluster, name):
 GOOD = {
     "an address": ["10.9.0.5"],
     "what kubelet requests": [NODE, "10.9.0.5", "fd00::5"],
-    "a name with a configured suffix": ["Worker-1.example.com", "10.9.0.5"],
+    "its name with a configured suffix": ["Worker-1.nodes.example.org.example.com", "10.9.0.5"],
 }
 
 # name -> (request, part of the reason, what else submit() takes)
@@ -128,9 +136,10 @@ BAD = {
     # talos-cloud-controller-manager GHSA-87pw-5j2g-6376: DNS names were not checked, requests without addresses always approved, and
     # the list of forbidden names was case-sensitive.
     "no names": (make_request(), "no alternative names", {}),
-    "a foreign DNS name": (make_request("10.9.0.5", "db.example.net"), "--serving-names", {}),
-    "a foreign DNS name alone": (make_request("db.example.net"), "--serving-names", {}),
-    "the name of another node": (make_request("worker-2.nodes.example.org"), "--serving-names", {}),
+    "a foreign DNS name": (make_request("10.9.0.5", "db.example.net"), "neither the node's name", {}),
+    "a foreign DNS name alone": (make_request("db.example.net"), "neither the node's name", {}),
+    "the name of another node": (make_request(OTHER), f"is also in the Node {OTHER}", {}),
+    "the address of another node": (make_request("10.9.0.9"), f"of node {NODE} is also in the Node {OTHER}", {}),
     "a name of the cluster": (make_request("kubernetes"), "of the cluster", {}),
     "a name of the cluster in capitals": (make_request("KUBERNETES.Default.SVC"), "of the cluster", {}),
     "a name of the cluster with a dot": (make_request("kubernetes.default.svc.cluster.local."), "of the cluster", {}),
@@ -139,10 +148,10 @@ BAD = {
     "an email address": (make_request("10.9.0.5", "root@example.org"), "not a DNS name", {}),
     # kubelet-serving-cert-approver #337, #348: an address was right because it was asked for.
     "an address of another machine": (make_request("10.9.0.6"), "status of the Node", {}),
-    "an address outside the prefixes": (make_request("172.16.0.5"), "--serving-prefixes", {}),
-    "the address of the Service": (make_request("10.96.0.1"), "--service-cidrs", {}),
-    "an address of Services": (make_request("10.96.0.77"), "--service-cidrs", {}),
-    "the address of the API server": (make_request("192.0.2.1"), "API server", {}),
+    "an address outside the prefixes": (make_request("172.16.0.5"), "servingPrefixes", {}),
+    "the address of the Service": (make_request("10.96.0.1"), "serviceNetworks", {}),
+    "an address of Services": (make_request("10.96.0.77"), "serviceNetworks", {}),
+    "the address of the API server": (make_request("192.0.2.1"), "belongs to the cluster", {}),
     "the loopback address": (make_request("127.0.0.1"), "one machine", {}),
     "the loopback address as IPv6": (make_request("::ffff:127.0.0.1"), "not a DNS name, IPv4 or IPv6", {}),
     "a link-local address": (make_request("169.254.169.254"), "one machine", {}),
@@ -158,7 +167,7 @@ def slug(text):
 
 def test_exactly_the_good_ones_are_approved(cluster, administer, account, submit):
     groups = versions.of(cluster.minor, "groups to impersonate a node")
-    with administer(cluster).controller(*OPTIONS, account=account) as controller:
+    with administer(cluster).controller(PART, account=account) as controller:
         for name, (request, _, more) in BAD.items():
             submit(slug(name), request, **more, **({"groups": groups} if name in IMPERSONATION else {}))
         for name, names in GOOD.items():
@@ -174,19 +183,38 @@ def test_exactly_the_good_ones_are_approved(cluster, administer, account, submit
 
 def test_addresses_may_come_later(cluster, administer, account, submit):
     """The status of a Node may be behind its request."""
-    other, name = "worker-2.nodes.example.org", "serving-later"
-    with administer(cluster).controller(*OPTIONS, account=account):
+    other, name = OTHER, "serving-later"
+    with administer(cluster).controller(PART, account=account):
         submit(name, make_request("10.9.0.7", common=f"system:node:{other}"), user=f"system:node:{other}")
         until(lambda: reason(cluster, name), "an Event")
-        cluster.request("PATCH", f"{NODES}/{other}/status", {"status": {"addresses": [{"type": "InternalIP", "address": "10.9.0.7"}]}})
+        cluster.request("PATCH", f"{NODES}/{other}/status", {"status": {"addresses": [
+            {"type": "InternalIP", "address": address} for address in ("10.9.0.7", "10.9.0.9")]}})
         until(lambda: "Approved" in conditions(cluster, name), "it is approved")
 
 
-def test_nothing_is_approved_without_configuration(cluster, administer, account, submit):
-    with administer(cluster).controller("--parts=approve-serving", account=account):
-        name = submit("serving-unconfigured", make_request(NODE, "10.9.0.5"))
-        assert "is configured" in until(lambda: reason(cluster, name), "an Event")
+def test_forged_request_through_approve(cluster, administer, submit):
+    """A kubelet that reports the names and addresses of the API server; not even with force."""
+    admin = administer(cluster)
+    for number, names in enumerate([["kubernetes.default.svc"], ["10.96.0.1"], [NODE, "10.96.0.77"], ["10.9.0.9"], ["192.0.2.1"]]):
+        name = submit(f"forged-{number}", make_request(*names))
+        for options in ((), ("--force",)):
+            done = admin.command("approve", name, *options)
+            assert done.returncode == 65 and "FORGED?" in done.stderr, done.stderr
         assert conditions(cluster, name) == []
+    name = submit("outside", make_request("172.16.0.5"))
+    assert admin.command("approve", name).returncode == 65 and conditions(cluster, name) == []
+    admin.run("approve", name, "--force")
+    assert issued(cluster, name)
+
+
+def test_without_the_networks_of_services_it_does_not_start(cluster, administer):
+    cluster.policy(servingPrefixes="10.0.0.0/8")
+    try:
+        if not cluster.find("/apis/networking.k8s.io/v1/servicecidrs/kubernetes"):
+            done = administer(cluster).command("controller", PART)
+            assert done.returncode == 64 and "serviceNetworks" in done.stderr
+    finally:
+        cluster.policy(**POLICY)
 
 
 def test_it_is_off_by_default(cluster, administer, account, submit):

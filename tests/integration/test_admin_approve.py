@@ -5,9 +5,11 @@ import base64
 import json
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
+import documentation
 import faults
 import pki
 from admin_cluster import holder_of
@@ -171,6 +173,16 @@ def test_unbound_token_with_a_policy(api, policy, text):
     api.objects.put("/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy", data=policy)
     [item] = json.loads(api.run("approve", "-o", "json").stdout)
     assert item["suspicious"] == bool(policy) and text in item["verdict"]
+
+
+def test_the_documented_policy_is_usable(api):
+    [example] = documentation.examples("policy")
+    document = yaml.safe_load(example.text)
+    put_token(api)
+    put_csr(api)
+    api.objects.put("/api/v1/namespaces/kube-system/configmaps/" + document["metadata"]["name"], data=document["data"])
+    [item] = json.loads(api.run("approve", "-o", "json").stdout)
+    assert "Node worker-1 is not enrolled" in item["verdict"]
 
 
 def test_server_away(api):

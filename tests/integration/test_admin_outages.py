@@ -295,7 +295,6 @@ def test_a_standby_names_the_leader(api, start):
     (["--listen=127.0.0.1"], "127.0.0.1:10270"),
     (["--listen=localhost:10270"], "127.0.0.1:10270"),
     (["--listen=::1:10270"], "127.0.0.1:10270"),
-    (["--serving-names=.example.org"], "approve-serving"),
 ])
 def test_wrong_options_are_refused(api, options, message):
     done = api.run("controller", *options)

@@ -11,6 +11,7 @@ import admin
 import apiserver
 import faults
 import pki
+from admin_cluster import POLICY, Cluster
 from objects import Place
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -19,7 +20,8 @@ SERVICE = "/api/v1/namespaces/default/services/kubernetes"
 ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 EVENTS = "/api/v1/namespaces/default/events"
 NODE = "worker-1.example.org"
-PREFIXES = "--serving-prefixes=10.0.0.0/8"
+NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
+SERVICES = "/api/v1/namespaces/shop/services"
 
 
 def put_node(api, *addresses, name=NODE, **metadata):
@@ -45,6 +47,14 @@ def event(api, name):
     return " / ".join(e["message"] for e in api.objects.all(EVENTS) if e["involvedObject"]["name"] == name)
 
 
+def put_policy(api, **data):
+    api.objects.put(POLICY, data=data or {"servingPrefixes": "10.0.0.0/8", "serviceNetworks": "10.96.0.0/12"})
+
+
+def put_networks(api):
+    api.objects.put(f"{NETWORKS}/kubernetes", spec={"cidrs": ["10.96.0.0/12"]})
+
+
 @pytest.fixture
 def run(api):
     running = []
@@ -52,6 +62,7 @@ def run(api):
     def start(*options):
         running.append(admin.Running("controller", "--kubeconfig", api.kubeconfig(), "--parts", "approve-serving", *options))
         return running[-1]
+    put_policy(api)
     yield start
     for process in running:
         process.stop()
@@ -60,11 +71,84 @@ def run(api):
 def test_a_request_is_approved_as_it_was_read(api, run):
     put_node(api, "10.0.0.5", NODE)
     submit(api, "good", "10.0.0.5", NODE)
-    run(PREFIXES)
+    run()
     api.objects.wait(lambda: approval(api, "good") == "Approved")
     [patch] = api.seen("patch certificatesigningrequests/approval")
     metadata = patch.json()["metadata"]
     assert metadata["uid"] == api.objects.look(f"{CSRS}/good")["metadata"]["uid"] and metadata["resourceVersion"]
+
+
+@pytest.mark.parametrize("prepare", [lambda api: None, lambda api: api.on("list servicecidrs", faults.error(404, "NotFound", "the server could not find the requested resource")), lambda api: api.denied.add("list servicecidrs")],
+                         ids=["none", "not served", "forbidden"])
+def test_it_does_not_start_without_the_networks_of_services(api, prepare):
+    prepare(api)
+    put_policy(api, servingPrefixes="10.0.0.0/8")
+    done = api.run("controller", "--parts=approve-serving", timeout=20)
+    assert done.returncode == 64 and "serviceNetworks" in done.stderr
+
+
+def test_both_sources_of_networks_count(api, run):
+    """The documented prefix contains the addresses of Services."""
+    api.objects.put(f"{NETWORKS}/more", spec={"cidrs": ["10.200.0.0/16"]})
+    put_node(api, "10.96.0.10", "10.200.0.10", "10.0.0.5")
+    for name, address in [("policy", "10.96.0.10"), ("object", "10.200.0.10"), ("good", "10.0.0.5")]:
+        submit(api, name, address)
+    run()
+    api.objects.wait(lambda: approval(api, "good") == "Approved" and event(api, "policy") and event(api, "object"))
+    assert "serviceNetworks of the policy" in event(api, "policy") and "a network of Services" in event(api, "object")
+    assert approval(api, "policy") is None and approval(api, "object") is None
+
+
+def test_without_a_usable_policy_nothing_is_approved(api, run):
+    put_networks(api)
+    api.objects.remove(POLICY)
+    put_node(api, "10.0.0.5")
+    submit(api, "one", "10.0.0.5")
+    run()
+    api.objects.wait(lambda: "there is no ConfigMap kube-system/node-bootstrap-policy" in event(api, "one"))
+    put_policy(api, servingPrefixes="10.0.0.1/8")
+    submit(api, "two", "10.0.0.5")
+    api.objects.wait(lambda: "data.servingPrefixes: expected prefixes" in event(api, "two"))
+    assert approval(api, "one") is None and approval(api, "two") is None
+    put_policy(api)
+    api.objects.wait(lambda: approval(api, "one") == "Approved" and approval(api, "two") == "Approved", 20)
+
+
+def test_a_record_that_cannot_be_used_allows_nothing(api, run):
+    Cluster(api).record(NODE, node="other")
+    put_node(api, "10.0.0.5")
+    submit(api, "one", "10.0.0.5")
+    run()
+    api.objects.wait(lambda: "metadata.name: expected" in event(api, "one"))
+    assert approval(api, "one") is None
+    Cluster(api).enroll(NODE, pki.new_key())
+    api.objects.wait(lambda: approval(api, "one") == "Approved", 20)
+
+
+def test_what_is_enrolled_beats_what_is_claimed(api, run):
+    """Neither can keep the other from the address, before it is enrolled for one of them; the Events name both."""
+    other = "worker-2"
+    put_node(api, "10.0.0.7")
+    put_node(api, "10.0.0.7", name=other)
+    submit(api, "first", "10.0.0.7")
+    submit(api, "second", "10.0.0.7", node=other)
+    run()
+    api.objects.wait(lambda: event(api, "first") and event(api, "second"))
+    assert f"of node {NODE} is also in the Node {other}" in event(api, "first") and f"of node {other} is also in the Node {NODE}" in event(api, "second")
+    Cluster(api).enroll(NODE, pki.new_key(), addresses="10.0.0.7")
+    api.objects.wait(lambda: approval(api, "first") == "Approved", 30)
+    submit(api, "third", "10.0.0.7", node=other)
+    api.objects.wait(lambda: f"of node {other} is" in event(api, "third") and NODE in event(api, "third"))
+    assert approval(api, "second") is None and approval(api, "third") is None
+
+
+def test_requests_that_wait_share_a_snapshot(api, run):
+    for number in range(30):
+        put_node(api, f"10.0.1.{number}", name=f"n{number}")
+        submit(api, f"csr-{number}", f"10.0.1.{number}", node=f"n{number}")
+    run()
+    api.objects.wait(lambda: all(approval(api, f"csr-{number}") == "Approved" for number in range(30)), 30)
+    assert len(api.seen("list nodes")) <= 3 and len(api.seen("list services")) <= 3
 
 
 # What an address of the API server is known from.
@@ -74,6 +158,7 @@ API_SERVER = {
     "the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "10.0.0.5"}),
     "the second address of the Service": lambda api: api.objects.put(SERVICE, spec={"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.0.0.5"]}),
     "the Endpoints": lambda api: api.objects.put(ENDPOINTS, subsets=[{"addresses": [{"ip": "10.0.0.4"}, {"ip": "10.0.0.5"}]}]),
+    "a load balancer of that name": lambda api: api.objects.put(f"{SERVICES}/kubernetes", status={"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]}}),
     "Endpoints that are not ready": lambda api: api.objects.put(ENDPOINTS, subsets=[{"notReadyAddresses": [{"ip": "10.0.0.5"}]}]),
 }
 
@@ -84,29 +169,30 @@ def test_an_address_of_the_api_server_is_refused(api, run, prepare):
     put_node(api, "10.0.0.5", "10.0.0.6")
     submit(api, "bad", "10.0.0.5")
     submit(api, "good", "10.0.0.6")
-    run(PREFIXES)
+    run()
     api.objects.wait(lambda: approval(api, "good") == "Approved" and event(api, "bad"))
-    assert "'10.0.0.5' is an address of the API server" in event(api, "bad")
+    assert "'10.0.0.5' belongs to the cluster" in event(api, "bad") or "belongs to the Service shop/kubernetes" in event(api, "bad")
     assert approval(api, "bad") is None
 
 
-def test_the_server_of_the_kubeconfig_is_refused(api, run):
+def test_the_server_of_the_kubeconfig_is_refused(api):
     """It is reached at 127.0.0.1 here, so by the name that it is verified with."""
     put_node(api, "kubernetes.example.org", "localhost", name="kubernetes.example.org")
     submit(api, "bad", "kubernetes.example.org", node="kubernetes.example.org")
     api.identity = api.cluster.ca.serving(["kubernetes.example.org"])
     kubeconfig = api.kubeconfig(cluster=api.user_cluster(**{"tls-server-name": "kubernetes.example.org"}))
-    with admin.Running("controller", "--kubeconfig", kubeconfig, "--parts", "approve-serving", PREFIXES):
-        api.objects.wait(lambda: "is a name of the API server" in event(api, "bad"))
+    put_policy(api)
+    with admin.Running("controller", "--kubeconfig", kubeconfig, "--parts", "approve-serving"):
+        api.objects.wait(lambda: "belongs to the cluster" in event(api, "bad"))
 
 
-@pytest.mark.parametrize("kind", ["get services", "get endpoints", "get configmaps", "get nodes"])
+@pytest.mark.parametrize("kind", ["list services", "list secrets", "list nodes", "get endpoints", "get nodes"])
 def test_without_a_fact_nothing_is_approved(api, run, kind):
     """Once it may be read, the request is approved."""
     api.denied.add(kind)
     put_node(api, "10.0.0.5")
     submit(api, "good", "10.0.0.5")
-    controller = run(PREFIXES)
+    controller = run()
     controller.wait_line("forbidden")
     assert approval(api, "good") is None
     api.denied.clear()
@@ -116,7 +202,7 @@ def test_without_a_fact_nothing_is_approved(api, run, kind):
 def test_the_node_may_come_later(api, run):
     """And its addresses after it. The Events say what is missing, each once."""
     submit(api, "good", "10.0.0.5")
-    run(PREFIXES)
+    run()
     api.objects.wait(lambda: "there is no Node of this name" in event(api, "good"))
     put_node(api, "10.0.0.6")
     api.objects.wait(lambda: "not among the addresses in the status" in event(api, "good"), 20)
@@ -131,7 +217,7 @@ def test_one_request_does_not_hold_up_another(api, run):
     api.on("get nodes", lambda request: faults.INTERNAL(request) if request.place.name == NODE else None)
     submit(api, "a-first", "10.0.0.5")
     submit(api, "b-second", "10.0.0.6", node="other")
-    run(PREFIXES)
+    run()
     api.objects.wait(lambda: approval(api, "b-second") == "Approved")
     assert approval(api, "a-first") is None
 
@@ -142,13 +228,46 @@ def test_decided_requests_are_left_alone(api, run):
     denied = api.objects.look(f"{CSRS}/denied")
     api.objects.put(f"{CSRS}/denied", denied, status={"conditions": [{"type": "Denied", "status": "True"}]})
     submit(api, "good", "10.0.0.5")
-    run(PREFIXES)
+    run()
     api.objects.wait(lambda: approval(api, "good") == "Approved")
     assert len(api.seen("patch certificatesigningrequests/approval")) == 1
 
 
-@pytest.mark.parametrize("option", ["--serving-prefixes=10.0.0.1/8", "--serving-names=example.org", "--service-cidrs=10.96.0.0",
-                                    "--cluster-domain=Cluster.Local"])
-def test_a_malformed_option_is_named(api, option):
-    done = api.run("controller", "--parts=approve-serving", option)
-    assert done.returncode == 64 and option.partition("=")[0] in done.stderr
+def test_approve_judges_by_the_same_policy(api):
+    """A kubelet that reports the names and addresses of the API server is not approved, not even with force."""
+    put_policy(api)
+    api.objects.put(SERVICE, spec={"clusterIP": "10.96.0.1"})
+    forged = {"address": "10.96.0.1", "name": "kubernetes.default.svc", "service": "10.96.0.77", "other": "10.0.0.7"}
+    put_node(api, "10.0.0.5", "172.16.0.5", *forged.values())
+    put_node(api, "10.0.0.7", name="worker-2")
+    for name, host in forged.items():
+        submit(api, name, host, "10.0.0.5")
+        for options in ((), ("--force",)):
+            done = api.run("approve", name, *options)
+            assert done.returncode == 65 and "FORGED?" in done.stderr and "--force approves" not in done.stderr and approval(api, name) is None
+    submit(api, "outside", "172.16.0.5")
+    done = api.run("approve", "outside")
+    assert done.returncode == 65 and "is not within servingPrefixes" in done.stderr and "--force approves it" in done.stderr
+    assert api.run("approve", "outside", "--force").returncode == 0 and approval(api, "outside") == "Approved"
+    submit(api, "good", "10.0.0.5")
+    assert api.run("approve", "good").returncode == 0
+
+
+def test_a_requestor_that_is_not_the_node_is_never_approved(api):
+    put_policy(api)
+    put_node(api, "10.0.0.5")
+    submit(api, "bad", "10.0.0.5")
+    spec = api.objects.look(f"{CSRS}/bad")["spec"]
+    api.objects.put(f"{CSRS}/bad", spec={**spec, "username": "mallory"})
+    done = api.run("approve", "bad", "--force")
+    assert done.returncode == 65 and "is not the node that it names" in done.stderr and approval(api, "bad") is None
+
+
+def test_approve_without_a_policy(api):
+    """What is never allowed must be known, even with force."""
+    put_node(api, "10.0.0.5")
+    submit(api, "good", "10.0.0.5")
+    assert api.run("approve", "good", "--force").returncode == 65 and approval(api, "good") is None
+    put_networks(api)
+    assert api.run("approve", "good").returncode == 65 and approval(api, "good") is None
+    assert api.run("approve", "good", "--force").returncode == 0 and approval(api, "good") == "Approved"

@@ -21,7 +21,7 @@ def page(name):
 
 
 def test_every_example_says_what_it_is():
-    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "shell-user-data", "user-data", "admin", "admin-service", "inventory"}
+    kinds = {"yaml", "unit", "shell", "shell-join", "shell-pin", "shell-setup", "shell-reset", "shell-user-data", "user-data", "admin", "admin-service", "policy"}
     assert [str(example) for example in documentation.examples() if example.kind not in kinds] == []
 
 

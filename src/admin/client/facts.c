@@ -5,9 +5,14 @@
 #include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "base/macro.h"
+#include "kube/cluster_info.h"
+#include "system/clock.h"
 
 #define BODY_MAX ((size_t)4 * 1024)
 #define WHAT_SIZE (NB_NODE_NAME_MAX + 32)
+#define SERVICES_PATH "/api/v1/services"
+#define SERVICE_CIDRS_PATH "/apis/networking.k8s.io/v1/servicecidrs"
+#define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"
 #define POLICY_PATH "/api/v1/namespaces/kube-system/configmaps/" NB_POLICY_NAME
 
 /* --- Reading --- */
@@ -139,6 +144,130 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
 
 void nb_client_look_done(struct nb_client_look *look) {
         nb_bootstrap_token_done(&look->token);
+}
+
+/* --- Serving certificates --- */
+
+static int add_endpoints(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        _cleanup_(nb_json_done) struct nb_json json = { 0 };
+        int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
+                             &json, f);
+
+        return r <= 0 ? r : nb_hosts_add_endpoints(hosts, &json);
+}
+
+static int add_cluster_info(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        const struct nb_admin_call call = { .method = "GET",
+                                            .what = "reading cluster-info",
+                                            .path = NB_CLUSTER_INFO_PATH };
+        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
+        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
+        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
+        int r = nb_admin_perform(admin, &call, &answer, f);
+
+        if (r < 0 || r == 404)
+                return r < 0 ? r : 0;
+        r = nb_cluster_info_parse(nb_answer_text(&answer), answer.body.len, "", &info, f);
+        if (r >= 0)
+                r = nb_cluster_info_parse_cluster(&info, &cluster, f);
+        if (r < 0)
+                return r;
+        r = nb_hosts_add(hosts, NB_OWNER_CLUSTER, cluster.server.host, "the API server");
+        return r < 0 ? nb_failure_set_memory(f) : 0;
+}
+
+/* Kubernetes before 1.33 has none, and a permission may be missing. */
+static int add_service_networks(struct nb_admin *admin, struct nb_hosts *hosts,
+                                struct nb_failure *f) {
+        struct nb_failure missing = { 0 };
+        int r = nb_admin_list(admin, "listing the ServiceCIDRs", SERVICE_CIDRS_PATH,
+                              nb_hosts_add_service_network, hosts, NULL, &missing);
+
+        if (r < 0 && missing.code != NB_ADMIN_MISSING && missing.code != NB_ADMIN_FORBIDDEN) {
+                *f = missing;
+                return r;
+        }
+        return 0;
+}
+
+/* Without permission to read one of them, nothing is approved: a certificate for a name of the API
+ * server would be the worst mistake. */
+int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f) {
+        static const struct {
+                const char *what, *path;
+                nb_admin_visit *visit;
+        } lists[] = {
+                { "listing the Services", SERVICES_PATH, nb_hosts_add_service },
+                { "listing the enrolled nodes", NB_RECORDS_PATH, nb_hosts_add_record },
+                { "listing the Nodes", NB_NODES_PATH, nb_hosts_add_node },
+        };
+        int r = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(lists) && r >= 0; i++)
+                r = nb_admin_list(admin, lists[i].what, lists[i].path, lists[i].visit, hosts, NULL,
+                                  f);
+        if (r >= 0)
+                r = add_endpoints(admin, hosts, f);
+        if (r >= 0)
+                r = add_cluster_info(admin, hosts, f);
+        if (r >= 0)
+                r = add_service_networks(admin, hosts, f);
+        if (r < 0)
+                return r;
+        if (nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.server.host, "the API server") <
+                    0 ||
+            nb_hosts_add(hosts, NB_OWNER_CLUSTER, admin->cluster.tls_server_name,
+                         "the API server") < 0)
+                return nb_failure_set_memory(f);
+        hosts->read_ms = nb_now_ms();
+        return 0;
+}
+
+int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f) {
+        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
+        struct nb_failure flaw = { 0 };
+        struct nb_policy policy = { 0 };
+        int r = nb_facts_read_policy(admin, &policy, &flaw, f);
+
+        if (r >= 0)
+                r = add_service_networks(admin, &hosts, f);
+        if (r < 0 || hosts.has_service_networks || policy.services.n > 0)
+                return r;
+        return nb_failure_set(f, NB_USAGE, 0,
+                              "the part approve-serving must know the networks of Services: set "
+                              "serviceNetworks in the ConfigMap kube-system/" NB_POLICY_NAME "%s%s",
+                              flaw.code != NB_NONE ? "; " : "", flaw.detail);
+}
+
+int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
+                    struct nb_hosts *hosts, struct nb_serving_look *look,
+                    char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f) {
+        struct nb_serving_case *facts = &look->facts;
+        enum nb_serving_verdict verdict;
+        int r;
+
+        *facts = (struct nb_serving_case){ .request = request, .hosts = hosts };
+        verdict = nb_serving_decide(facts, ret_reason);
+        if (verdict == NB_SERVING_MALFORMED)
+                return (int)verdict;
+        r = nb_facts_read_policy(admin, &look->policy, &look->policy_flaw, f);
+        if (r < 0)
+                return r;
+        facts->policy = r > 0 ? &look->policy : NULL;
+        facts->policy_flaw = look->policy_flaw.code != NB_NONE ? look->policy_flaw.detail : NULL;
+        r = nb_facts_read_record(admin, request->node, &look->record, &look->record_flaw, f);
+        if (r < 0)
+                return r;
+        facts->record = r > 0 && look->record.removed == 0 ? &look->record : NULL;
+        facts->record_flaw = look->record_flaw.code != NB_NONE ? look->record_flaw.detail : NULL;
+        verdict = nb_serving_decide(facts, ret_reason);
+        if (verdict != NB_SERVING_NO_NODE)
+                return (int)verdict;
+        r = nb_facts_read_node(admin, request->node, &look->node, f);
+        if (r < 0)
+                return r;
+        facts->node = r > 0 ? &look->node : NULL;
+        return (int)nb_serving_decide(facts, ret_reason);
 }
 
 /* --- Writing --- */

@@ -46,6 +46,27 @@ int nb_client_look(struct nb_admin *admin, const struct nb_node_request *request
                    struct nb_client_look *look, struct nb_failure *f);
 void nb_client_look_done(struct nb_client_look *look);
 
+struct nb_serving_look {
+        struct nb_serving_case facts; /* points into the members below */
+        struct nb_policy policy;
+        struct nb_node_record record;
+        struct nb_failure policy_flaw, record_flaw;
+        struct nb_node_facts node;
+};
+
+/* The same for a serving certificate, with a snapshot that is not older than NB_HOSTS_AGE_MAX_MS.
+ * Returns an enum nb_serving_verdict. */
+int nb_serving_look(struct nb_admin *admin, const struct nb_node_request *request,
+                    struct nb_hosts *hosts, struct nb_serving_look *look,
+                    char ret_reason[static NB_SERVING_REASON_SIZE], struct nb_failure *f);
+
+/* Adds what the cluster knows to an empty snapshot. */
+int nb_facts_read_hosts(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_failure *f);
+
+/* NB_USAGE if the networks of Services cannot be known: neither the policy nor ServiceCIDR objects
+ * name them. Other failures do not mean that. */
+int nb_facts_verify_service_networks(struct nb_admin *admin, struct nb_failure *f);
+
 /* Adds a condition, such as "Approved", to the request as it was read. 1; 0 if the request has
  * changed since, or is gone. */
 int nb_csr_decide(struct nb_admin *admin, const struct nb_node_request *request, const char *type,

@@ -15,6 +15,7 @@
 
 struct approve {
         struct nb_admin admin;
+        struct nb_hosts hosts;
         bool is_forced, is_denying, is_json;
         unsigned n_printed;
         struct nb_buffer text;
@@ -105,7 +106,7 @@ static int show_request(void *userdata, struct nb_json *item) {
         if (item->r < 0 || review.request.kind == NB_NODE_REQUEST_OTHER ||
             review.request.state != NB_CSR_STATE_PENDING)
                 return item->r;
-        r = nb_review_make(&approve->admin, &review, approve->f);
+        r = nb_review_make(&approve->admin, &approve->hosts, &review, approve->f);
         if (r < 0)
                 return r;
         if (approve->is_json)
@@ -165,16 +166,17 @@ static int read_request(struct approve *approve, const char *name, struct nb_rev
                                       "%s: it is not a request for a certificate of a node", name);
         if (review->request.state != NB_CSR_STATE_PENDING)
                 return 0;
-        r = nb_review_make(&approve->admin, review, f);
+        r = nb_review_make(&approve->admin, &approve->hosts, review, f);
         return r < 0 ? r : 1;
 }
 
 static int verify_unsuspicious(const struct approve *approve, const struct nb_review *review,
                                struct nb_failure *f) {
-        if (!review->is_suspicious || approve->is_forced || approve->is_denying)
+        if (!review->is_suspicious || approve->is_denying ||
+            (approve->is_forced && review->is_forcible))
                 return 0;
-        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s; --force approves it",
-                              review->request.name, review->verdict);
+        return nb_failure_set(f, NB_ADMIN_REQUEST_SUSPICIOUS, 0, "%s: %s%s", review->request.name,
+                              review->verdict, review->is_forcible ? "; --force approves it" : "");
 }
 
 /* A token for one node is for one use, whoever approves. */
@@ -302,6 +304,7 @@ static int read_words(struct nb_options *options, const struct nb_option *rows, 
 
 static void approve_done(struct approve *approve) {
         nb_admin_done(&approve->admin);
+        nb_hosts_done(&approve->hosts);
         nb_buffer_done(&approve->text);
 }
 
@@ -315,7 +318,8 @@ int nb_admin_command_approve(struct nb_options *options, struct nb_failure *f) {
                 { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
                 { "context", "NAME", "use this context of the kubeconfig",
                   .ret_value = &place.context },
-                { "force", NULL, "approve requests that look forged, too",
+                { "force", NULL,
+                  "approve requests that look forged, too, unless a name belongs to others",
                   .ret_switch = &approve.is_forced },
                 { "deny", NULL, "deny the requests instead", .ret_switch = &approve.is_denying },
                 { "output", "FORMAT", "text or json", .ret_value = &output },

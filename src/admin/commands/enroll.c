@@ -16,7 +16,6 @@
 
 #define KEY_MAX ((size_t)64 * 1024)
 #define BODY_MAX ((size_t)64 * 1024)
-#define RECORDS_PATH NB_SECRETS_PATH "?fieldSelector=type%3Dnode-bootstrap%2Fenrolled-node"
 
 struct enroll {
         struct nb_admin admin;
@@ -179,8 +178,8 @@ static int add_node(struct enroll *enroll, struct nb_failure *f) {
         time_t date;
         int r;
 
-        r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", RECORDS_PATH, compare_key,
-                          enroll, NULL, f);
+        r = nb_admin_list(&enroll->admin, "listing the enrolled nodes", NB_RECORDS_PATH,
+                          compare_key, enroll, NULL, f);
         if (r < 0)
                 return r;
         r = read_old(enroll, &old, f);
@@ -361,7 +360,7 @@ int nb_admin_command_enroll(struct nb_options *options, struct nb_failure *f) {
         if (r < 0)
                 return r;
         if (enroll.is_listing)
-                return nb_admin_list(&enroll.admin, "listing the enrolled nodes", RECORDS_PATH,
+                return nb_admin_list(&enroll.admin, "listing the enrolled nodes", NB_RECORDS_PATH,
                                      print_record, &enroll, NULL, f);
         return enroll.is_showing    ? show_node(&enroll, f)
                : enroll.is_removing ? remove_node(&enroll, f)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "admin/client/calls.h"
@@ -9,6 +10,7 @@
 #include "admin/policy/verdict.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "system/clock.h"
 
 #define WHAT_SIZE (NB_NODE_NAME_MAX + 64)
 
@@ -96,69 +98,41 @@ static int judge_client(struct nb_review *review) {
                            request->token_id, request->node);
 }
 
-static bool is_among(const char *text, const char (*names)[NB_REQUEST_TEXT_SIZE], unsigned n) {
-        for (unsigned i = 0; i < n; i++)
-                if (strcmp(text, names[i]) == 0)
-                        return true;
-        return false;
-}
+static int review_serving(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_review *review,
+                          struct nb_failure *f) {
+        _cleanup_(nb_freep) struct nb_serving_look *look = calloc(1, sizeof(*look));
+        char reason[NB_SERVING_REASON_SIZE];
+        int r = look ? 0 : nb_failure_set_memory(f);
 
-static bool is_listed(const char *text, const struct nb_node_record *entry) {
-        for (unsigned i = 0; i < entry->n_names; i++)
-                if (strcmp(text, entry->names[i].text) == 0)
-                        return true;
-        return entry->n_names == 0;
-}
-
-/* The controller's policy needs prefixes and suffixes of the cluster; an administrator sees the
- * names. So compare them with what is known without these. */
-static int judge_serving(struct nb_review *review) {
-        const struct nb_node_request *request = &review->request;
-        const struct nb_node_facts *node = &review->look.node;
-        const struct nb_node_record *record = review->look.facts.record;
-
-        if (request->flaw[0])
-                return set_verdict(review, true, "FORGED? %s", request->flaw);
-        if (!review->look.has_node)
-                return set_verdict(review, true, "FORGED? there is no Node %s", request->node);
-        for (unsigned i = 0; i < request->facts.n_names; i++) {
-                const char *text = request->facts.names[i].text;
-
-                if (!is_among(text, node->addresses, node->n_addresses))
-                        return set_verdict(review, true,
-                                           "FORGED? '%s' is not an address of Node %s", text,
-                                           request->node);
-                if (record && !is_listed(text, record))
-                        return set_verdict(review, true, "FORGED? '%s' is not enrolled for node %s",
-                                           text, request->node);
+        if (r >= 0 && review->request.node[0])
+                r = nb_facts_read_node(admin, review->request.node, &review->look.node, f);
+        review->look.has_node = r > 0;
+        /* The list may be long. */
+        if (r >= 0 && (hosts->read_ms == 0 || nb_now_ms() - hosts->read_ms > NB_HOSTS_AGE_MAX_MS)) {
+                nb_hosts_done(hosts);
+                r = nb_facts_read_hosts(admin, hosts, f);
         }
-        return set_verdict(review, false,
-                           "ok: node %s itself asks, and all names are addresses of its Node",
-                           request->node);
-}
-
-static int read_serving(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f) {
-        struct nb_client_look *look = &review->look;
-        int r;
-
-        r = nb_facts_read_node(admin, review->request.node, &look->node, f);
+        if (r >= 0)
+                r = nb_serving_look(admin, &review->request, hosts, look, reason, f);
         if (r < 0)
                 return r;
-        look->has_node = r > 0;
-        r = nb_facts_read_record(admin, review->request.node, &look->record, &look->record_flaw, f);
-        look->facts.record = r > 0 ? &look->record : NULL;
-        return r;
+        review->is_forcible = nb_serving_is_forcible((enum nb_serving_verdict)r);
+        if (r == NB_SERVING_APPROVED)
+                return set_verdict(review, false,
+                                   "ok: node %s itself asks, and all names are allowed to it",
+                                   review->request.node);
+        return set_verdict(review, true, "%s%s", review->is_forcible ? "" : "FORGED? ", reason);
 }
 
-int nb_review_make(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f) {
+int nb_review_make(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_review *review,
+                   struct nb_failure *f) {
         struct nb_client_look *look = &review->look;
         int r;
 
         review->proof = "-";
-        if (review->request.kind == NB_NODE_REQUEST_SERVING) {
-                r = read_serving(admin, review, f);
-                return r < 0 ? r : judge_serving(review);
-        }
+        if (review->request.kind == NB_NODE_REQUEST_SERVING)
+                return review_serving(admin, hosts, review, f);
+        review->is_forcible = true;
         r = nb_client_look(admin, &review->request, true, look, f);
         if (r < 0)
                 return r;

@@ -16,15 +16,17 @@
 
 struct nb_review {
         struct nb_node_request request;
-        struct nb_client_look look;           /* for a serving certificate: Node and record only */
+        struct nb_client_look look;           /* for a serving certificate: the Node only */
         struct nb_claim other;                /* of its token, if it is not of this request */
         const char *proof;                    /* "valid", "missing", ...; "-": not enrolled */
         bool is_suspicious;                   /* there is an objection */
+        bool is_forcible;                     /* --force overrides it */
         char verdict[NB_REVIEW_VERDICT_SIZE]; /* a sentence; printable */
 };
 
 /* Reads the facts for review->request, which is of a known kind, and sets the other members.
- * Failures of nb_admin_get(). */
-int nb_review_make(struct nb_admin *admin, struct nb_review *review, struct nb_failure *f);
+ * `hosts` is kept between calls, zero at first. Failures of nb_admin_get(). */
+int nb_review_make(struct nb_admin *admin, struct nb_hosts *hosts, struct nb_review *review,
+                   struct nb_failure *f);
 
 void nb_review_done(struct nb_review *review);

@@ -8,14 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/client/calls.h"
 #include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/events.h"
 #include "admin/controller/metrics.h"
-#include "admin/policy/serving_policy.h"
 #include "base/macro.h"
-#include "kube/cluster_info.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -23,195 +20,103 @@
 #define WAIT_CAP_MS ((uint64_t)5 * 60 * 1000)
 /* The status of a new Node may be a few seconds behind, which needs no Event. */
 #define WAITS_UNREPORTED 2
-#define SERVICE_PATH "/api/v1/namespaces/default/services/kubernetes"
-#define ENDPOINTS_PATH "/api/v1/namespaces/default/endpoints/kubernetes"
+#define ALLOWED "all names in the request are allowed to this node"
 
-static const struct {
-        const char *reason; /* of the Event */
-} verdicts[_NB_SERVING_VERDICT_N] = {
-        [NB_SERVING_APPROVED] = { NB_APPROVED_REASON },
-        [NB_SERVING_REFUSED] = { "ServingNotAllowed" },
-        [NB_SERVING_NOT_LISTED] = { "ServingNotEnrolled" },
-        [NB_SERVING_NO_NODE] = { "ServingWithoutNode" },
-        [NB_SERVING_NOT_IN_STATUS] = { "ServingNotInNodeStatus" },
+/* One snapshot for all requests, which wait while it is read. */
+struct serving {
+        struct nb_controller *controller;
+        struct nb_hosts hosts;   /* the last one that is complete */
+        struct nb_hosts reading; /* the next one */
+        struct nb_work work;
 };
 
-/* --- The API server's own names and addresses --- */
+static bool is_snapshot_fresh(const struct serving *serving) {
+        return serving->hosts.read_ms > 0 &&
+               nb_now_ms() - serving->hosts.read_ms <= NB_HOSTS_AGE_MAX_MS;
+}
 
-static int add_endpoint(struct nb_serving_endpoints *endpoints, const char *host,
-                        struct nb_failure *f) {
-        if (!host || !host[0] || strcmp(host, "None") == 0)
-                return 0;
-        if (nb_serving_endpoints_add(endpoints, host) < 0)
-                return nb_failure_set(f, NB_ANSWER_MALFORMED, 0,
-                                      "the API server has more than %d addresses",
-                                      NB_SERVING_ENDPOINTS_MAX);
+static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
+        struct serving *serving = userdata;
+        struct nb_controller *controller = serving->controller;
+        int r;
+
+        if (!nb_exchange_has_calls(controller->admin.exchange))
+                nb_hosts_done(&serving->reading);
+        r = nb_facts_read_hosts(&controller->admin, &serving->reading, f);
+        if (r < 0)
+                return r;
+        nb_hosts_done(&serving->hosts);
+        serving->hosts = TAKE(serving->reading);
+        for (size_t i = 0; i < controller->requests.n; i++) {
+                struct nb_request_record *record = (struct nb_request_record *)
+                                                           controller->requests.records[i];
+
+                if (record->kind == NB_NODE_REQUEST_SERVING && record->is_waiting)
+                        nb_controller_queue(controller, &record->work, nb_now_ms());
+        }
         return 0;
 }
 
-/* Adds the texts at PATH[i]MEMBER. */
-static int add_list(struct nb_serving_endpoints *endpoints, struct nb_json *json, const char *path,
-                    const char *member, struct nb_failure *f) {
-        ssize_t n = nb_json_array(json, path);
-        int r = 0;
-
-        for (ssize_t i = 0; i < n && r >= 0; i++) {
-                char item[128];
-
-                snprintf(item, sizeof(item), "%s[%zd]%s", path, i, member);
-                r = add_endpoint(endpoints, nb_json_string(json, item), f);
-        }
-        return r < 0 ? r : json->r;
-}
-
-static int add_service(struct nb_admin *admin, struct nb_serving_endpoints *endpoints,
-                       struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_admin_get(admin, "reading the Service default/kubernetes", SERVICE_PATH, &json,
-                             f);
-
-        if (r <= 0)
-                return r;
-        r = add_endpoint(endpoints, nb_json_string(&json, "spec.clusterIP"), f);
-        return r < 0 ? r : add_list(endpoints, &json, "spec.clusterIPs", "", f);
-}
-
-static int add_endpoints(struct nb_admin *admin, struct nb_serving_endpoints *endpoints,
-                         struct nb_failure *f) {
-        _cleanup_(nb_json_done) struct nb_json json = { 0 };
-        int r = nb_admin_get(admin, "reading the Endpoints default/kubernetes", ENDPOINTS_PATH,
-                             &json, f);
-        ssize_t n;
-
-        if (r <= 0)
-                return r;
-        n = nb_json_array(&json, "subsets");
-        for (ssize_t i = 0; i < n && r >= 0; i++) {
-                static const char *const lists[] = { "addresses", "notReadyAddresses" };
-
-                for (size_t k = 0; k < N_ELEMENTS(lists) && r >= 0; k++) {
-                        char path[64];
-
-                        snprintf(path, sizeof(path), "subsets[%zd].%s", i, lists[k]);
-                        r = add_list(endpoints, &json, path, ".ip", f);
-                }
-        }
-        return r < 0 ? r : json.r;
-}
-
-static int add_cluster_info(struct nb_admin *admin, struct nb_serving_endpoints *endpoints,
-                            struct nb_failure *f) {
-        const struct nb_admin_call call = { .method = "GET",
-                                            .what = "reading cluster-info",
-                                            .path = NB_CLUSTER_INFO_PATH };
-        _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
-        _cleanup_(nb_cluster_info_done) struct nb_cluster_info info = { 0 };
-        _cleanup_(nb_cluster_done) struct nb_cluster cluster = { 0 };
-        int r = nb_admin_perform(admin, &call, &answer, f);
-
-        if (r < 0 || r == 404)
-                return r < 0 ? r : 0;
-        r = nb_cluster_info_parse(nb_answer_text(&answer), answer.body.len, "", &info, f);
-        if (r >= 0)
-                r = nb_cluster_info_parse_cluster(&info, &cluster, f);
-        return r < 0 ? r : add_endpoint(endpoints, cluster.server.host, f);
-}
-
-/* Without permission to read one of them, nothing is approved: a certificate for a name of the API
- * server would be the worst mistake. */
-static int read_endpoints(struct nb_admin *admin, struct nb_serving_endpoints *ret_endpoints,
-                          struct nb_failure *f) {
-        int r = add_endpoint(ret_endpoints, admin->cluster.server.host, f);
-
-        if (r >= 0)
-                r = add_endpoint(ret_endpoints, admin->cluster.tls_server_name, f);
-        if (r >= 0)
-                r = add_cluster_info(admin, ret_endpoints, f);
-        if (r >= 0)
-                r = add_service(admin, ret_endpoints, f);
-        return r < 0 ? r : add_endpoints(admin, ret_endpoints, f);
+/* The request runs again when the snapshot is there. */
+static int wait_for_snapshot(struct serving *serving, struct nb_request_record *record) {
+        record->is_waiting = true;
+        if (!serving->work.heap && !serving->work.slot)
+                nb_controller_queue(serving->controller, &serving->work, nb_now_ms());
+        return 0;
 }
 
 /* --- The decision --- */
 
-/* Returns the verdict, or a failure. Calls the API server only if the other checks pass. */
-static int decide(struct nb_controller *controller, const struct nb_node_request *request,
-                  char *ret_reason, struct nb_failure *f) {
-        struct nb_serving_endpoints endpoints = { 0 };
-        struct nb_failure flaw = { 0 };
-        struct nb_node_record record;
-        struct nb_node_facts node = { 0 };
-        struct nb_serving_case c = { .policy = controller->approver_serving,
-                                     .endpoints = &endpoints,
-                                     .request = request };
-        int r, verdict;
+/* Says in an Event what is decided, and decides nothing. */
+static int tell(struct nb_controller *controller, struct nb_request_record *record,
+                enum nb_serving_verdict verdict, const char *what, const char *reason) {
+        char message[NB_SERVING_REASON_SIZE + 64];
+        const struct nb_event event = { .bit = 1U << verdict,
+                                        .code = NB_ADMIN_LEFT_PENDING,
+                                        .reason = nb_serving_verdict_name(verdict),
+                                        .message = message };
+        int r;
 
-        r = nb_facts_read_record(&controller->admin, request->node, &record, &flaw, f);
-        if (r < 0)
-                return r;
-        if (flaw.code != NB_NONE) {
-                snprintf(ret_reason, NB_SERVING_REASON_SIZE,
-                         "the record of the node cannot be used: %s", flaw.detail);
-                return NB_SERVING_NOT_LISTED;
-        }
-        c.record = r > 0 ? &record : NULL;
-        verdict = (int)nb_serving_decide(&c, ret_reason);
-        if (verdict != NB_SERVING_NO_NODE)
-                return verdict;
-        r = nb_facts_read_node(&controller->admin, request->node, &node, f);
-        if (r < 0)
-                return r;
-        c.node = r > 0 ? &node : NULL;
-        verdict = (int)nb_serving_decide(&c, ret_reason);
-        if (verdict != NB_SERVING_APPROVED)
-                return verdict;
-        r = read_endpoints(&controller->admin, &endpoints, f);
-        return r < 0 ? r : (int)nb_serving_decide(&c, ret_reason);
+        snprintf(message, sizeof(message), "%s: %s", what, reason);
+        r = nb_event_tell(controller, record, &event);
+        if (r >= 0)
+                nb_metrics_decide(controller, record,
+                                  verdict == NB_SERVING_APPROVED ? NB_DECISION_APPROVED
+                                                                 : NB_DECISION_PENDING,
+                                  event.reason);
+        return r;
 }
 
 static int approve(struct nb_controller *controller, struct nb_request_record *record,
                    const struct nb_node_request *request, struct nb_failure *f) {
         int r = nb_csr_decide(&controller->admin, request, "Approved",
-                              verdicts[NB_SERVING_APPROVED].reason,
-                              "all names in the request are allowed to this node", f);
+                              nb_serving_verdict_name(NB_SERVING_APPROVED), ALLOWED, f);
 
         if (r <= 0)
                 return r < 0 ? r : -EAGAIN;
         nb_log(LOG_INFO, NB_ADMIN_APPROVED, "approved CSR %s: serving certificate of node %s",
                record->name, record->node);
         nb_metrics_decide(controller, record, NB_DECISION_APPROVED,
-                          verdicts[NB_SERVING_APPROVED].reason);
+                          nb_serving_verdict_name(NB_SERVING_APPROVED));
         return 0;
 }
 
-static int tell(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-                const char *reason) {
-        char message[NB_SERVING_REASON_SIZE + 64];
-        const struct nb_event event = { .bit = 1U << verdict,
-                                        .code = NB_ADMIN_LEFT_PENDING,
-                                        .reason = verdicts[verdict].reason,
-                                        .message = message };
-        int r;
-
-        snprintf(message, sizeof(message), "the serving certificate is not approved: %s", reason);
-        r = nb_event_tell(controller, record, &event);
-        if (r >= 0)
-                nb_metrics_decide(controller, record, NB_DECISION_PENDING, event.reason);
-        return r;
-}
-
-static int act(struct nb_controller *controller, struct nb_request_record *record, int verdict,
-               const struct nb_node_request *request, const char *reason, struct nb_failure *f) {
+static int act(struct nb_controller *controller, struct nb_request_record *record,
+               enum nb_serving_verdict verdict, const struct nb_node_request *request,
+               const char *reason, struct nb_failure *f) {
         uint64_t after_ms = NB_EVENTS_REPEAT_MS;
         int r = 0;
 
-        if (verdict == NB_SERVING_APPROVED)
+        if (verdict == NB_SERVING_APPROVED && controller->settings.is_dry_run)
+                r = tell(controller, record, verdict, "dry run: it would be approved", ALLOWED);
+        else if (verdict == NB_SERVING_APPROVED)
                 return approve(controller, record, request, f);
-        if (verdict == NB_SERVING_REFUSED || record->work.attempt >= WAITS_UNREPORTED)
-                r = tell(controller, record, verdict, reason);
+        else if (verdict < NB_SERVING_NO_NODE || record->work.attempt >= WAITS_UNREPORTED)
+                r = tell(controller, record, verdict, "the serving certificate is not approved",
+                         reason);
         if (r < 0)
                 return r;
-        if (verdict != NB_SERVING_REFUSED)
+        if (verdict > NB_SERVING_MALFORMED)
                 after_ms = nb_backoff_ms(record->work.attempt++, WAIT_FIRST_MS, WAIT_CAP_MS,
                                          nb_random());
         nb_controller_queue(controller, &record->work, nb_now_ms() + after_ms);
@@ -221,10 +126,17 @@ static int act(struct nb_controller *controller, struct nb_request_record *recor
 static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct nb_request_record *record = userdata;
         struct nb_controller *controller = record->controller;
+        struct serving *serving = controller->approver_serving;
         _cleanup_(nb_node_request_done) struct nb_node_request request = { 0 };
+        struct nb_serving_look look = { 0 };
         char reason[NB_SERVING_REASON_SIZE];
         int r;
 
+        /* A flaw needs no other facts. */
+        if (!record->has_flaw && !is_snapshot_fresh(serving) &&
+            !nb_exchange_has_calls(controller->admin.exchange))
+                return wait_for_snapshot(serving, record);
+        record->is_waiting = false;
         r = nb_controller_read_request(controller, record, &request, f);
         if (r < 0)
                 return r;
@@ -234,9 +146,9 @@ static int run_request(void *userdata, struct nb_work *work _unused_, struct nb_
         }
         nb_log_field(NB_FIELD_CSR, "%s", record->name);
         nb_log_field(NB_FIELD_NODE, "%s", request.node);
-        r = decide(controller, &request, reason, f);
+        r = nb_serving_look(&controller->admin, &request, &serving->hosts, &look, reason, f);
         if (r >= 0)
-                r = act(controller, record, r, &request, reason, f);
+                r = act(controller, record, (enum nb_serving_verdict)r, &request, reason, f);
         nb_log_field(NB_FIELD_CSR, NULL);
         nb_log_field(NB_FIELD_NODE, NULL);
         return r;
@@ -262,17 +174,25 @@ static bool on_request_deleted(struct nb_controller *controller _unused_,
 }
 
 static int begin_serving(struct nb_controller *controller, struct nb_failure *f) {
-        struct nb_serving_policy *policy = calloc(1, sizeof(*policy));
+        struct serving *serving = calloc(1, sizeof(*serving));
 
-        if (!policy)
+        if (!serving)
                 return nb_failure_set_memory(f);
-        controller->approver_serving = policy;
-        return nb_serving_policy_init(&controller->settings.serving, policy, f);
+        serving->controller = controller;
+        serving->work = (struct nb_work){ .run = read_snapshot, .userdata = serving };
+        controller->approver_serving = serving;
+        return 0;
 }
 
 static void end_serving(struct nb_controller *controller) {
-        free(controller->approver_serving);
-        controller->approver_serving = NULL;
+        struct serving *serving = TAKE(controller->approver_serving);
+
+        if (!serving)
+                return;
+        nb_controller_drop_work(controller, &serving->work);
+        nb_hosts_done(&serving->hosts);
+        nb_hosts_done(&serving->reading);
+        free(serving);
 }
 
 const struct nb_part nb_part_approve_serving = {

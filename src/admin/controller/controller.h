@@ -118,7 +118,6 @@ struct nb_controller_settings {
         const char *parts;
         const char *listen;
         const char *grace;
-        struct nb_serving_options serving;
         bool is_denying;
         bool is_dry_run; /* only Events and logs say what would be decided */
 };

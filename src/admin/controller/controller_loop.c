@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/client/facts.h"
 #include "admin/controller/controller.h"
 #include "admin/controller/lease.h"
 #include "admin/controller/metrics.h"
@@ -281,7 +282,6 @@ static int verify_parts(const char *list, struct nb_failure *f) {
 }
 
 static int choose_parts(struct nb_controller *controller, struct nb_failure *f) {
-        const struct nb_serving_options *serving = &controller->settings.serving;
         const char *list = controller->settings.parts;
         int r = verify_parts(list, f);
 
@@ -292,12 +292,6 @@ static int choose_parts(struct nb_controller *controller, struct nb_failure *f) 
                     (all_parts[i]->kind != NB_NODE_REQUEST_OTHER ||
                      !controller->settings.is_dry_run))
                         controller->parts[controller->n_parts++] = all_parts[i];
-        if ((serving->prefixes || serving->names || serving->service_cidrs ||
-             serving->cluster_domain) &&
-            !is_chosen(list, nb_part_approve_serving.name, nb_part_approve_serving.is_default))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "options for serving certificates have no effect without the "
-                                      "part approve-serving in --parts");
         for (size_t i = 0; i < controller->n_parts; i++) {
                 r = controller->parts[i]->begin ? controller->parts[i]->begin(controller, f) : 0;
                 if (r < 0)
@@ -334,6 +328,19 @@ static void end_controller(struct nb_controller *controller) {
         nb_admin_done(&controller->admin);
 }
 
+/* Without the networks of Services, each request for a serving certificate would stay pending. A
+ * failure that may pass does not end the controller. */
+static int verify_serving(struct nb_controller *controller, struct nb_failure *f) {
+        struct nb_failure failure = { 0 };
+
+        if (!controller->approver_serving ||
+            nb_facts_verify_service_networks(&controller->admin, &failure) >= 0 ||
+            failure.code != NB_USAGE)
+                return 0;
+        *f = failure;
+        return -EINVAL;
+}
+
 int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(end_controller) struct nb_controller controller = { 0 };
         struct nb_controller_settings *settings = &controller.settings;
@@ -352,23 +359,6 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
                   .ret_value = &settings->parts,
                   .help = "run these parts: approve-client, approve-serving, signer, cleaner; "
                           "default: all but approve-serving" },
-                { .name = "serving-prefixes",
-                  .value = "LIST",
-                  .ret_value = &settings->serving.prefixes,
-                  .help = "for approve-serving: allowed addresses, such as 10.0.0.0/8,fd00::/8" },
-                { .name = "serving-names",
-                  .value = "LIST",
-                  .ret_value = &settings->serving.names,
-                  .help = "for approve-serving: allowed suffixes of names, such as "
-                          ".nodes.example.org" },
-                { .name = "service-cidrs",
-                  .value = "LIST",
-                  .ret_value = &settings->serving.service_cidrs,
-                  .help = "for approve-serving: addresses of Services, which are never allowed" },
-                { .name = "cluster-domain",
-                  .value = "NAME",
-                  .ret_value = &settings->serving.cluster_domain,
-                  .help = "for approve-serving: domain of Services; default: cluster.local" },
                 { .name = "deny",
                   .ret_switch = &settings->is_denying,
                   .help = "deny requests that can never be approved; default: leave them pending" },
@@ -401,6 +391,9 @@ int nb_admin_command_controller(struct nb_options *options, struct nb_failure *f
         if (r < 0)
                 return r;
         nb_http_report_landlock();
+        r = verify_serving(&controller, f);
+        if (r < 0)
+                return r;
         nb_metrics_init(&controller);
         controller.admin.on_replace = interrupt_calls;
         controller.admin.userdata = &controller;

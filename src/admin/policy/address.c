@@ -110,14 +110,16 @@ int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes) {
         return 0;
 }
 
-bool nb_prefixes_contain(const struct nb_prefixes *prefixes, const struct nb_address *address) {
-        for (unsigned i = 0; i < prefixes->n; i++) {
-                const struct nb_prefix *prefix = &prefixes->items[i];
-                struct nb_address masked = mask_address(address, prefix->len);
+bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_address *address) {
+        struct nb_address masked = mask_address(address, prefix->len);
 
-                if (is_ipv4(address) == is_ipv4(&prefix->base) &&
-                    nb_address_is_equal(&masked, &prefix->base))
+        return is_ipv4(address) == is_ipv4(&prefix->base) &&
+               nb_address_is_equal(&masked, &prefix->base);
+}
+
+bool nb_prefixes_contain(const struct nb_prefixes *prefixes, const struct nb_address *address) {
+        for (unsigned i = 0; i < prefixes->n; i++)
+                if (nb_prefix_contains(&prefixes->items[i], address))
                         return true;
-        }
         return false;
 }

@@ -35,5 +35,7 @@ bool nb_address_is_special(const struct nb_address *address);
  * -EINVAL; -E2BIG for more than NB_PREFIXES_MAX. */
 int nb_prefixes_parse(const char *text, struct nb_prefixes *ret_prefixes);
 
-/* Whether a prefix contains the address. An IPv6 prefix such as ::/0 contains no IPv4 address. */
+/* Whether the prefix contains the address. An IPv6 prefix such as ::/0 contains no IPv4 address. */
+bool nb_prefix_contains(const struct nb_prefix *prefix, const struct nb_address *address);
+
 bool nb_prefixes_contain(const struct nb_prefixes *prefixes, const struct nb_address *address);

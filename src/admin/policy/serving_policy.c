@@ -1,119 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "admin/policy/serving_policy.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "system/clock.h"
-
-static int parse_list(const char *option, const char *text, struct nb_prefixes *ret_prefixes,
-                      struct nb_failure *f) {
-        char quoted[NB_TEXT_QUOTED_SIZE];
-        int r;
-
-        if (!text)
-                return 0;
-        r = nb_prefixes_parse(text, ret_prefixes);
-        if (r == -E2BIG)
-                return nb_failure_set(f, NB_USAGE, 0, "--%s: more than %d prefixes", option,
-                                      NB_PREFIXES_MAX);
-        if (r < 0)
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "--%s: expected prefixes such as 10.0.0.0/8,fd00::/8, "
-                                      "without bits behind the length; found %s",
-                                      option, nb_text_quote(text, strlen(text), quoted));
-        return 0;
-}
-
-static int parse_suffixes(const char *text, struct nb_serving_policy *policy,
-                          struct nb_failure *f) {
-        char quoted[NB_TEXT_QUOTED_SIZE];
-        size_t len;
-
-        for (;; text += len + 1) {
-                len = strcspn(text, ",");
-                if (len == 0 || text[0] != '.' ||
-                    !nb_dns_name_is_valid(text + 1, len - 1, NB_DNS_LABEL_MAX))
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "--serving-names: expected suffixes such as "
-                                              ".nodes.example.org, in lower case; found %s",
-                                              nb_text_quote(text, len, quoted));
-                if (policy->n_suffixes == NB_SERVING_SUFFIXES_MAX)
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "--serving-names: more than %d suffixes",
-                                              NB_SERVING_SUFFIXES_MAX);
-                snprintf(policy->suffixes[policy->n_suffixes++], sizeof(policy->suffixes[0]),
-                         "%.*s", (int)len, text);
-                if (!text[len])
-                        return 0;
-        }
-}
-
-int nb_serving_policy_init(const struct nb_serving_options *options,
-                           struct nb_serving_policy *ret_policy, struct nb_failure *f) {
-        const char *domain = options->cluster_domain ? options->cluster_domain : "cluster.local";
-        struct nb_serving_policy policy = { 0 };
-        char quoted[NB_TEXT_QUOTED_SIZE];
-        int r;
-
-        r = parse_list("serving-prefixes", options->prefixes, &policy.addresses, f);
-        if (r < 0)
-                return r;
-        r = parse_list("service-cidrs", options->service_cidrs, &policy.services, f);
-        if (r < 0)
-                return r;
-        if (options->names) {
-                r = parse_suffixes(options->names, &policy, f);
-                if (r < 0)
-                        return r;
-        }
-        if (!nb_dns_name_is_valid(domain, strlen(domain), NB_DNS_LABEL_MAX))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "--cluster-domain: expected a DNS name such as "
-                                      "cluster.local, in lower case; found %s",
-                                      nb_text_quote(domain, strlen(domain), quoted));
-        snprintf(policy.cluster_domain, sizeof(policy.cluster_domain), "%s", domain);
-        *ret_policy = policy;
-        return 0;
-}
-
-/* In lower case and without a trailing dot: resolvers and verifiers ignore both. -EINVAL if it is
- * not a DNS name, for example with a wildcard. */
-static int fold_name(const char *text, char ret_name[static NB_DNS_NAME_MAX + 1]) {
-        size_t len = strlen(text);
-
-        if (len > 0 && text[len - 1] == '.')
-                len--;
-        if (len > NB_DNS_NAME_MAX)
-                return -EINVAL;
-        for (size_t i = 0; i < len; i++)
-                ret_name[i] = (char)tolower((unsigned char)text[i]);
-        ret_name[len] = '\0';
-        return nb_dns_name_is_valid(ret_name, len, NB_DNS_LABEL_MAX) ? 0 : -EINVAL;
-}
-
-/* Whether both are the same address, or the same DNS name. */
-static bool is_same_host(const char *a, const char *b) {
-        char name_a[NB_DNS_NAME_MAX + 1], name_b[NB_DNS_NAME_MAX + 1];
-        struct nb_address address_a, address_b;
-
-        if (nb_address_parse(a, &address_a) == 0)
-                return nb_address_parse(b, &address_b) == 0 &&
-                       nb_address_is_equal(&address_a, &address_b);
-        return fold_name(a, name_a) == 0 && fold_name(b, name_b) == 0 && !strcmp(name_a, name_b);
-}
-
-int nb_serving_endpoints_add(struct nb_serving_endpoints *endpoints, const char *host) {
-        if (endpoints->n == NB_SERVING_ENDPOINTS_MAX || strlen(host) >= sizeof(endpoints->hosts[0]))
-                return -E2BIG;
-        snprintf(endpoints->hosts[endpoints->n++], sizeof(endpoints->hosts[0]), "%s", host);
-        return 0;
-}
 
 void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
         const char *ready = nb_json_string(json, "status.conditions[type=Ready].status");
@@ -124,7 +17,7 @@ void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
         if (created && nb_rfc3339_parse(created, &node.created) < 0)
                 nb_json_refuse(json, "metadata.creationTimestamp", "a time", created);
         node.is_being_deleted = nb_json_string(json, "metadata.deletionTimestamp") != NULL;
-        for (ssize_t i = 0; i < n && node.n_addresses < NB_SERVING_ADDRESSES_MAX; i++) {
+        for (ssize_t i = 0; i < n && node.n_addresses < NB_NODE_ADDRESSES_MAX; i++) {
                 char path[64];
                 const char *address;
 
@@ -138,17 +31,150 @@ void nb_node_facts_read(struct nb_json *json, struct nb_node_facts *ret_node) {
                 *ret_node = node;
 }
 
+static bool is_same_host(const char *a, const char *b) {
+        char folded_a[NB_HOST_SIZE], folded_b[NB_HOST_SIZE];
+
+        return nb_host_fold(a, folded_a) == 0 && nb_host_fold(b, folded_b) == 0 &&
+               !strcmp(folded_a, folded_b);
+}
+
 static bool has_suffix(const char *name, const char *suffix) {
         size_t len = strlen(name), suffix_len = strlen(suffix);
 
         return len > suffix_len && !strcmp(name + len - suffix_len, suffix);
 }
 
-static bool is_endpoint(const struct nb_serving_case *c, const char *host) {
-        for (unsigned i = 0; i < c->endpoints->n; i++)
-                if (is_same_host(host, c->endpoints->hosts[i]))
+static bool is_enrolled(const struct nb_serving_case *c, const char *host) {
+        for (unsigned i = 0; c->record && i < c->record->n_names; i++)
+                if (is_same_host(host, c->record->names[i].text))
                         return true;
         return false;
+}
+
+static bool has_enrolled_address(const struct nb_serving_case *c) {
+        for (unsigned i = 0; c->record && i < c->record->n_names; i++)
+                if (c->record->names[i].is_address)
+                        return true;
+        return false;
+}
+
+/* --- Whose it is --- */
+
+/* Returns why the request as a whole is wrong, or NULL. */
+static const char *find_request_flaw(const struct nb_node_request *request) {
+        if (request->kind != NB_NODE_REQUEST_SERVING)
+                return "it is not for a serving certificate";
+        if (request->flaw[0])
+                return request->flaw;
+        if (!request->is_group_exact)
+                return "the requestor is not in the group system:nodes";
+        /* Otherwise the loops over the names would find nothing against the request. */
+        return request->facts.n_names == 0 ? "it has no alternative names" : NULL;
+}
+
+/* Returns why a name is malformed, or NULL. */
+static const char *find_form_flaw(const struct nb_pkcs10_csr_name *name) {
+        struct nb_address address;
+        struct in_addr ipv4;
+        char host[NB_HOST_SIZE];
+        bool is_address = nb_address_parse(name->text, &address) >= 0;
+
+        if (name->type == NB_REQUEST_NAME_ADDRESS)
+                return is_address ? NULL : "is not an address";
+        if (name->type != NB_REQUEST_NAME_DNS)
+                return "is neither a DNS name nor an address";
+        if (!is_address && nb_host_fold(name->text, host) < 0)
+                return "is not a DNS name";
+        /* Also "10.1" and "0x0a000001", which a resolver may use as an address. */
+        return is_address || inet_aton(host, &ipv4) ? "is an address in the form of a DNS name"
+                                                    : NULL;
+}
+
+/* A Service is found as NAME.NAMESPACE.svc.DOMAIN. The domain may differ from the configured one,
+ * so any name with the label "svc" is refused, unless it is the first one. */
+static bool is_cluster_name(const struct nb_serving_case *c, const char *name) {
+        static const char *const names[] = { "kubernetes", "kubernetes.default", "localhost",
+                                             "localhost.localdomain" };
+        const char *domain = c->policy ? c->policy->cluster_domain : "cluster.local";
+        char suffix[NB_DNS_NAME_MAX + 2];
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                if (!strcmp(name, names[i]))
+                        return true;
+        snprintf(suffix, sizeof(suffix), ".%s", domain);
+        return !strcmp(name, domain) || has_suffix(name, suffix) ||
+               has_suffix(name, ".cluster.local") || has_suffix(name, ".svc") ||
+               strstr(name, ".svc.") || has_suffix(name, ".localhost");
+}
+
+/* Describes to whom a host belongs; false: to nobody but this node. */
+static bool describe_owner(const struct nb_serving_case *c, const char *text, char *ret,
+                           size_t size) {
+        const char *node = c->request->node;
+        struct nb_address address;
+        const struct nb_owned *owned;
+        char host[NB_HOST_SIZE];
+
+        if (nb_host_fold(text, host) < 0)
+                return false;
+        if (nb_address_parse(host, &address) < 0) {
+                snprintf(ret, size, "is a name of the cluster or of the local host");
+                if (is_cluster_name(c, host))
+                        return true;
+        } else if (nb_address_is_special(&address)) {
+                snprintf(ret, size, "is not an address of one machine");
+                return true;
+        } else if (c->policy && nb_prefixes_contain(&c->policy->services, &address)) {
+                snprintf(ret, size, "is within serviceNetworks of the policy");
+                return true;
+        }
+        owned = nb_hosts_find(c->hosts, host, node, is_enrolled(c, host));
+        if (!owned)
+                return false;
+        if (owned->kind == NB_OWNER_CLUSTER)
+                snprintf(ret, size, "belongs to the cluster: %s", owned->owner);
+        else if (owned->kind == NB_OWNER_ENROLLED)
+                snprintf(ret, size, "of node %s is enrolled for node %s", node, owned->owner);
+        else if (owned->kind == NB_OWNER_CLAIMING_NODE)
+                snprintf(ret, size,
+                         "of node %s is also in the Node %s; enroll it for the node that it "
+                         "belongs to",
+                         node, owned->owner);
+        else
+                snprintf(ret, size, "of node %s belongs to the Service %s", node, owned->owner);
+        return true;
+}
+
+/* --- What is allowed --- */
+
+static bool is_allowed_name(const struct nb_serving_case *c, const char *name) {
+        size_t len = strlen(c->request->node);
+
+        if (!strcmp(name, c->request->node) || is_enrolled(c, name))
+                return true;
+        for (unsigned i = 0; c->record && i < c->policy->n_suffixes; i++)
+                if (!strncmp(name, c->request->node, len) &&
+                    !strcmp(name + len, c->policy->suffixes[i]))
+                        return true;
+        return false;
+}
+
+/* Returns why the policy and the record do not allow the name to this node, or NULL. */
+static const char *find_limit(const struct nb_serving_case *c, const char *text) {
+        struct nb_address address;
+        char host[NB_HOST_SIZE];
+
+        if (nb_host_fold(text, host) < 0)
+                return "is not a host";
+        if (nb_address_parse(host, &address) < 0)
+                return is_allowed_name(c, host) ? NULL
+                                                : "is neither the node's name nor allowed to it by "
+                                                  "a suffix of the policy or by its record";
+        if (has_enrolled_address(c))
+                return is_enrolled(c, host) ? NULL : "is not enrolled for the node";
+        return nb_prefixes_contain(&c->policy->serving, &address)
+                       ? NULL
+                       : "is not within servingPrefixes of the policy";
 }
 
 static bool is_node_address(const struct nb_serving_case *c, const char *host) {
@@ -158,117 +184,10 @@ static bool is_node_address(const struct nb_serving_case *c, const char *host) {
         return false;
 }
 
-static bool is_limited_by_record(const struct nb_serving_case *c) {
-        return c->record && c->record->n_names > 0;
-}
+/* --- The decision --- */
 
-static bool is_listed(const struct nb_serving_case *c, const char *host) {
-        for (unsigned i = 0; i < c->record->n_names; i++)
-                if (is_same_host(host, c->record->names[i].text))
-                        return true;
-        return false;
-}
-
-/* A Service is found as NAME.NAMESPACE.svc.DOMAIN. The domain may differ from the configured one,
- * so any name with the label "svc" is refused, unless it is the first one. */
-static bool is_cluster_name(const struct nb_serving_policy *policy, const char *name) {
-        static const char *const names[] = { "kubernetes", "kubernetes.default", "localhost",
-                                             "localhost.localdomain" };
-        char suffix[NB_DNS_NAME_MAX + 2];
-
-        for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                if (!strcmp(name, names[i]))
-                        return true;
-        snprintf(suffix, sizeof(suffix), ".%s", policy->cluster_domain);
-        return !strcmp(name, policy->cluster_domain) || has_suffix(name, suffix) ||
-               has_suffix(name, ".cluster.local") || has_suffix(name, ".svc") ||
-               strstr(name, ".svc.") || has_suffix(name, ".localhost");
-}
-
-/* Whether the administrator's configuration allows this DNS name to this node. */
-static bool is_configured_name(const struct nb_serving_case *c, const char *name) {
-        const char *node = c->request->node;
-        size_t label_len = strcspn(node, ".");
-
-        if (!strcmp(name, node))
-                return true;
-        for (unsigned i = 0; i < c->policy->n_suffixes; i++) {
-                const char *suffix = c->policy->suffixes[i];
-
-                if (!has_suffix(name, suffix))
-                        continue;
-                if (is_limited_by_record(c) ||
-                    (strncmp(name, node, label_len) == 0 && !strcmp(name + label_len, suffix)))
-                        return true;
-        }
-        return false;
-}
-
-/* Returns why an alternative name is refused, or NULL. */
-static const char *find_address_flaw(const struct nb_serving_case *c, const char *text) {
-        struct nb_address address;
-
-        if (nb_address_parse(text, &address) < 0)
-                return "is not an address";
-        if (nb_address_is_special(&address))
-                return "is not an address of one machine";
-        if (nb_prefixes_contain(&c->policy->services, &address))
-                return "is within --service-cidrs";
-        if (is_endpoint(c, text))
-                return "is an address of the API server";
-        if (!nb_prefixes_contain(&c->policy->addresses, &address))
-                return "is not within --serving-prefixes";
-        return NULL;
-}
-
-static const char *find_name_flaw(const struct nb_serving_case *c, const char *text) {
-        char name[NB_DNS_NAME_MAX + 1];
-        struct in_addr ipv4;
-
-        if (fold_name(text, name) < 0)
-                return "is not a DNS name";
-        /* Also "10.1" and "0x0a000001", which a resolver may use as an address. */
-        if (inet_aton(name, &ipv4))
-                return "is an address in the form of a DNS name";
-        if (is_cluster_name(c->policy, name))
-                return "is a name of the cluster or of the local host";
-        if (is_endpoint(c, name))
-                return "is a name of the API server";
-        if (!is_configured_name(c, name))
-                return "is neither the node's name nor allowed by --serving-names";
-        return NULL;
-}
-
-/* Returns why an alternative name is refused regardless of Node and inventory, or NULL. */
-static const char *find_flaw(const struct nb_serving_case *c,
-                             const struct nb_pkcs10_csr_name *name) {
-        if (name->type == NB_REQUEST_NAME_ADDRESS)
-                return find_address_flaw(c, name->text);
-        if (name->type == NB_REQUEST_NAME_DNS)
-                return find_name_flaw(c, name->text);
-        return "is neither a DNS name nor an address";
-}
-
-/* Returns why the request as a whole is refused, or NULL. */
-static const char *find_request_flaw(const struct nb_serving_case *c) {
-        const struct nb_node_request *request = c->request;
-
-        if (request->kind != NB_NODE_REQUEST_SERVING)
-                return "it is not for a serving certificate";
-        if (request->flaw[0])
-                return request->flaw;
-        if (!request->is_group_exact)
-                return "the requestor is not in the group system:nodes";
-        /* Otherwise the loop over the names would find nothing against the request. */
-        if (request->facts.n_names == 0)
-                return "it has no alternative names";
-        if (c->policy->addresses.n == 0 && c->policy->n_suffixes == 0)
-                return "neither --serving-prefixes nor --serving-names is configured";
-        return NULL;
-}
-
-static enum nb_serving_verdict explain_verdict(enum nb_serving_verdict verdict, const char *name,
-                                               const char *reason, char *ret_reason) {
+static enum nb_serving_verdict explain(enum nb_serving_verdict verdict, const char *name,
+                                       const char *reason, char *ret_reason) {
         char quoted[NB_TEXT_QUOTED_SIZE];
 
         if (name)
@@ -279,33 +198,83 @@ static enum nb_serving_verdict explain_verdict(enum nb_serving_verdict verdict, 
         return verdict;
 }
 
+static const char *describe_missing_policy(const struct nb_serving_case *c) {
+        return c->policy_flaw ? c->policy_flaw
+                              : "there is no ConfigMap kube-system/" NB_POLICY_NAME;
+}
+
+/* What no decision of an administrator about this node can change. */
+static enum nb_serving_verdict find_owner(const struct nb_serving_case *c, char *ret_reason) {
+        const struct nb_pkcs10_facts *facts = &c->request->facts;
+        char text[NB_SERVING_REASON_SIZE];
+        const char *flaw = find_request_flaw(c->request);
+
+        if (flaw)
+                return explain(NB_SERVING_MALFORMED, NULL, flaw, ret_reason);
+        for (unsigned i = 0; i < facts->n_names; i++) {
+                flaw = find_form_flaw(&facts->names[i]);
+                if (flaw)
+                        return explain(NB_SERVING_MALFORMED, facts->names[i].text, flaw,
+                                       ret_reason);
+        }
+        for (unsigned i = 0; i < facts->n_names; i++)
+                if (describe_owner(c, facts->names[i].text, text, sizeof(text)))
+                        return explain(NB_SERVING_NOT_ITS_OWN, facts->names[i].text, text,
+                                       ret_reason);
+        if (c->hosts->has_service_networks || (c->policy && c->policy->services.n > 0))
+                return NB_SERVING_APPROVED;
+        return explain(NB_SERVING_NETWORKS_UNKNOWN, NULL,
+                       c->policy ? "the networks of Services are not known: serviceNetworks is "
+                                   "missing in the policy"
+                                 : describe_missing_policy(c),
+                       ret_reason);
+}
+
 enum nb_serving_verdict nb_serving_decide(const struct nb_serving_case *c,
                                           char ret_reason[static NB_SERVING_REASON_SIZE]) {
         const struct nb_pkcs10_facts *facts = &c->request->facts;
-        const char *reason = find_request_flaw(c);
+        enum nb_serving_verdict verdict = find_owner(c, ret_reason);
 
-        if (reason)
-                return explain_verdict(NB_SERVING_REFUSED, NULL, reason, ret_reason);
+        if (verdict != NB_SERVING_APPROVED)
+                return verdict;
+        if (!c->policy)
+                return explain(NB_SERVING_NO_POLICY, NULL, describe_missing_policy(c), ret_reason);
+        if (c->record_flaw)
+                return explain(NB_SERVING_RECORD_UNUSABLE, NULL, c->record_flaw, ret_reason);
         for (unsigned i = 0; i < facts->n_names; i++) {
-                reason = find_flaw(c, &facts->names[i]);
-                if (reason)
-                        return explain_verdict(NB_SERVING_REFUSED, facts->names[i].text, reason,
-                                               ret_reason);
+                const char *limit = find_limit(c, facts->names[i].text);
+
+                if (limit)
+                        return explain(NB_SERVING_NOT_ALLOWED, facts->names[i].text, limit,
+                                       ret_reason);
         }
         if (!c->node || c->node->is_being_deleted)
-                return explain_verdict(NB_SERVING_NO_NODE, NULL, "there is no Node of this name",
+                return explain(NB_SERVING_NO_NODE, NULL, "there is no Node of this name",
+                               ret_reason);
+        for (unsigned i = 0; i < facts->n_names; i++)
+                if (!is_node_address(c, facts->names[i].text))
+                        return explain(NB_SERVING_NOT_IN_STATUS, facts->names[i].text,
+                                       "is not among the addresses in the status of the Node",
                                        ret_reason);
-        for (unsigned i = 0; i < facts->n_names; i++) {
-                const char *name = facts->names[i].text;
-
-                if (is_limited_by_record(c) && !is_listed(c, name))
-                        return explain_verdict(NB_SERVING_NOT_LISTED, name,
-                                               "is not enrolled for this node", ret_reason);
-                if (!is_node_address(c, name))
-                        return explain_verdict(NB_SERVING_NOT_IN_STATUS, name,
-                                               "is not among the addresses in the status of the "
-                                               "Node",
-                                               ret_reason);
-        }
         return NB_SERVING_APPROVED;
+}
+
+bool nb_serving_is_forcible(enum nb_serving_verdict verdict) {
+        return verdict > NB_SERVING_NETWORKS_UNKNOWN;
+}
+
+const char *nb_serving_verdict_name(enum nb_serving_verdict verdict) {
+        static const char *const names[_NB_SERVING_VERDICT_N] = {
+                [NB_SERVING_APPROVED] = "NodeBootstrapApproved",
+                [NB_SERVING_MALFORMED] = "ServingMalformed",
+                [NB_SERVING_NOT_ITS_OWN] = "ServingNotItsOwn",
+                [NB_SERVING_NETWORKS_UNKNOWN] = "ServiceNetworksUnknown",
+                [NB_SERVING_NO_POLICY] = "ServingWithoutPolicy",
+                [NB_SERVING_RECORD_UNUSABLE] = "RecordUnusable",
+                [NB_SERVING_NOT_ALLOWED] = "ServingNotAllowed",
+                [NB_SERVING_NO_NODE] = "ServingWithoutNode",
+                [NB_SERVING_NOT_IN_STATUS] = "ServingNotInNodeStatus",
+        };
+
+        return names[verdict];
 }

@@ -33,6 +33,7 @@ CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLUSTER_INFO_BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings/kubeadm:bootstrap-signer-clusterinfo"
 CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
+POLICY = "/api/v1/namespaces/kube-system/configmaps/node-bootstrap-policy"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 HOSTS = ["localhost", "cp.example.org", "127.0.0.1", "::1", "10.96.0.1", "192.0.2.1", *(f"198.51.100.{n}" for n in range(1, 100))]
 addresses = itertools.count(1)
@@ -324,6 +325,14 @@ controlPlaneEndpoint: {self.front.endpoint}
         csr = self.request("GET", f"{CSRS}/{csr['metadata']['name']}")
         csr["status"].update(status)
         self.request("PUT", f"{CSRS}/{csr['metadata']['name']}/status", csr)
+
+    def policy(self, **data):
+        """The ConfigMap that the controller and `approve` judge by; without data it is removed."""
+        if self.find(POLICY):
+            self.request("DELETE", POLICY)
+        if data:
+            self.request("POST", POLICY.rpartition("/")[0], {"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+                                                             "metadata": {"name": "node-bootstrap-policy"}})
 
     def bind(self, group, role):
         name = "e2e-" + group.replace(":", "-")

@@ -27,12 +27,12 @@ class Place:
         self.cluster, self.admin, self.node, self.names = cluster, admin, node, []
         self.token = self.new_token(node)
 
-    def new_token(self, node, description="rack 4"):
+    def new_token(self, node, description="rack 4", group=GROUP):
         token = self.cluster.fresh_token()
         self.cluster.request("POST", controlplane.SECRETS, {
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
             "metadata": {"name": f"bootstrap-token-{token.id}", "annotations": {"node-bootstrap/node": node} if node else {}},
-            "stringData": {"token-id": token.id, "token-secret": token.secret, "auth-extra-groups": GROUP, "description": description,
+            "stringData": {"token-id": token.id, "token-secret": token.secret, "auth-extra-groups": group, "description": description,
                            "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true"},
         })
         return token
@@ -92,6 +92,9 @@ class Place:
     def clear(self):
         for name in self.names:
             self.cluster.request("DELETE", f"{controlplane.CSRS}/{name}")
+        record = f"{controlplane.SECRETS}/node-bootstrap-node-{self.node}"
+        if self.cluster.find(record):
+            self.cluster.request("DELETE", record)
         if self.cluster.node(self.node):
             self.cluster.request("DELETE", f"/api/v1/nodes/{self.node}")
 

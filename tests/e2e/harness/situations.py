@@ -484,9 +484,7 @@ def damaged_key(r):
     r.node.write(path, "damaged", 0o600)
     r.begin()
     (r.place.home / "key.pub").write_bytes(pki.public_pem(key))
-    (r.place.home / "inventory").mkdir()
-    r.there("node-bootstrap-admin enroll", f" {r.node.name} --public-key=key.pub --inventory=inventory")
-    assert (r.place.home / f"inventory/{r.node.name}.yaml").exists()
+    r.there("node-bootstrap-admin enroll", f" {r.node.name} --public-key=key.pub --force")
     r.node.write(path, pki.key_pem(key), 0o600)
     r.joins(restart=True)
 

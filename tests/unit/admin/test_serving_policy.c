@@ -5,12 +5,13 @@
 #include "admin/policy/serving_policy.h"
 
 #include "case.h"
+#include "cluster_hosts.h"
 
-#define NODE "node1.nodes.example.org"
 #define A(text) \
         { NB_REQUEST_NAME_ADDRESS, text }
 #define D(text) \
         { NB_REQUEST_NAME_DNS, text }
+#define V(name) .verdict = NB_SERVING_##name
 #define O(text) \
         { NB_REQUEST_NAME_OTHER, text }
 
@@ -20,13 +21,15 @@ struct row {
         const char *reason; /* a part of it; NULL: approved */
         struct nb_pkcs10_csr_name names[4];
         const char *addresses[6];        /* of the Node; none: the usual ones */
-        enum nb_serving_verdict verdict; /* 0: refused, if there is a reason */
-        const char *listed[3];           /* enrolled */
+        enum nb_serving_verdict verdict; /* 0: NOT_ITS_OWN, if there is a reason */
+        const char *enrolled[3];         /* addresses and names */
         const char *node;                /* NULL: NODE */
         const char *flaw;
-        const char *prefixes; /* "-" for none; NULL: the usual ones */
-        const char *suffixes; /* likewise */
-        bool is_not_in_group, is_client, has_no_node, is_deleted, has_no_names;
+        const char
+                *policy; /* the data of the ConfigMap; NULL: the usual ones; "-": there is none */
+        const char *policy_flaw, *record_flaw;
+        bool is_not_in_group, is_client, has_no_node, is_deleted, has_no_names, is_enrolled;
+        bool has_no_service_networks;
 };
 
 static const char *const usual_addresses[] = { "node1", NODE, "node1.example.com", "10.0.0.5",
@@ -34,6 +37,8 @@ static const char *const usual_addresses[] = { "node1", NODE, "node1.example.com
 
 /* The Node reports the name too: it is the node that chooses its addresses. */
 #define REPORTED(text) .addresses = { text, "10.0.0.5" }
+#define NAMED(text) REPORTED(text), .node = text
+#define ASKS(text) { D(text) }, NAMED(text)
 
 static struct row rows[] = {
         { "its address", NULL, { A("10.0.0.5") } },
@@ -41,7 +46,11 @@ static struct row rows[] = {
         { "its address, mapped into IPv6", NULL, { A("::ffff:10.0.0.5") } },
         { "its name in upper case", NULL, { D("NODE1.Nodes.Example.ORG") } },
         { "its name with a trailing dot", NULL, { D(NODE ".") } },
-        { "its first label with a configured suffix", NULL, { D("node1.example.com") } },
+        { "its name with a suffix, and it is enrolled",
+          NULL,
+          { D(NODE ".example.com") },
+          REPORTED(NODE ".example.com"),
+          .is_enrolled = true },
         { "the name in the status in upper case",
           NULL,
           { D(NODE) },
@@ -51,239 +60,363 @@ static struct row rows[] = {
         { "a request with a flaw: a user is not the node",
           "requested by another user",
           { A("10.0.0.5") },
-          .flaw = "it was requested by another user" },
+          .flaw = "it was requested by another user",
+          V(MALFORMED) },
         { "a requestor outside system:nodes",
           "system:nodes",
           { A("10.0.0.5") },
-          .is_not_in_group = true },
-        { "a request of another signer", "serving", { A("10.0.0.5") }, .is_client = true },
+          .is_not_in_group = true,
+          V(MALFORMED) },
+        { "a request of another signer",
+          "serving",
+          { A("10.0.0.5") },
+          .is_client = true,
+          V(MALFORMED) },
         { "a node that does not exist",
-          "no Node",
+          "no Node of this name",
           { A("10.0.0.5") },
           .has_no_node = true,
-          .verdict = NB_SERVING_NO_NODE },
+          V(NO_NODE) },
         { "a node that is being deleted",
-          "no Node",
+          "no Node of this name",
           { A("10.0.0.5") },
           .is_deleted = true,
-          .verdict = NB_SERVING_NO_NODE },
+          V(NO_NODE) },
 
         /* talos-cloud-controller-manager GHSA-87pw-5j2g-6376. */
-        { "no alternative names", "no alternative names", { A("10.0.0.5") }, .has_no_names = true },
+        { "no alternative names",
+          "no alternative names",
+          { A("10.0.0.5") },
+          .has_no_names = true,
+          V(MALFORMED) },
         { "one good address and one foreign name",
           "neither the node's name",
           { A("10.0.0.5"), D("db.example.org") },
-          REPORTED("db.example.org") },
-        { "only a foreign name",
-          "neither the node's name",
-          { D("db.example.org") },
-          REPORTED("db.example.org") },
+          REPORTED("db.example.org"),
+          V(NOT_ALLOWED) },
         { "kubernetes", "of the cluster", { D("kubernetes") }, REPORTED("kubernetes") },
-        { "Kubernetes", "of the cluster", { D("Kubernetes") }, REPORTED("Kubernetes") },
         { "kubernetes with a trailing dot",
           "of the cluster",
           { D("kubernetes.") },
           REPORTED("kubernetes.") },
-        { "a node named kubernetes",
-          "of the cluster",
-          { D("kubernetes") },
-          REPORTED("kubernetes"),
-          .node = "kubernetes" },
+        { "a node named kubernetes", "of the cluster", ASKS("kubernetes") },
         { "kubernetes.default",
           "of the cluster",
           { D("KUBERNETES.default") },
-          REPORTED("kubernetes.default"),
-          .node = "kubernetes.default" },
+          NAMED("kubernetes.default") },
         { "kubernetes.default.svc",
           "of the cluster",
           { D("kubernetes.default.SVC") },
-          REPORTED("kubernetes.default.svc"),
-          .node = "kubernetes.default.svc" },
+          NAMED("kubernetes.default.svc") },
         { "a name of a Service in the cluster's domain",
           "of the cluster",
           { D("kubernetes.default.svc.Cluster.Local") },
-          REPORTED("kubernetes.default.svc.cluster.local"),
-          .node = "kubernetes.default.svc.cluster.local" },
-        { "a name of a Service in a domain that is not configured",
-          "of the cluster",
-          { D("web.default.svc.corp") },
-          REPORTED("web.default.svc.corp"),
-          .node = "web.default.svc.corp" },
+          NAMED("kubernetes.default.svc.cluster.local") },
+        { "a name of a Service in a domain that is not configured", "of the cluster",
+          ASKS("web.default.svc.corp") },
         { "a name in the cluster's domain",
           "of the cluster",
           { D("node1.K8S.test.") },
-          REPORTED("node1.k8s.test"),
-          .node = "node1.k8s.test" },
-        { "the cluster's domain",
-          "of the cluster",
-          { D("k8s.test") },
-          REPORTED("k8s.test"),
-          .node = "k8s.test" },
-        { "a name in cluster.local if another domain is configured",
-          "of the cluster",
-          { D("node1.cluster.local") },
-          REPORTED("node1.cluster.local"),
-          .node = "node1.cluster.local" },
-        { "localhost",
-          "local host",
-          { D("LOCALHOST") },
-          REPORTED("localhost"),
-          .node = "localhost" },
-        { "a name below localhost",
-          "local host",
-          { D("a.localhost") },
-          REPORTED("a.localhost"),
-          .node = "a.localhost" },
+          NAMED("node1.k8s.test") },
+        { "the cluster's domain", "of the cluster", ASKS("k8s.test") },
+        { "a name in cluster.local if another domain is configured", "of the cluster",
+          ASKS("node1.cluster.local") },
+        { "localhost", "local host", { D("LOCALHOST") }, NAMED("localhost") },
 
         /* kubelet-serving-cert-approver #337, #348: an address because it was asked for. */
         { "an address that the Node does not have",
           "status of the Node",
           { A("10.0.0.6") },
-          .verdict = NB_SERVING_NOT_IN_STATUS },
+          V(NOT_IN_STATUS) },
         { "a name that the Node does not have",
           "status of the Node",
           { D(NODE) },
           { "10.0.0.5" },
-          .verdict = NB_SERVING_NOT_IN_STATUS },
+          V(NOT_IN_STATUS) },
         { "a Node without addresses",
           "status of the Node",
           { A("10.0.0.5") },
           { "" },
-          .verdict = NB_SERVING_NOT_IN_STATUS },
-        { "an address that differs in the last bit of IPv6",
-          "status of the Node",
-          { A("fd00::4") },
-          .verdict = NB_SERVING_NOT_IN_STATUS },
+          V(NOT_IN_STATUS) },
         { "an address outside the prefixes",
-          "--serving-prefixes",
+          "servingPrefixes",
           { A("192.168.0.5") },
-          REPORTED("192.168.0.5") },
+          REPORTED("192.168.0.5"),
+          V(NOT_ALLOWED) },
 
         { "an address of Services",
-          "--service-cidrs",
+          "serviceNetworks",
           { A("10.96.0.77") },
           REPORTED("10.96.0.77") },
         { "an address of Services, mapped",
-          "--service-cidrs",
+          "serviceNetworks",
           { A("::ffff:10.96.0.77") },
           REPORTED("10.96.0.77") },
-        { "an address of the API server", "API server", { A("10.0.0.1") }, REPORTED("10.0.0.1") },
+        { "an address of the API server",
+          "belongs to the cluster",
+          { A("10.0.0.1") },
+          REPORTED("10.0.0.1") },
         { "an address of the API server, mapped",
-          "API server",
+          "belongs to the cluster: the API server",
           { A("::ffff:a00:1") },
           REPORTED("10.0.0.1") },
-        { "a name of the API server",
-          "API server",
-          { D("api.example.org") },
-          REPORTED("api.example.org"),
-          .node = "api.example.org" },
+        { "a name of the API server", "belongs to the cluster: the API server",
+          ASKS("api.example.org") },
         { "a name of the API server in upper case with a dot",
-          "API server",
+          "belongs to the cluster: the API server",
           { D("API.example.org.") },
-          REPORTED("api.example.org"),
-          .node = "api.example.org" },
+          NAMED("api.example.org") },
         { "loopback",
           "one machine",
           { A("127.0.0.1") },
           REPORTED("127.0.0.1"),
-          .prefixes = "0.0.0.0/0" },
+          .policy = "{\"servingPrefixes\":\"0.0.0.0/0\",\"serviceNetworks\":\"10.96.0.0/12\"}" },
         { "mapped loopback",
           "one machine",
           { A("::ffff:127.0.0.1") },
           REPORTED("127.0.0.1"),
-          .prefixes = "0.0.0.0/0" },
+          .policy = "{\"servingPrefixes\":\"0.0.0.0/0\",\"serviceNetworks\":\"10.96.0.0/12\"}" },
         { "link-local",
           "one machine",
           { A("169.254.169.254") },
           REPORTED("169.254.169.254"),
-          .prefixes = "0.0.0.0/0" },
-        { "an address in the form of a name", "form of a DNS name", { D("10.0.0.5") } },
-        { "an abbreviated address in the form of a name",
+          .policy = "{\"servingPrefixes\":\"0.0.0.0/0\",\"serviceNetworks\":\"10.96.0.0/12\"}" },
+        { "an address in the form of a name",
           "form of a DNS name",
-          { D("10.5") },
-          REPORTED("10.5"),
-          .node = "10.5" },
-        { "an address in hexadecimal in the form of a name",
-          "form of a DNS name",
-          { D("0x0a000005") },
-          REPORTED("0x0a000005"),
-          .node = "0x0a000005" },
-        { "a name in the form of an address", "not an address", { A("node1") } },
+          { D("10.0.0.5") },
+          V(MALFORMED) },
+        { "an abbreviated address in the form of a name", "form of a DNS name", ASKS("10.5"),
+          V(MALFORMED) },
+        { "an address in hexadecimal in the form of a name", "form of a DNS name",
+          ASKS("0x0a000005"), V(MALFORMED) },
+        { "a name in the form of an address", "not an address", { A("node1") }, V(MALFORMED) },
         { "a wildcard",
           "not a DNS name",
           { D("*.nodes.example.org") },
-          REPORTED("*.nodes.example.org") },
-        { "two trailing dots", "not a DNS name", { D(NODE "..") }, REPORTED(NODE "..") },
+          REPORTED("*.nodes.example.org"),
+          V(MALFORMED) },
+        { "two trailing dots",
+          "not a DNS name",
+          { D(NODE "..") },
+          REPORTED(NODE ".."),
+          V(MALFORMED) },
         { "an email address",
           "neither a DNS name nor an address",
           { O("root@example.org") },
-          REPORTED("root@example.org") },
+          REPORTED("root@example.org"),
+          V(MALFORMED) },
 
         /* Names that are configured. */
-        { "the name of another node",
-          "neither the node's name",
-          { D("node2.nodes.example.org") },
-          REPORTED("node2.nodes.example.org") },
         { "a first label that begins with the node's",
           "neither the node's name",
           { D("node10.example.com") },
-          REPORTED("node10.example.com") },
+          REPORTED("node10.example.com"),
+          V(NOT_ALLOWED) },
         { "a name below its own",
           "neither the node's name",
           { D("a." NODE) },
-          REPORTED("a." NODE) },
+          REPORTED("a." NODE),
+          V(NOT_ALLOWED) },
         { "the suffix alone",
           "neither the node's name",
           { D("example.com") },
-          REPORTED("example.com") },
+          REPORTED("example.com"),
+          V(NOT_ALLOWED) },
         { "a name that ends with the suffix without its dot",
           "neither the node's name",
           { D("node1.badexample.com") },
-          REPORTED("node1.badexample.com") },
-        { "its own name without --serving-names", NULL, { D(NODE) }, .suffixes = "-" },
-        { "a suffix without --serving-names",
+          REPORTED("node1.badexample.com"),
+          V(NOT_ALLOWED) },
+        { "its first label with a suffix",
           "neither the node's name",
           { D("node1.example.com") },
-          .suffixes = "-" },
-        { "an address without --serving-prefixes",
-          "--serving-prefixes",
-          { A("10.0.0.5") },
-          .prefixes = "-" },
-        { "its own name with neither option",
-          "is configured",
-          { D(NODE) },
-          .prefixes = "-",
-          .suffixes = "-" },
-
-        /* Enrolled names. */
-        { "enrolled: listed with the address",
-          NULL,
-          { A("10.0.0.5") },
-          .listed = { "fd00::5", "::ffff:10.0.0.5" } },
-        { "enrolled: listed with another address",
-          "is not enrolled for this node",
-          { A("10.0.0.5") },
-          .listed = { "10.0.0.6" },
-          .verdict = NB_SERVING_NOT_LISTED },
-        { "enrolled: listed with another form of the name",
-          NULL,
-          { D(NODE) },
-          .listed = { "Node1.nodes.example.org." } },
-        { "enrolled: a name without the node's label",
-          NULL,
-          { D("ec2-1.example.com") },
-          REPORTED("ec2-1.example.com"),
-          .listed = { "ec2-1.example.com" } },
-        { "enrolled: a listed name outside the suffixes",
+          .is_enrolled = true,
+          V(NOT_ALLOWED) },
+        { "its name with a suffix, and it is not enrolled: it may have chosen its name",
           "neither the node's name",
-          { D("ec2-1.example.net") },
+          { D(NODE ".example.com") },
+          REPORTED(NODE ".example.com"),
+          V(NOT_ALLOWED) },
+        { "its name without prefixes and suffixes", NULL, { D(NODE) }, .policy = "{}" },
+        { "an address without prefixes",
+          "servingPrefixes",
+          { A("10.0.0.5") },
+          .policy = "{}",
+          V(NOT_ALLOWED) },
+
+        /* What belongs to others. */
+        { "the API server's Service",
+          "belongs to the cluster: default/kubernetes",
+          { A("fd00:96::1") },
+          REPORTED("fd00:96::1") },
+        { "a Service",
+          "belongs to the Service shop/web",
+          { A("10.0.1.10") },
+          REPORTED("10.0.1.10") },
+        { "a network of Services that only a ServiceCIDR names",
+          "belongs to the cluster: a network of Services",
+          { A("fd00:96::77") },
+          REPORTED("fd00:96::77") },
+        { "a load balancer",
+          "of node " NODE " belongs to the Service shop/web",
+          { A("10.0.0.10") },
+          REPORTED("10.0.0.10") },
+        { "an address that a load balancer is to have",
+          "Service shop/web",
+          { A("10.0.0.11") },
+          REPORTED("10.0.0.11") },
+        { "an external address of a Service",
+          "Service shop/web",
+          { A("10.0.0.9") },
+          REPORTED("10.0.0.9") },
+        { "the name of a load balancer",
+          "Service shop/web",
+          { D("LB.example.org") },
+          NAMED("lb.example.org") },
+        { "the name of a Service", "Service shop/web", ASKS("web") },
+        { "the name of a Service in its namespace", "Service shop/web", ASKS("web.shop") },
+        { "a pod network", "also in the Node node2", { A("10.244.1.7") }, REPORTED("10.244.1.7") },
+        { "an address of another Node",
+          "of node " NODE " is also in the Node node2",
+          { A("10.0.0.7") },
+          REPORTED("10.0.0.7") },
+        { "an address of another Node, mapped",
+          "also in the Node node2",
+          { A("::ffff:10.0.0.7") },
+          REPORTED("10.0.0.7") },
+        { "the name of another Node", "also in the Node node2", { D("node2") }, REPORTED("node2") },
+        { "a name in the status of another Node",
+          "also in the Node node2",
+          { D("db2.example.org") },
+          REPORTED("db2.example.org") },
+        { "an address that is enrolled for another node",
+          "of node " NODE " is enrolled for node node3",
+          { A("10.0.0.8") },
+          REPORTED("10.0.0.8") },
+        { "an address that is enrolled for both",
+          "is enrolled for node node3",
+          { A("10.0.0.8") },
+          REPORTED("10.0.0.8"),
+          .enrolled = { "10.0.0.8" } },
+        { "the name of a node that is enrolled",
+          "is enrolled for node node3",
+          { D("node3") },
+          REPORTED("node3") },
+        { "no networks of Services are known",
+          "serviceNetworks is missing",
+          { A("10.0.0.5") },
+          .policy = "{\"servingPrefixes\":\"10.0.0.0/8\"}",
+          .has_no_service_networks = true,
+          V(NETWORKS_UNKNOWN) },
+        { "only ServiceCIDRs are known",
+          NULL,
+          { A("10.0.0.5") },
+          .policy = "{\"servingPrefixes\":\"10.0.0.0/8\"}" },
+        { "only the policy names networks of Services",
+          NULL,
+          { A("10.0.0.5") },
+          .has_no_service_networks = true },
+
+        /* A claim cannot keep a node from what is enrolled for it. */
+        { "an enrolled address that another Node claims",
+          NULL,
+          { A("10.0.0.7") },
+          REPORTED("10.0.0.7"),
+          .enrolled = { "10.0.0.7" } },
+        { "an enrolled address in a network that another Node claims",
+          NULL,
+          { A("10.244.1.7") },
+          REPORTED("10.244.1.7"),
+          .enrolled = { "10.244.1.7" } },
+        { "an enrolled address that a Service claims",
+          NULL,
+          { A("10.0.0.9") },
+          REPORTED("10.0.0.9"),
+          .enrolled = { "10.0.0.9" } },
+        { "an enrolled name that a Service has", NULL, ASKS("web"), .enrolled = { "web" } },
+        { "an enrolled address of the API server",
+          "belongs to the cluster",
+          { A("10.0.0.1") },
+          REPORTED("10.0.0.1"),
+          .enrolled = { "10.0.0.1" } },
+        { "an enrolled address of a Service",
+          "Service shop/web",
+          { A("10.0.1.10") },
+          REPORTED("10.0.1.10"),
+          .enrolled = { "10.0.1.10" } },
+        { "an enrolled address of Services",
+          "serviceNetworks",
+          { A("10.96.0.77") },
+          REPORTED("10.96.0.77"),
+          .enrolled = { "10.96.0.77" } },
+        { "an enrolled name of the cluster",
+          "of the cluster",
+          { D("web.shop.svc") },
+          REPORTED("web.shop.svc"),
+          .enrolled = { "web.shop.svc" } },
+
+        /* What is enrolled. */
+        { "its address, mapped",
+          NULL,
+          { A("10.0.0.5") },
+          .enrolled = { "fd00::5", "::ffff:10.0.0.5" } },
+        { "another address than the enrolled one",
+          "is not enrolled for the node",
+          { A("10.0.0.5") },
+          .enrolled = { "10.0.0.6" },
+          V(NOT_ALLOWED) },
+        { "an address outside of the prefixes that is enrolled",
+          NULL,
+          { A("192.168.0.5") },
+          REPORTED("192.168.0.5"),
+          .enrolled = { "192.168.0.5" } },
+        { "only a name is enrolled, so the prefixes count",
+          NULL,
+          { A("10.0.0.5") },
+          .enrolled = { "ec2-1.example.net" } },
+        { "an enrolled name",
+          NULL,
+          { D("EC2-1.example.net.") },
           REPORTED("ec2-1.example.net"),
-          .listed = { "ec2-1.example.net" } },
-        { "enrolled: a listed name of the API server",
-          "API server",
+          .enrolled = { "ec2-1.example.net" } },
+        { "its own name, which is not among the enrolled ones",
+          NULL,
+          { D(NODE) },
+          .enrolled = { "ec2-1.example.net" } },
+        { "an enrolled address that is not in the status",
+          "status of the Node",
+          { A("10.0.0.66") },
+          .enrolled = { "10.0.0.66" },
+          V(NOT_IN_STATUS) },
+
+        /* Without policy or record. */
+        { "no policy",
+          "there is no ConfigMap kube-system/node-bootstrap-policy",
+          { A("10.0.0.5") },
+          .policy = "-",
+          V(NO_POLICY) },
+        { "no policy, and no networks of Services are known",
+          "there is no ConfigMap kube-system/node-bootstrap-policy",
+          { A("10.0.0.5") },
+          .policy = "-",
+          .has_no_service_networks = true,
+          V(NETWORKS_UNKNOWN) },
+        { "a policy that cannot be used",
+          "unknown key",
+          { A("10.0.0.5") },
+          .policy = "-",
+          .policy_flaw = "unknown key",
+          V(NO_POLICY) },
+        { "a name of the API server, without a policy",
+          "belongs to the cluster",
           { D("api.example.org") },
           REPORTED("api.example.org"),
-          .listed = { "api.example.org" } },
+          .policy = "-" },
+        { "a record that cannot be used",
+          "its removal is not complete",
+          { A("10.0.0.5") },
+          .record_flaw = "its removal is not complete",
+          V(RECORD_UNUSABLE) },
 };
 
 static void read_node(const struct row *row, struct nb_node_facts *node) {
@@ -307,101 +440,72 @@ static void read_request(const struct row *row, struct nb_node_request *request)
         }
 }
 
-static const char *option(const char *value, const char *usual) {
-        if (!value)
-                return usual;
-        return strcmp(value, "-") == 0 ? NULL : value;
+static void read_policy(const char *data, struct nb_policy *policy) {
+        struct nb_failure f = { 0 };
+        struct nb_json json;
+        char text[1024];
+
+        snprintf(text, sizeof(text), "{\"data\":%s}",
+                 data ? data
+                      : "{\"servingPrefixes\":\"10.0.0.0/8,fd00::/8\",\"servingSuffixes\":"
+                        "\".example.com,.nodes.example.org\",\"serviceNetworks\":\"10.96.0.0/12\","
+                        "\"clusterDomain\":\"k8s.test\"}");
+        json = parse(text, &f);
+        nb_policy_read(&json, policy);
+        assert_int_equal(json.r, 0);
+        nb_json_done(&json);
 }
 
 static void decides(void **state) {
-        static const char *const hosts[] = { "10.0.0.1", "api.example.org" };
         const struct row *row = *state;
-        static struct nb_serving_policy policy;
+        _cleanup_(nb_hosts_done) struct nb_hosts hosts = { 0 };
+        static struct nb_policy policy;
         static struct nb_node_request request;
-        static struct nb_node_record listed;
+        static struct nb_node_record record;
         static struct nb_node_facts node;
-        static struct nb_serving_endpoints endpoints;
-        struct nb_failure f = { 0 };
+        bool has_policy = !row->policy || strcmp(row->policy, "-") != 0;
         char reason[NB_SERVING_REASON_SIZE] = "";
         struct nb_serving_case c = {
-                .policy = &policy,
-                .endpoints = &endpoints,
                 .request = &request,
+                .hosts = &hosts,
+                .policy = has_policy ? &policy : NULL,
+                .policy_flaw = row->policy_flaw,
+                .record = row->enrolled[0] || row->is_enrolled ? &record : NULL,
+                .record_flaw = row->record_flaw,
                 .node = row->has_no_node ? NULL : &node,
-                .record = row->listed[0] ? &listed : NULL,
         };
 
         request = (struct nb_node_request){ 0 };
-        listed = (struct nb_node_record){ 0 };
+        record = (struct nb_node_record){ 0 };
         node = (struct nb_node_facts){ 0 };
-        endpoints = (struct nb_serving_endpoints){ 0 };
-        assert_int_equal(nb_serving_policy_init(
-                                 &(const struct nb_serving_options){
-                                         option(row->prefixes, "10.0.0.0/8,fd00::/8"),
-                                         option(row->suffixes, ".example.com,.nodes.example.org"),
-                                         "10.96.0.0/12", "k8s.test" },
-                                 &policy, &f),
-                         0);
-        for (size_t i = 0; i < N_ELEMENTS(hosts); i++)
-                assert_int_equal(nb_serving_endpoints_add(&endpoints, hosts[i]), 0);
+        add_cluster(&hosts, !row->has_no_service_networks);
+        if (has_policy)
+                read_policy(row->policy, &policy);
         read_node(row, &node);
         read_request(row, &request);
-        for (; listed.n_names < N_ELEMENTS(row->listed) && row->listed[listed.n_names];
-             listed.n_names++)
-                snprintf(listed.names[listed.n_names].text, sizeof(listed.names[0].text), "%s",
-                         row->listed[listed.n_names]);
-        if (!row->reason) {
-                assert_int_equal(nb_serving_decide(&c, reason), NB_SERVING_APPROVED);
-                return;
+        for (size_t i = 0; i < N_ELEMENTS(row->enrolled) && row->enrolled[i]; i++) {
+                struct nb_address address;
+
+                assert_int_equal(
+                        nb_node_record_add_names(&record, row->enrolled[i],
+                                                 nb_address_parse(row->enrolled[i], &address) >= 0),
+                        0);
         }
         assert_int_equal(nb_serving_decide(&c, reason),
-                         row->verdict != NB_SERVING_APPROVED ? row->verdict : NB_SERVING_REFUSED);
-        if (!strstr(reason, row->reason))
+                         row->reason && !row->verdict ? NB_SERVING_NOT_ITS_OWN : row->verdict);
+        if (row->reason && !strstr(reason, row->reason))
                 fail_msg("the reason is: %s", reason);
 }
 
-/* --- Options --- */
-
-struct option_case {
-        const char *name;
-        struct nb_serving_options options;
-        const char *expected; /* a part of the failure; NULL: accepted */
-};
-
-static struct option_case options[] = {
-        { "options: none", { 0 }, NULL },
-        { "options: all", { "10.0.0.0/8", ".a.org,.b", "10.96.0.0/12", "k8s.test" }, NULL },
-        { "options: a malformed prefix", { .prefixes = "10.0.0.0" }, "--serving-prefixes" },
-        { "options: a malformed service range", { .service_cidrs = "x" }, "--service-cidrs" },
-        { "options: a suffix without a dot", { .names = "example.org" }, "--serving-names" },
-        { "options: a dot alone", { .names = "." }, "--serving-names" },
-        { "options: an empty suffix", { .names = ".a.org," }, "--serving-names" },
-        { "options: a pattern", { .names = ".*.example.org" }, "--serving-names" },
-        { "options: a suffix in upper case", { .names = ".Example.org" }, "--serving-names" },
-        { "options: a domain with a dot", { .cluster_domain = ".local" }, "--cluster-domain" },
-};
-
-static void reads_options(void **state) {
-        const struct option_case *c = *state;
-        static struct nb_serving_policy policy;
-        struct nb_failure f = { 0 };
-        int r = nb_serving_policy_init(&c->options, &policy, &f);
-
-        if (!c->expected) {
-                assert_int_equal(r, 0);
-                return;
-        }
-        assert_true(r < 0);
-        assert_int_equal(f.code, NB_USAGE);
-        assert_non_null(strstr(f.detail, c->expected));
-}
-
-static void refuses_too_many_endpoints(void **state _unused_) {
-        static struct nb_serving_endpoints endpoints;
-
-        for (unsigned i = 0; i < NB_SERVING_ENDPOINTS_MAX; i++)
-                assert_int_equal(nb_serving_endpoints_add(&endpoints, "10.0.0.1"), 0);
-        assert_true(nb_serving_endpoints_add(&endpoints, "10.0.0.1") < 0);
+/* Who asks with force gets nothing that belongs to others. */
+static void limits_force(void **state _unused_) {
+        assert_false(nb_serving_is_forcible(NB_SERVING_MALFORMED));
+        assert_false(nb_serving_is_forcible(NB_SERVING_NOT_ITS_OWN));
+        assert_false(nb_serving_is_forcible(NB_SERVING_NETWORKS_UNKNOWN));
+        assert_true(nb_serving_is_forcible(NB_SERVING_NO_POLICY));
+        assert_true(nb_serving_is_forcible(NB_SERVING_NOT_IN_STATUS));
+        for (enum nb_serving_verdict verdict = 0; verdict < _NB_SERVING_VERDICT_N; verdict++)
+                assert_non_null(nb_serving_verdict_name(verdict));
 }
 
 /* --- Nodes --- */
@@ -426,8 +530,7 @@ static void reads_node(void **state _unused_) {
 
 int main(void) {
         CASES(rows, decides);
-        CASES(options, reads_options);
-        CASE(refuses_too_many_endpoints);
+        CASE(limits_force);
         CASE(reads_node);
         return case_run("serving_policy");
 }
