@@ -24,6 +24,9 @@
 #define NB_TOKEN_SECRET_TYPE "bootstrap.kubernetes.io/token"
 #define NB_TOKEN_NODE_ANNOTATION "node-bootstrap/node"
 #define NB_TOKEN_GROUP_DEFAULT "system:bootstrappers:kubeadm:default-node-token"
+/* The group of enrolled tokens: any node that is enrolled may use one, with a valid proof. It may
+ * submit requests; kube-controller-manager approves none of them. */
+#define NB_TOKEN_GROUP_ENROLLED "system:bootstrappers:node-bootstrap-enrolled"
 #define NB_TOKEN_TTL_DEFAULT_SEC (24 * 60 * 60)
 #define NB_TOKEN_TTL_NODE_SEC (60 * 60)
 #define NB_TOKEN_GROUPS_MAX 1024
@@ -41,7 +44,7 @@ struct nb_bootstrap_token {
         bool may_authenticate;
         char groups[NB_TOKEN_GROUPS_MAX + 1]; /* separated by commas; "" for none */
         char description[NB_TOKEN_DESCRIPTION_MAX + 1];
-        char node[NB_NODE_NAME_MAX + 1]; /* the only node it is for; "" for any */
+        char node[NB_NODE_NAME_MAX + 1]; /* of a bound token: its node; "" for any */
 };
 
 /* Fills in id and secret, uniformly distributed, from getrandom(2). 0, -errno. */
