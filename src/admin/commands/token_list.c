@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "admin/client/calls.h"
 #include "admin/commands/token_command.h"
@@ -12,37 +10,11 @@
 
 #define MASKED "****************" /* instead of the secret */
 
-enum output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_YAML };
-
 struct listing {
-        enum output output;
-        time_t now;
+        bool is_json;
         bool has_header;
         struct nb_failure *f;
 };
-
-/* As kubeadm's ShortHumanDuration (k8s.io/apimachinery/pkg/util/duration). */
-static void format_ttl(time_t expires, time_t now, char *ret, size_t size) {
-        static const struct {
-                int64_t limit, unit;
-                const char *letter;
-        } steps[] = { { 60, 1, "s" },
-                      { 3600, 60, "m" },
-                      { 86400, 3600, "h" },
-                      { (int64_t)86400 * 365, 86400, "d" },
-                      { INT64_MAX, (int64_t)86400 * 365, "y" } };
-        int64_t left = expires - now;
-        size_t i = 0;
-
-        if (expires == 0 || left < -1) {
-                snprintf(ret, size, expires == 0 ? "<forever>" : "<invalid>");
-                return;
-        }
-        left = left < 0 ? 0 : left;
-        while (left >= steps[i].limit)
-                i++;
-        snprintf(ret, size, "%" PRId64 "%s", left / steps[i].unit, steps[i].letter);
-}
 
 static const char *format_usages(const struct nb_bootstrap_token *token) {
         if (token->may_authenticate)
@@ -55,16 +27,15 @@ static const char *or_none(const char *text) {
 }
 
 static void print_text(struct listing *listing, const struct nb_bootstrap_token *token,
-                       const char *ttl, const char *expires) {
-        static const char form[] = "%-23s   %-11s %-22s %-24s %-30s %-50s %s\n";
+                       const char *expires) {
+        static const char form[] = "%-23s   %-22s %-24s %-30s %-50s %s\n";
         char masked[NB_TOKEN_TEXT_SIZE];
 
         if (!listing->has_header)
-                printf(form, "TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS",
-                       "NODE");
+                printf(form, "TOKEN", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "NODE");
         listing->has_header = true;
         snprintf(masked, sizeof(masked), "%s." MASKED, token->id);
-        printf(form, masked, ttl, expires, format_usages(token), or_none(token->description),
+        printf(form, masked, expires, format_usages(token), or_none(token->description),
                or_none(token->groups), or_none(token->node));
 }
 
@@ -80,9 +51,8 @@ static void put_words(struct nb_json_writer *writer, const char *key, const char
         nb_json_close(writer);
 }
 
-/* JSON is YAML, too, so each document of the YAML output is one. */
-static int print_object(const struct listing *listing, const struct nb_bootstrap_token *token,
-                        const char *expires) {
+/* As kubeadm, which prints one object after the other. */
+static int print_object(const struct nb_bootstrap_token *token, const char *expires) {
         _cleanup_(nb_buffer_done) struct nb_buffer text = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
         struct nb_json_writer writer = { .buffer = &text, .is_indented = true };
         char masked[NB_TOKEN_TEXT_SIZE];
@@ -105,24 +75,20 @@ static int print_object(const struct listing *listing, const struct nb_bootstrap
         r = nb_json_finish(&writer);
         if (r < 0)
                 return r;
-        printf("%s%s", listing->output == OUTPUT_YAML ? "---\n" : "", text.data);
+        fputs(text.data, stdout);
         return 0;
 }
 
 static int print_token(struct listing *listing, const struct nb_bootstrap_token *token) {
-        char ttl[32], expires[NB_RFC3339_SIZE] = "<never>";
+        char expires[NB_RFC3339_SIZE] = "<never>";
 
-        if (token->is_expiration_malformed) {
-                snprintf(ttl, sizeof(ttl), "<invalid>");
+        if (token->is_expiration_malformed)
                 snprintf(expires, sizeof(expires), "<invalid>");
-        } else {
-                format_ttl(token->expires, listing->now, ttl, sizeof(ttl));
-                if (token->expires != 0)
-                        nb_time_format(token->expires, expires);
-        }
-        if (listing->output != OUTPUT_TEXT)
-                return print_object(listing, token, expires);
-        print_text(listing, token, ttl, expires);
+        else if (token->expires != 0)
+                nb_time_format(token->expires, expires);
+        if (listing->is_json)
+                return print_object(token, expires);
+        print_text(listing, token, expires);
         return 0;
 }
 
@@ -150,31 +116,25 @@ static int visit_secret(void *userdata, struct nb_json *item) {
 int nb_token_list(struct nb_options *options, struct nb_failure *f) {
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         struct nb_admin_place place = { 0 };
-        struct listing listing = { .now = time(NULL), .f = f };
+        struct listing listing = { .f = f };
         const char *output = "text";
         const struct nb_option rows[] = {
                 { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
                 { "context", "NAME", "use this context of the kubeconfig",
                   .ret_value = &place.context },
-                { "output", "FORMAT", "text, json or yaml; also -o", .ret_value = &output },
+                { "output", "FORMAT", "text or json; also -o", .ret_value = &output },
                 { "o", "FORMAT", NULL, .ret_value = &output },
                 { NULL },
         };
-        static const char *const names[] = { "text", "json", "yaml" };
         char quoted[NB_WORD_QUOTED_SIZE];
-        size_t i = 0;
-        int r;
+        int r = nb_options_read(options, rows, f);
 
-        r = nb_options_read(options, rows, f);
         if (r < 0)
                 return r;
-        while (i < N_ELEMENTS(names) && strcmp(names[i], output) != 0)
-                i++;
-        if (i == N_ELEMENTS(names))
-                return nb_failure_set(f, NB_USAGE, 0,
-                                      "'--output' accepts text, json or yaml; found %s",
+        listing.is_json = !strcmp(output, "json");
+        if (!listing.is_json && strcmp(output, "text") != 0)
+                return nb_failure_set(f, NB_USAGE, 0, "'--output' accepts text or json; found %s",
                                       nb_word_quote(output, quoted));
-        listing.output = (enum output)i;
         r = nb_admin_connect(&place, &admin, f);
         if (r < 0)
                 return r;
