@@ -10,12 +10,14 @@
 #include "base/buffer.h"
 #include "base/encoding.h"
 #include "base/macro.h"
+#include "base/text.h"
 #include "codec/json.h"
 #include "crypto/certificate.h"
 
 #define RBAC "rbac.authorization.k8s.io"
 #define RBAC_PATH "/apis/" RBAC "/v1/"
 #define OBJECT_MAX ((size_t)64 * 1024)
+#define LINE_SIZE 1024 /* of what another object has, for the terminal */
 
 /* cluster-info, or an object of RBAC. The JSON below is what the API server writes, with the
  * members in its order, so that it can be compared as text. */
@@ -207,13 +209,14 @@ static int verify_list(struct plan *plan, struct nb_failure *f) {
                 return plan->found.r;
         if (role && !strcmp(role, row->role))
                 return strstr(list, row->item) != NULL;
-        return nb_failure_set(
-                f, NB_ADMIN_EXISTS, 0,
-                "%s: expected the roleRef %s, found %s; a roleRef cannot be changed, so delete the "
-                "binding with `kubectl delete %s%s%s %s`, and run this command again",
-                plan->title, row->role, role ? role : "none", row->kind,
-                row->namespace ? " --namespace=" : "", row->namespace ? row->namespace : "",
-                row->name);
+        (void)nb_failure_set(f, NB_ADMIN_EXISTS, 0, "%s: expected the roleRef %s, found %s",
+                             plan->title, row->role, role ? role : "none");
+        nb_failure_add(f,
+                       "; a roleRef cannot be changed, so delete the binding with `kubectl delete "
+                       "%s%s%s %s`, and run this command again",
+                       row->kind, row->namespace ? " --namespace=" : "",
+                       row->namespace ? row->namespace : "", row->name);
+        return -EPROTO;
 }
 
 /* The whole object, or a merge patch of the field that differs. A merge patch replaces a list, so
@@ -293,14 +296,16 @@ static void print_plan(struct plan *plan, const struct nb_cluster *cluster) {
                              "token of kubeadm's group join as any node",
         };
         const struct row *row = plan->row;
-        char server[NB_URL_MAX];
+        char server[NB_URL_MAX], list[LINE_SIZE];
 
         printf("%s: %s\n", plan->title, words[plan->state]);
         if (plan->state == UNCHANGED || plan->state == LEFT_OUT)
                 return;
         nb_url_format(&cluster->server, server);
-        if (plan->state == CHANGED && row->field && !row->role)
-                printf("    - %s\n", list_of(plan));
+        if (plan->state == CHANGED && row->field && !row->role) {
+                NB_TEXT_COPY_LINE(list, list_of(plan));
+                printf("    - %s\n", list);
+        }
         printf("    + %s%s\n", row->field ? row->item : "server: ", row->field ? "" : server);
 }
 

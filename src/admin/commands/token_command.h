@@ -38,9 +38,10 @@ struct nb_token_options {
         bool is_enrolled;
 };
 
-/* What is missing is as with kubeadm: both usages, 24 h, and kubeadm's default group; bound tokens
- * expire after 1 h. 0, or NB_USAGE with a message that quotes no token. */
-int nb_token_describe(const struct nb_token_options *options, struct nb_bootstrap_token *ret_token,
+/* Fills in a token that is all zeros. What is missing is as with kubeadm: both usages, 24 h, and
+ * kubeadm's default group; bound tokens expire after 1 h. 0, or NB_USAGE with a message that quotes
+ * no token. */
+int nb_token_describe(const struct nb_token_options *options, struct nb_bootstrap_token *token,
                       struct nb_failure *f);
 
 /* Verifies the name of a node that was typed after `option`. 0 or NB_USAGE. */

@@ -136,9 +136,8 @@ static int set_group(struct nb_bootstrap_token *token, const struct nb_token_opt
         return 0;
 }
 
-int nb_token_describe(const struct nb_token_options *options, struct nb_bootstrap_token *ret_token,
+int nb_token_describe(const struct nb_token_options *options, struct nb_bootstrap_token *token,
                       struct nb_failure *f) {
-        struct nb_bootstrap_token *token = ret_token;
         int r = 0;
 
         token->expires = time(NULL) + NB_TOKEN_TTL_DEFAULT_SEC;

@@ -24,9 +24,6 @@
 #define NB_TOKEN_SECRET_TYPE "bootstrap.kubernetes.io/token"
 #define NB_TOKEN_NODE_ANNOTATION "node-bootstrap/node"
 #define NB_TOKEN_GROUP_DEFAULT "system:bootstrappers:kubeadm:default-node-token"
-/* The group of enrolled tokens: any node that is enrolled may use one, with a valid proof. It may
- * submit requests; kube-controller-manager approves none of them. */
-#define NB_TOKEN_GROUP_ENROLLED "system:bootstrappers:node-bootstrap-enrolled"
 #define NB_TOKEN_TTL_DEFAULT_SEC (24 * 60 * 60)
 #define NB_TOKEN_TTL_NODE_SEC (60 * 60)
 #define NB_TOKEN_GROUPS_MAX 1024
