@@ -118,9 +118,9 @@ static void read_conditions(struct nb_json *json, struct nb_csr *csr) {
 static bool is_group_of_controller(const char *group) {
         size_t len = strlen(NB_TOKEN_GROUP_NODE);
 
-        return (strncmp(group, NB_TOKEN_GROUP_NODE, len) == 0 &&
-                (group[len] == '\0' || group[len] == ':')) ||
-               strcmp(group, NB_TOKEN_GROUP_ENROLLED) == 0;
+        return strcmp(group, NB_TOKEN_GROUP_ENROLLED) == 0 ||
+               (strncmp(group, NB_TOKEN_GROUP_NODE, len) == 0 &&
+                (group[len] == '\0' || group[len] == ':'));
 }
 
 static void read_groups(struct nb_json *json, struct nb_csr *csr) {

@@ -30,9 +30,9 @@ struct nb_csr {
         char username[384]; /* the user who submitted it, according to the API server; printable,
                                one line; "" when absent. Has room for any ServiceAccount */
         char groups[192];   /* the user's groups without system:authenticated: "a, b, ..." */
-        bool is_for_controller;     /* a group is NB_TOKEN_GROUP_NODE, begins with it and ":", or is
-                                       NB_TOKEN_GROUP_ENROLLED: node-bootstrap's controller
-                                       decides */
+        bool is_for_controller;     /* a group is NB_TOKEN_GROUP_NODE or NB_TOKEN_GROUP_ENROLLED,
+                                       or begins with the first and ":": node-bootstrap's
+                                       controller decides */
         bool has_our_usages;        /* those of nb_csr_format(), in its order */
         int64_t expiration_seconds; /* 0 when absent */
         enum nb_csr_state state;

@@ -14,7 +14,8 @@
 /* The group of a token for one node. It is bound to system:node-bootstrapper only, so
  * kube-controller-manager approves none of its requests: node-bootstrap's controller decides. */
 #define NB_TOKEN_GROUP_NODE "system:bootstrappers:node-bootstrap"
-/* The same for an enrolled token: any enrolled node may use it, with a valid proof. */
+/* The group of a token for a fleet: it counts only together with a proof by the enrolled key of a
+ * node. Bound to system:node-bootstrapper only, too. */
 #define NB_TOKEN_GROUP_ENROLLED "system:bootstrappers:node-bootstrap-enrolled"
 
 /* 0; -EINVAL if the token is malformed; -EBADMSG if it looks like the ciphertext of

@@ -371,7 +371,7 @@ static struct requester_case requesters[] = {
         { "requester: a token for one node",
           SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrap\"]"), "",
           "system:bootstrappers:node-bootstrap", true },
-        { "requester: the group of an enrolled token",
+        { "requester: the group of enrolled tokens",
           SPEC_OF(",\"groups\":[\"system:bootstrappers:node-bootstrap-enrolled\"]"), "",
           "system:bootstrappers:node-bootstrap-enrolled", true },
         { "requester: another group of node-bootstrap",
