@@ -13,12 +13,6 @@
 #include "kube/pin.h"
 #include "system/clock.h"
 
-#define PLACE_OPTIONS(place) \
-        { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &(place).kubeconfig }, { \
-                "context", "NAME", "use this context of the kubeconfig", \
-                        .ret_value = &(place).context \
-        }
-
 static int read_server(const char *text, struct nb_url *ret_url, struct nb_failure *f) {
         int r = !strncmp(text, "https://", 8) ? nb_url_parse(text, strlen(text), ret_url)
                                               : nb_endpoint_parse(text, strlen(text), ret_url);
@@ -36,7 +30,7 @@ static int publish(struct nb_options *options, struct nb_failure *f) {
         struct nb_publication publication = { 0 };
         const char *server_text = NULL;
         const struct nb_option rows[] = {
-                PLACE_OPTIONS(place),
+                NB_ADMIN_PLACE_OPTIONS(place),
                 { "server", "URL", "name this server in cluster-info instead of the kubeconfig's",
                   .ret_value = &server_text },
                 { "dry-run", NULL, "only show the changes", .ret_switch = &publication.is_dry_run },
@@ -106,7 +100,7 @@ static int print_cluster_info(struct nb_json *json, struct nb_failure *f) {
 static int show(struct nb_options *options, struct nb_failure *f) {
         static const char what[] = "reading the ConfigMap kube-public/cluster-info";
         struct nb_admin_place place = { 0 };
-        const struct nb_option rows[] = { PLACE_OPTIONS(place), { NULL } };
+        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(place), { NULL } };
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         _cleanup_(nb_json_done) struct nb_json json = { 0 };
         int r = nb_options_read(options, rows, f);
@@ -125,7 +119,7 @@ static int show(struct nb_options *options, struct nb_failure *f) {
 
 static int verify(struct nb_options *options, struct nb_failure *f) {
         struct nb_admin_place place = { 0 };
-        const struct nb_option rows[] = { PLACE_OPTIONS(place), { NULL } };
+        const struct nb_option rows[] = { NB_ADMIN_PLACE_OPTIONS(place), { NULL } };
         _cleanup_(nb_admin_done) struct nb_admin admin = { 0 };
         int r = nb_options_read(options, rows, f);
 
@@ -134,10 +128,7 @@ static int verify(struct nb_options *options, struct nb_failure *f) {
         return r < 0 ? r : nb_publication_verify(&admin, f);
 }
 
-static const struct {
-        const char *name, *usage;
-        int (*run)(struct nb_options *options, struct nb_failure *f);
-} subcommands[] = {
+static const struct nb_admin_command commands[] = {
         { "publish",
           "node-bootstrap-admin cluster-info publish [OPTION...]\n\n"
           "Creates what joining nodes need, and repairs it: cluster-info and the permissions of\n"
@@ -152,21 +143,9 @@ static const struct {
           "Reports what keeps machines from joining. Changes nothing. Exit status 1: something "
           "does.\n",
           verify },
+        { NULL },
 };
 
 int nb_admin_command_cluster_info(struct nb_options *options, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_admin_next_command(options, f);
-
-        for (size_t i = 0; r == NB_OPTIONS_WORD && i < N_ELEMENTS(subcommands); i++) {
-                if (strcmp(options->value, subcommands[i].name) != 0)
-                        continue;
-                options->usage = subcommands[i].usage;
-                return subcommands[i].run(options, f);
-        }
-        if (r < 0)
-                return r;
-        return nb_failure_set(f, NB_USAGE, 0, "expected publish, show or verify; found %s",
-                              r == NB_OPTIONS_END ? "nothing"
-                                                  : nb_word_quote(options->value, quoted));
+        return nb_admin_run_command(options, commands, "publish, show or verify", f);
 }

@@ -8,30 +8,7 @@
 #include "admin/commands/token_command.h"
 #include "base/macro.h"
 
-int nb_token_read_line(struct nb_options *options, const struct nb_option *rows,
-                       const char **ret_words, size_t max, size_t *ret_n, struct nb_failure *f) {
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int row;
-
-        *ret_n = 0;
-        options->rows = rows;
-        while ((row = nb_options_next(options, f)) >= 0 && row != NB_OPTIONS_END) {
-                if (row == NB_OPTIONS_WORD && *ret_n == max)
-                        return nb_failure_set(f, NB_USAGE, 0, "unexpected argument %s",
-                                              nb_word_quote(options->value, quoted));
-                if (row == NB_OPTIONS_WORD)
-                        ret_words[(*ret_n)++] = options->value;
-                else if (rows[row].value && !strcmp(rows[row].value, "LIST") &&
-                         *rows[row].ret_value)
-                        return nb_failure_set(f, NB_USAGE, 0,
-                                              "'--%s' is used twice; separate its entries by "
-                                              "commas",
-                                              rows[row].name);
-                else
-                        nb_options_store(options, row);
-        }
-        return row < 0 ? row : 0;
-}
+#define WORDS_MAX 1000
 
 void nb_token_format(const struct nb_bootstrap_token *token, char ret[static NB_TOKEN_TEXT_SIZE]) {
         snprintf(ret, NB_TOKEN_TEXT_SIZE, "%s.%s", token->id, token->secret);
@@ -92,7 +69,6 @@ static int verify_id(const char *word, char ret_id[static NB_TOKEN_ID_LEN + 1],
 struct revocation {
         struct nb_admin admin;
         const char *node;
-        bool is_dry_run;
         unsigned n;
 };
 
@@ -102,11 +78,10 @@ static void revocation_done(struct revocation *revocation) {
 
 /* 1; 0: there is no such token. */
 static int revoke_token(struct revocation *revocation, const char *id, struct nb_failure *f) {
-        int r = revocation->is_dry_run ? 1 : nb_token_delete(&revocation->admin, id, f);
+        int r = nb_token_delete(&revocation->admin, id, f);
 
         if (r > 0)
-                printf("bootstrap token \"%s\" %s\n", id,
-                       revocation->is_dry_run ? "would be deleted" : "deleted");
+                printf("bootstrap token \"%s\" deleted\n", id);
         revocation->n += r > 0;
         return r;
 }
@@ -158,19 +133,15 @@ static int revoke_tokens(struct nb_options *options, struct nb_failure *f) {
         struct nb_admin_place place = { 0 };
         const struct nb_option rows[] = {
                 { "node", "NAME", "all bound tokens for this node", .ret_value = &revocation.node },
-                { "dry-run", NULL, "show what would be deleted",
-                  .ret_switch = &revocation.is_dry_run },
-                { "kubeconfig", "FILE", "use this kubeconfig", .ret_value = &place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &place.context },
+                NB_ADMIN_PLACE_OPTIONS(place),
                 { NULL },
         };
-        const char *words[NB_TOKEN_WORDS_MAX];
+        const char *words[WORDS_MAX];
         char id[NB_TOKEN_ID_LEN + 1];
         size_t n;
         int r;
 
-        r = nb_token_read_line(options, rows, words, N_ELEMENTS(words), &n, f);
+        r = nb_admin_read_line(options, rows, words, N_ELEMENTS(words), &n, f);
         if (r < 0)
                 return r;
         if ((n == 0) == !revocation.node)
@@ -194,10 +165,7 @@ int nb_admin_command_token(struct nb_options *options, struct nb_failure *f) {
                 "node-bootstrap-admin token revoke [OPTION...] --node=NAME\n\n"
                 "Deletes bootstrap tokens by ID, or those for a node. A whole token is accepted "
                 "as well.\n";
-        static const struct {
-                const char *name, *usage;
-                int (*run)(struct nb_options *options, struct nb_failure *f);
-        } commands[] = {
+        static const struct nb_admin_command commands[] = {
                 { "generate",
                   "node-bootstrap-admin token generate\n\n"
                   "Prints a random token. Makes no connection and creates nothing.\n",
@@ -213,18 +181,8 @@ int nb_admin_command_token(struct nb_options *options, struct nb_failure *f) {
                   nb_token_list },
                 { "revoke", revoke_usage, revoke_tokens },
                 { "delete", revoke_usage, revoke_tokens }, /* kubeadm's name */
+                { NULL },
         };
-        char quoted[NB_WORD_QUOTED_SIZE];
-        int r = nb_admin_next_command(options, f);
 
-        for (size_t i = 0; r == NB_OPTIONS_WORD && i < N_ELEMENTS(commands); i++)
-                if (!strcmp(options->value, commands[i].name)) {
-                        options->usage = commands[i].usage;
-                        return commands[i].run(options, f);
-                }
-        if (r < 0)
-                return r;
-        return nb_failure_set(f, NB_USAGE, 0, "expected generate, create, list or revoke; found %s",
-                              r == NB_OPTIONS_END ? "nothing"
-                                                  : nb_word_quote(options->value, quoted));
+        return nb_admin_run_command(options, commands, "generate, create, list or revoke", f);
 }

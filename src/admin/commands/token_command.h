@@ -3,19 +3,12 @@
 
 /* The parts of `node-bootstrap-admin token`. */
 
-#include <stddef.h>
+#include <stdbool.h>
 
 #include "admin/client/client.h"
 #include "admin/policy/bootstrap_token.h"
 #include "base/failure.h"
 #include "system/options.h"
-
-#define NB_TOKEN_WORDS_MAX 1000
-
-/* Reads options and other words in any order. The words are borrowed from argv. 0, or as for
- * nb_options_read(). */
-int nb_token_read_line(struct nb_options *options, const struct nb_option *rows,
-                       const char **ret_words, size_t max, size_t *ret_n, struct nb_failure *f);
 
 int nb_token_create(struct nb_options *options, struct nb_failure *f);
 int nb_token_list(struct nb_options *options, struct nb_failure *f);

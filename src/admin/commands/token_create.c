@@ -5,6 +5,7 @@
 
 #include "admin/client/automatic_approval.h"
 #include "admin/client/calls.h"
+#include "admin/commands/admin_commands.h"
 #include "admin/commands/cluster_info_command.h"
 #include "admin/commands/handout.h"
 #include "admin/commands/token_command.h"
@@ -241,16 +242,13 @@ int nb_token_create(struct nb_options *options, struct nb_failure *f) {
                   .ret_value = &wanted->description },
                 { "dry-run", NULL, "check everything, but create nothing",
                   .ret_switch = &creation.is_dry_run },
-                { "kubeconfig", "FILE", "use this kubeconfig",
-                  .ret_value = &creation.place.kubeconfig },
-                { "context", "NAME", "use this context of the kubeconfig",
-                  .ret_value = &creation.place.context },
+                NB_ADMIN_PLACE_OPTIONS(creation.place),
                 { NULL },
         };
         size_t n_words;
         int r;
 
-        r = nb_token_read_line(options, rows, &wanted->text, 1, &n_words, f);
+        r = nb_admin_read_line(options, rows, &wanted->text, 1, &n_words, f);
         if (r >= 0)
                 r = choose_form(&creation, f);
         if (r >= 0)
