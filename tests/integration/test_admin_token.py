@@ -71,15 +71,6 @@ def test_collision(api):
     assert changes(api) == ["create secrets"]
 
 
-def test_generated_id_that_exists(api):
-    api.on("create secrets", lambda _: status(409, "AlreadyExists", "it exists"), times=2)
-    made = api.run("token", "create")
-    assert made.returncode == 0 and FORM.fullmatch(made.stdout.strip())
-    assert changes(api) == ["create secrets"] * 3
-    names = {request.json()["metadata"]["name"] for request in api.requests}
-    assert len(names) == 3      # another ID each time
-
-
 def test_forbidden(api):
     """Names the verb and the resource; nothing is printed as if it were a token."""
     api.denied.add("create secrets")

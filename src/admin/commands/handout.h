@@ -13,7 +13,8 @@
 
 #define NB_HANDOUT_MAX ((size_t)64 * 1024) /* bytes; no form is longer */
 #define NB_HANDOUT_PINS_MAX 16             /* as many as discovery.caCertHashes accepts */
-#define NB_HANDOUT_NAMES "kubeadm, setup, config, cloud-config, ignition or credential"
+#define NB_HANDOUT_TOKEN "credential"      /* the form of the token alone; needs only the token */
+#define NB_HANDOUT_NAMES "kubeadm, setup, config, cloud-config, ignition or " NB_HANDOUT_TOKEN
 
 struct nb_handout {
         const char *token;    /* "ID.SECRET" */

@@ -15,16 +15,15 @@
 #include "kube_api/cluster_calls.h"
 #include "system/log.h"
 
-#define ATTEMPTS_MAX 8 /* two billion IDs: a second collision in a row means another error */
-
 struct creation {
         struct nb_admin admin;
         struct nb_admin_place place;
         struct nb_token_options options;
         const char *print;
         bool is_forced, is_dry_run;
-        bool is_restricted;                 /* a bound or an enrolled token */
-        const struct nb_handout_form *form; /* NULL: print the token alone */
+        bool is_restricted; /* a bound or an enrolled token */
+        bool is_alone;      /* print the token without what a machine needs to know */
+        const struct nb_handout_form *form;
         struct nb_bootstrap_token token;
         struct nb_cluster cluster; /* from cluster-info */
         struct nb_handout handout;
@@ -42,10 +41,9 @@ static int choose_form(struct creation *creation, struct nb_failure *f) {
         char quoted[NB_WORD_QUOTED_SIZE];
 
         creation->is_restricted = creation->options.node || creation->options.is_enrolled;
-        if (!name && creation->is_restricted)
-                name = "setup";
         if (!name)
-                return 0;
+                name = creation->is_restricted ? "setup" : NB_HANDOUT_TOKEN;
+        creation->is_alone = !strcmp(name, NB_HANDOUT_TOKEN);
         creation->form = nb_handout_find(name);
         if (!creation->form)
                 return nb_failure_set(f, NB_USAGE, 0,
@@ -114,48 +112,30 @@ static int prepare_handout(struct creation *creation, struct nb_failure *f) {
 
 /* --- The Secret --- */
 
-/* 201: created; 409: the ID exists already. */
-static int post_token(struct nb_admin *admin, const struct nb_bootstrap_token *token,
-                      struct nb_failure *f) {
+/* An existing token is never overwritten. */
+static int submit_token(struct nb_admin *admin, const struct nb_bootstrap_token *token,
+                        struct nb_failure *f) {
         _cleanup_(nb_http_answer_done) struct nb_http_answer answer = { 0 };
         _cleanup_(nb_buffer_wipe) struct nb_buffer body = NB_BUFFER_INIT(NB_ADMIN_OBJECT_MAX);
-        char what[96];
+        struct nb_admin_call call = { .method = "POST",
+                                      .what = "creating the Secret of the token",
+                                      .path = NB_SECRETS_PATH };
         int r;
 
-        snprintf(what, sizeof(what), "creating the Secret " NB_TOKEN_SECRET_NAME_PREFIX "%s",
-                 token->id);
         if (nb_bootstrap_token_format(token, &body) < 0)
                 return nb_failure_set_memory(f);
-        r = nb_admin_perform(admin,
-                             &(const struct nb_admin_call){ .method = "POST",
-                                                            .what = what,
-                                                            .path = NB_SECRETS_PATH,
-                                                            .body = body.data,
-                                                            .body_len = body.len },
-                             &answer, f);
+        call.body = body.data;
+        call.body_len = body.len;
+        r = nb_admin_perform(admin, &call, &answer, f);
         if (answer.body.data)
                 explicit_bzero(answer.body.data, answer.body.allocated);
-        if (r == 404)
-                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
-                                           "%s: the namespace kube-system does not exist", what);
-        return r;
-}
-
-/* An existing token is never overwritten: a random one gets another ID. */
-static int submit_token(struct creation *creation, struct nb_failure *f) {
-        struct nb_bootstrap_token *token = &creation->token;
-        const bool is_random = !token->id[0];
-        int r = 409;
-
-        for (unsigned i = 0; r == 409 && i < (is_random ? ATTEMPTS_MAX : 1); i++) {
-                r = is_random ? nb_bootstrap_token_generate(token) : 0;
-                if (r < 0)
-                        return nb_failure_set(f, NB_INTERNAL, r, "cannot generate a token: %m");
-                r = creation->is_dry_run ? 0 : post_token(&creation->admin, token, f);
-        }
         if (r == 409)
                 return nb_failure_set_http(f, NB_ADMIN_EXISTS, 409,
                                            "a token with the ID '%s' already exists", token->id);
+        if (r == 404)
+                return nb_failure_set_http(f, NB_ADMIN_MISSING, 404,
+                                           "%s: the namespace kube-system does not exist",
+                                           call.what);
         return r;
 }
 
@@ -164,15 +144,13 @@ static int submit_token(struct creation *creation, struct nb_failure *f) {
 static int print_token(struct creation *creation) {
         _cleanup_(nb_buffer_wipe) struct nb_buffer text = NB_BUFFER_INIT(NB_HANDOUT_MAX);
         char word[NB_TOKEN_TEXT_SIZE];
-        int r = 0;
+        int r;
 
         nb_token_format(&creation->token, word);
         creation->handout.token = word;
         creation->handout.node = creation->token.node;
-        if (creation->form)
-                r = nb_handout_format(creation->form, &creation->handout, &text);
-        if (r >= 0 && (fputs(creation->form ? text.data : word, stdout) == EOF ||
-                       (!creation->form && putchar('\n') == EOF) || fflush(stdout) != 0))
+        r = nb_handout_format(creation->form, &creation->handout, &text);
+        if (r >= 0 && (fputs(text.data, stdout) == EOF || fflush(stdout) != 0))
                 r = -EIO;
         explicit_bzero(word, sizeof(word));
         return r;
@@ -195,27 +173,33 @@ static int give_up(struct creation *creation, int errnum, struct nb_failure *f) 
 }
 
 static int create_token(struct creation *creation, struct nb_failure *f) {
-        const char *groups = creation->token.groups;
+        struct nb_bootstrap_token *token = &creation->token;
         int r = 0;
 
-        if (!creation->is_dry_run || creation->form)
+        if (!creation->is_dry_run || creation->is_restricted || !creation->is_alone)
                 r = nb_admin_connect(&creation->place, &creation->admin, f);
-        if (r >= 0 && creation->form)
+        if (r >= 0 && !creation->is_alone)
                 r = prepare_handout(creation, f);
         if (r >= 0 && creation->is_restricted)
-                r = nb_automatic_approval_refuse(&creation->admin, groups, creation->is_forced, f);
+                r = nb_automatic_approval_refuse(&creation->admin, token->groups,
+                                                 creation->is_forced, f);
         if (r >= 0 && creation->is_restricted && !creation->is_dry_run)
-                r = nb_publication_bind(&creation->admin, groups, f);
-        if (r >= 0)
-                r = submit_token(creation, f);
+                r = nb_publication_bind(&creation->admin, token->groups, f);
+        if (r >= 0 && !token->id[0]) {
+                r = nb_bootstrap_token_generate(token);
+                if (r < 0)
+                        return nb_failure_set(f, NB_INTERNAL, r, "cannot generate a token: %m");
+        }
+        if (r >= 0 && !creation->is_dry_run)
+                r = submit_token(&creation->admin, token, f);
         if (r < 0)
                 return r;
         if (creation->is_dry_run)
                 fprintf(stderr,
                         "would create the Secret kube-system/" NB_TOKEN_SECRET_NAME_PREFIX "%s\n",
-                        creation->token.id);
+                        token->id);
         else if (creation->is_restricted)
-                nb_token_await_signature(&creation->admin, creation->token.id);
+                nb_token_await_signature(&creation->admin, token->id);
         r = print_token(creation);
         return r < 0 ? give_up(creation, r, f) : 0;
 }
