@@ -23,7 +23,6 @@ GROUP = "system:bootstrappers:node-bootstrap"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 USAGES = ["digital signature", "key encipherment", "client auth"]
-KEY = pki.new_key()
 numbers = itertools.count()
 
 
@@ -63,7 +62,7 @@ def token_for(plane, node):
 
 def submit(plane, token, node, ca=None):
     """A CSR as a node with this token sends it; returns its name. `ca`: of the API server, unless it is the cluster's."""
-    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(KEY, hashes.SHA256())
+    made = x509.CertificateSigningRequestBuilder().subject_name(pki.name(f"system:node:{node}", "system:nodes")).sign(pki.new_key(), hashes.SHA256())
     connection = http.client.HTTPSConnection("127.0.0.1", plane.port, timeout=60,
                                              context=ssl.create_default_context(cadata=(ca or plane.ca).pem.decode()))
     connection.request("POST", CSRS, json.dumps({
