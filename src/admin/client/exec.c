@@ -328,7 +328,7 @@ int nb_exec_run(const struct nb_exec_plugin *plugin, struct nb_identity *ret_ide
         if (r < 0)
                 return r;
         r = make_arguments(plugin, path, &words, f);
-        if (r < 0)
+        if (r < 0 || !words)
                 return r;
         r = make_environment(plugin, info.data, &environment, f);
         if (r < 0)
