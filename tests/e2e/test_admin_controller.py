@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from harness.node import SOURCE
 from harness.wait import until
 
 GROUP = "system:bootstrappers:node-bootstrap"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 USAGES = ["digital signature", "key encipherment", "client auth"]
@@ -138,6 +140,37 @@ def test_of_concurrent_uses_of_a_token_one_wins(plane, start):
         for csr in set(made) - {winner}:
             await_event(plane, csr, "TokenUsed")
             assert conditions(plane, csr) == []
+
+
+@contextlib.contextmanager
+def dead_webhooks(plane):
+    """Two webhooks that take the connections of the API server, never answer, and have failurePolicy: Ignore."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        rules = [{"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]} for group, operation, resource in (
+            ("coordination.k8s.io", "CREATE", "leases"), ("certificates.k8s.io", "UPDATE", "certificatesigningrequests/approval"))]
+        hooks = [{"name": f"{name}.example.org", "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 6, "failurePolicy": "Ignore",
+                  "clientConfig": {"url": f"https://127.0.0.1:{silent.getsockname()[1]}"}, "rules": rules} for name in ("one", "two")]
+        plane.request("POST", WEBHOOKS, {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                                         "metadata": {"name": "dead"}, "webhooks": hooks})
+        try:
+            yield
+        finally:
+            plane.request("DELETE", f"{WEBHOOKS}/dead")
+
+
+def test_webhooks_that_do_not_answer_delay_a_join_and_nothing_else(unattended_cluster, administer):
+    """They run one after the other, so each claim and each approval takes 12 s: longer than a leader holds its Lease without renewing it."""
+    plane, account = unattended_cluster, prepare(unattended_cluster)
+    with administer(plane).controller("--parts=approve-client", account=account) as controller:
+        until(lambda: "is the leader" in controller.log(), "the controller is the leader")
+        with dead_webhooks(plane):
+            names = [fresh_name() for _ in range(3)]
+            made = [submit(plane, token_for(plane, name), name) for name in names]
+            thief = submit(plane, token_for(plane, names[0]), fresh_name())
+            await_event(plane, thief, "TokenForAnotherNode")
+            assert not any(conditions(plane, csr) for csr in made), "the refusal did not wait for the webhooks"
+            until(lambda: all(conditions(plane, csr) == ["Approved"] for csr in made), "all are approved", 60)
+        assert "no longer the leader" not in controller.log()
 
 
 def test_the_ca_is_rotated(unattended_cluster, administer):

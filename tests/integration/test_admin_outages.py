@@ -9,7 +9,7 @@ import pytest
 
 import admin
 import faults
-from admin_cluster import APPROVAL, CSRS, Cluster, INTERNAL, LEASES, await_true, controllers, cut_watches
+from admin_cluster import APPROVAL, CSRS, Cluster, INTERNAL, LEASES, SIGNER, await_true, controllers, cut_watches
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_expired_watches_are_listed_again(api, cluster, start):
 def put_pages(api, times):
     """More requests than fit into one page, which are not of nodes; the version of the list expires."""
     for number in range(201):
-        api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": "example.org/x", "username": "x", "usages": []})
+        api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": SIGNER, "username": "x", "usages": []})
     versions = []
 
     def expire(request):

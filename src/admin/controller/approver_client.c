@@ -428,14 +428,14 @@ static int adopt_claim(void *userdata, const struct nb_claim *claim) {
 
         /* Kubernetes removes the claim of an earlier token with this ID. */
         if (!token || !token->node || strcmp(claim->token_uid, token->uid) != 0 ||
-            nb_records_find(&controller->requests, claim->csr_name))
+            nb_records_find(&controller->requests[NB_NODE_REQUEST_CLIENT], claim->csr_name))
                 return 0;
-        record = nb_controller_add_request(controller, claim->csr_name, token->node);
+        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, claim->csr_name,
+                                           token->node);
         if (!record)
                 return -ENOMEM;
         (void)nb_hex_decode(claim->key, strlen(claim->key), record->key, sizeof(record->key));
         memcpy(record->token_id, claim->token_id, sizeof(record->token_id));
-        record->kind = NB_NODE_REQUEST_CLIENT;
         record->state = NB_CSR_STATE_APPROVED;
         record->work.run = run_request;
         record->is_gone = record->is_claimed = true;

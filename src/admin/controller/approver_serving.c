@@ -38,6 +38,7 @@ static bool is_snapshot_fresh(const struct serving *serving) {
 static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct nb_failure *f) {
         struct serving *serving = userdata;
         struct nb_controller *controller = serving->controller;
+        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_SERVING];
         int r;
 
         if (!nb_exchange_has_calls(controller->admin.exchange))
@@ -47,12 +48,10 @@ static int read_snapshot(void *userdata, struct nb_work *work _unused_, struct n
                 return r;
         nb_hosts_done(&serving->hosts);
         serving->hosts = TAKE(serving->reading);
-        for (size_t i = 0; i < controller->requests.n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)
-                                                           controller->requests.records[i];
+        for (size_t i = 0; i < requests->n; i++) {
+                struct nb_request_record *record = (struct nb_request_record *)requests->records[i];
 
-                if (record->kind == NB_NODE_REQUEST_SERVING && record->is_waiting &&
-                    !record->work.heap)
+                if (record->is_waiting && !record->work.heap)
                         nb_controller_queue(controller, &record->work, nb_now_ms());
         }
         return 0;

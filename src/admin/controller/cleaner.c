@@ -66,9 +66,11 @@ static bool is_clock_usable(struct cleaner *cleaner) {
 }
 
 static bool is_awaited(const struct nb_controller *controller, const char *name) {
-        for (size_t i = 0; i < controller->requests.n; i++) {
+        const struct nb_records *requests = &controller->requests[NB_NODE_REQUEST_CLIENT];
+
+        for (size_t i = 0; i < requests->n; i++) {
                 const struct nb_request_record *request = (struct nb_request_record *)
-                                                                  controller->requests.records[i];
+                                                                  requests->records[i];
 
                 if (request->state == NB_CSR_STATE_PENDING && request->token_id[0] &&
                     strcmp(name + strlen(NB_TOKEN_SECRET_NAME_PREFIX), request->token_id) == 0)

@@ -28,7 +28,7 @@
 #include "system/options.h"
 
 #define NB_CONTROLLER_PARTS_MAX 4
-#define NB_CONTROLLER_WATCHES_MAX 6
+#define NB_CONTROLLER_WATCHES_MAX 7
 #define NB_CONTROLLER_SLOTS_MAX 16 /* work that waits for answers at the same time */
 
 struct nb_controller;
@@ -158,7 +158,8 @@ struct nb_controller {
         struct nb_controller_settings settings;
         struct nb_admin admin;
         uint64_t grace_ms; /* between the issue of a certificate and the end of its token */
-        struct nb_records requests, tokens;
+        struct nb_records requests[_NB_NODE_REQUEST_KIND_N]; /* by kind */
+        struct nb_records tokens;
         struct nb_records enrolled; /* nodes, with their keys */
         bool is_proof_required;     /* by the policy, as it was seen last */
         size_t n_unsigned;          /* tokens for which cluster-info has no room */
@@ -222,6 +223,7 @@ int nb_controller_read_request(struct nb_controller *controller,
 
 /* Adds a record of a request that has none. NULL without memory. */
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
+                                                    enum nb_node_request_kind kind,
                                                     const char *name, const char *node);
 
 /* Removes and frees a record, with its work. */

@@ -23,11 +23,18 @@
  * there can be 256 KiB, becomes 6 bytes. */
 #define EVENT_LINE_MAX ((size_t)4 * 1024 * 1024)
 
+#define SIGNER_QUERY "fieldSelector=spec.signerName%3Dkubernetes.io%2F"
+
 /* --- Requests --- */
 
 static void take_kept(void *userdata);
 
+static struct nb_records *requests_of(const struct nb_request_record *record) {
+        return &record->controller->requests[record->kind];
+}
+
 struct nb_request_record *nb_controller_add_request(struct nb_controller *controller,
+                                                    enum nb_node_request_kind kind,
                                                     const char *name, const char *node) {
         struct nb_request_record *record = calloc(1, sizeof(*record));
 
@@ -37,10 +44,11 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
         record->node = strdup(node);
         record->record.key = record->name;
         record->controller = controller;
+        record->kind = kind;
         record->work.on_change = take_kept;
         record->work.userdata = record;
         if (record->name && record->node &&
-            nb_records_add(&controller->requests, &record->record) >= 0)
+            nb_records_add(requests_of(record), &record->record) >= 0)
                 return record;
         free(record->name);
         free(record->node);
@@ -51,7 +59,7 @@ struct nb_request_record *nb_controller_add_request(struct nb_controller *contro
 void nb_controller_drop_request(struct nb_controller *controller,
                                 struct nb_request_record *record) {
         nb_controller_drop_work(controller, &record->work);
-        nb_records_remove(&controller->requests, &record->record);
+        nb_records_remove(requests_of(record), &record->record);
         controller->is_changed = true;
         free(record->next);
         free(record->name);
@@ -80,7 +88,6 @@ static bool update_record(struct nb_request_record *record, const struct nb_node
                           record->state != request->state ||
                           record->has_certificate != request->has_certificate;
 
-        record->kind = request->kind;
         record->state = request->state;
         record->has_certificate = request->has_certificate;
         record->has_flaw = request->flaw[0];
@@ -161,12 +168,13 @@ static void write_request(struct nb_controller *controller, struct nb_request_re
                 return;
         }
         if (!record)
-                record = nb_controller_add_request(controller, request->name, request->node);
+                record = nb_controller_add_request(controller, request->kind, request->name,
+                                                   request->node);
         if (!record || set_flow(controller, record, request) < 0) {
                 nb_log(LOG_ERR, NB_NONE, "CSR %s: memory ran out", request->name);
                 return;
         }
-        nb_records_touch(&controller->requests, &record->record);
+        nb_records_touch(requests_of(record), &record->record);
         is_changed = update_record(record, request);
         if (!part->on_request(controller, record, request, is_changed))
                 nb_controller_drop_request(controller, record);
@@ -181,7 +189,7 @@ static bool keep_for_later(struct nb_controller *controller, struct nb_request_r
                            const struct nb_node_request *request, enum nb_change change) {
         if (!record->work.slot || (change != NB_CHANGE_DELETED && !is_record_of(record, request)))
                 return false;
-        nb_records_touch(&controller->requests, &record->record);
+        nb_records_touch(requests_of(record), &record->record);
         record->work.is_changed = true;
         record->is_deleted = change == NB_CHANGE_DELETED;
         if (record->is_deleted)
@@ -216,7 +224,8 @@ static void on_request(void *userdata, struct nb_json *object, enum nb_change ch
         if (object->r < 0)
                 return;
         controller->is_changed = true;
-        record = (struct nb_request_record *)nb_records_find(&controller->requests, request.name);
+        record = (struct nb_request_record *)nb_records_find(&controller->requests[request.kind],
+                                                             request.name);
         if (change == NB_CHANGE_DELETED && (!record || strcmp(record->uid, request.uid) != 0))
                 return;
         if (record && keep_for_later(controller, record, &request, change))
@@ -234,13 +243,20 @@ static void sweep_request(void *userdata, struct nb_record *swept) {
                 delete_request(userdata, record);
 }
 
-static void on_requests_listed(void *userdata, bool is_complete) {
-        struct nb_controller *controller = userdata;
-
+static void list_requests(struct nb_controller *controller, enum nb_node_request_kind kind,
+                          bool is_complete) {
         if (is_complete)
-                nb_records_sweep(&controller->requests, sweep_request, controller);
+                nb_records_sweep(&controller->requests[kind], sweep_request, controller);
         else
-                nb_records_begin(&controller->requests);
+                nb_records_begin(&controller->requests[kind]);
+}
+
+static void on_client_requests_listed(void *userdata, bool is_complete) {
+        list_requests(userdata, NB_NODE_REQUEST_CLIENT, is_complete);
+}
+
+static void on_serving_requests_listed(void *userdata, bool is_complete) {
+        list_requests(userdata, NB_NODE_REQUEST_SERVING, is_complete);
 }
 
 int nb_controller_read_request(struct nb_controller *controller,
@@ -268,11 +284,10 @@ int nb_controller_read_request(struct nb_controller *controller,
 
 /* Judges the requests again that wait, of a token or a node; NULL: of any. The work of a request
  * may have read the object before it changed. */
-static void wake_requests(struct nb_controller *controller, const char *token_id,
-                          const char *node) {
-        for (size_t i = 0; i < controller->requests.n; i++) {
-                struct nb_request_record *record = (struct nb_request_record *)
-                                                           controller->requests.records[i];
+static void wake_kind(struct nb_controller *controller, const struct nb_records *requests,
+                      const char *token_id, const char *node) {
+        for (size_t i = 0; i < requests->n; i++) {
+                struct nb_request_record *record = (struct nb_request_record *)requests->records[i];
 
                 if ((!record->is_waiting && !record->work.slot) ||
                     (token_id && strcmp(record->token_id, token_id) != 0) ||
@@ -282,6 +297,12 @@ static void wake_requests(struct nb_controller *controller, const char *token_id
                 record->work.is_last = false;
                 nb_controller_queue(controller, &record->work, nb_now_ms());
         }
+}
+
+static void wake_requests(struct nb_controller *controller, const char *token_id,
+                          const char *node) {
+        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
+                wake_kind(controller, &controller->requests[i], token_id, node);
 }
 
 /* --- Tokens --- */
@@ -495,7 +516,8 @@ enum watched {
         WATCHED_NODES,
         WATCHED_NODE_RECORDS,
         WATCHED_POLICY,
-        WATCHED_REQUESTS,
+        WATCHED_CLIENT_REQUESTS, /* so that a flood of one kind does not delay the other */
+        WATCHED_SERVING_REQUESTS,
         _WATCHED_N,
 };
 
@@ -532,11 +554,18 @@ static const struct nb_watch_kind kinds[_WATCHED_N] = {
                              .line_max = EVENT_LINE_MAX,
                              .on_object = on_policy,
                              .on_list = on_policy_listed },
-        [WATCHED_REQUESTS] = { .what = "CSRs",
-                               .path = NB_CSRS_PATH,
-                               .line_max = EVENT_LINE_MAX,
-                               .on_object = on_request,
-                               .on_list = on_requests_listed },
+        [WATCHED_CLIENT_REQUESTS] = { .what = "CSRs of clients",
+                                      .path = NB_CSRS_PATH,
+                                      .query = SIGNER_QUERY "kube-apiserver-client-kubelet",
+                                      .line_max = EVENT_LINE_MAX,
+                                      .on_object = on_request,
+                                      .on_list = on_client_requests_listed },
+        [WATCHED_SERVING_REQUESTS] = { .what = "CSRs of servers",
+                                       .path = NB_CSRS_PATH,
+                                       .query = SIGNER_QUERY "kubelet-serving",
+                                       .line_max = EVENT_LINE_MAX,
+                                       .on_object = on_request,
+                                       .on_list = on_serving_requests_listed },
 };
 
 void nb_controller_add_watches(struct nb_controller *controller) {
@@ -549,7 +578,9 @@ void nb_controller_add_watches(struct nb_controller *controller) {
                 is_needed[WATCHED_CLUSTER_INFO] |= part->on_cluster_info != NULL;
                 if (part->on_request)
                         is_needed[WATCHED_NODES] = is_needed[WATCHED_NODE_RECORDS] =
-                                is_needed[WATCHED_POLICY] = is_needed[WATCHED_REQUESTS] = true;
+                                is_needed[WATCHED_POLICY] = true;
+                is_needed[WATCHED_CLIENT_REQUESTS] |= part->kind == NB_NODE_REQUEST_CLIENT;
+                is_needed[WATCHED_SERVING_REQUESTS] |= part->kind == NB_NODE_REQUEST_SERVING;
         }
         for (size_t i = 0; i < _WATCHED_N; i++)
                 if (is_needed[i])
@@ -558,16 +589,20 @@ void nb_controller_add_watches(struct nb_controller *controller) {
 }
 
 void nb_controller_drop_records(struct nb_controller *controller) {
-        while (controller->requests.n > 0)
-                nb_controller_drop_request(controller,
-                                           (struct nb_request_record *)controller->requests
-                                                   .records[controller->requests.n - 1]);
+        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++) {
+                struct nb_records *requests = &controller->requests[i];
+
+                while (requests->n > 0)
+                        nb_controller_drop_request(
+                                controller,
+                                (struct nb_request_record *)requests->records[requests->n - 1]);
+                nb_records_done(requests);
+        }
         while (controller->tokens.n > 0)
                 drop_token(controller, (struct nb_token_record *)controller->tokens
                                                .records[controller->tokens.n - 1]);
         while (controller->enrolled.n > 0)
                 drop_enrolled(controller, controller->enrolled.records[controller->enrolled.n - 1]);
-        nb_records_done(&controller->requests);
         nb_records_done(&controller->tokens);
         nb_records_done(&controller->enrolled);
 }

@@ -99,20 +99,25 @@ struct pending {
         time_t oldest; /* 0: none */
 };
 
-static struct pending count_pending(const struct nb_controller *controller) {
-        struct pending pending = { 0 };
-
-        for (size_t i = 0; i < controller->requests.n; i++) {
+static void count_pending(const struct nb_records *requests, struct pending *pending) {
+        for (size_t i = 0; i < requests->n; i++) {
                 const struct nb_request_record *record = (const struct nb_request_record *)
-                                                                 controller->requests.records[i];
+                                                                 requests->records[i];
 
                 if (record->state != NB_CSR_STATE_PENDING)
                         continue;
-                pending.n[record->kind]++;
+                pending->n[record->kind]++;
                 if (record->created != 0 &&
-                    (pending.oldest == 0 || record->created < pending.oldest))
-                        pending.oldest = record->created;
+                    (pending->oldest == 0 || record->created < pending->oldest))
+                        pending->oldest = record->created;
         }
+}
+
+static struct pending find_pending(const struct nb_controller *controller) {
+        struct pending pending = { 0 };
+
+        for (size_t i = 0; i < _NB_NODE_REQUEST_KIND_N; i++)
+                count_pending(&controller->requests[i], &pending);
         return pending;
 }
 
@@ -186,7 +191,7 @@ static void put_connections(struct nb_buffer *text, const struct nb_controller *
 }
 
 void nb_metrics_format(const struct nb_controller *controller, struct nb_buffer *text) {
-        struct pending pending = count_pending(controller);
+        struct pending pending = find_pending(controller);
 
         put_head(text, "build_info", "gauge", "The version of node-bootstrap-admin.");
         nb_buffer_append_string(text, PREFIX "build_info{version=\"" NB_VERSION "\"} 1\n");
@@ -214,7 +219,7 @@ static const struct nb_failure *find_failure(const struct nb_controller *control
 
 static void report_status(const struct nb_controller *controller) {
         const struct nb_failure *f = find_failure(controller);
-        struct pending pending = count_pending(controller);
+        struct pending pending = find_pending(controller);
 
         if (f) {
                 nb_log_status("Trying again: %s", f->detail);

@@ -31,9 +31,8 @@ static void counts_decisions(_unused_ void **state) {
 
         assert_non_null(controller);
         nb_metrics_init(controller);
-        record = nb_controller_add_request(controller, "csr", "n1");
+        record = nb_controller_add_request(controller, NB_NODE_REQUEST_CLIENT, "csr", "n1");
         assert_non_null(record);
-        record->kind = NB_NODE_REQUEST_CLIENT;
         record->state = NB_CSR_STATE_PENDING;
         record->created = time(NULL) - 45;
         assert_line(controller, "pending_requests{kind=\"client\"} 1");
