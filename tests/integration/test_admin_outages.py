@@ -61,10 +61,10 @@ def test_expired_watches_are_listed_again(api, cluster, start):
     cluster.settle()
 
 
-def put_pages(api, times):
+def put_pages(api, times, signer=SIGNER):
     """More requests than fit into one page, which are not of nodes; the version of the list expires."""
     for number in range(201):
-        api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": SIGNER, "username": "x", "usages": []})
+        api.objects.put(f"{CSRS}/r{number:03}", spec={"request": "eA==", "signerName": signer, "username": "x", "usages": []})
     versions = []
 
     def expire(request):
@@ -85,7 +85,7 @@ def test_a_list_whose_version_expires_begins_again(api, cluster, start):
 def test_a_command_lists_the_rest_of_a_list_whose_version_expires(api, cluster):
     cluster.token("aaaaaa", "zzz")
     cluster.request("zzz", "zzz")
-    put_pages(api, 1)
+    put_pages(api, 1, "example.org/x")
     done = api.run("approve", "-o", "json")
     assert (done.returncode, done.stderr) == (0, "") and [item["name"] for item in json.loads(done.stdout)] == ["zzz"]
     assert len(api.seen("list certificatesigningrequests")) == 3
